@@ -1,0 +1,97 @@
+"""Change blocks: columnar rows of one table at one schema version. The unit that sources make and sinks write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import pyarrow as pa
+
+from cdc.schema import DataType, Kind, TableId, TableSchema
+
+
+class RowKind(IntEnum):
+    """What a row image means; the numbers are Flink's. `-U` and `+U` come in pairs, the before image first."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def symbol(self) -> str:
+        """`+I`, `-U`, `+U` or `-D`."""
+        return ("+I", "-U", "+U", "-D")[self]
+
+
+_PLAIN: dict[Kind, pa.DataType] = {
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.TINYINT: pa.int8(),
+    Kind.SMALLINT: pa.int16(),
+    Kind.INT: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.TINYINT_UNSIGNED: pa.uint8(),
+    Kind.SMALLINT_UNSIGNED: pa.uint16(),
+    Kind.INT_UNSIGNED: pa.uint32(),
+    Kind.BIGINT_UNSIGNED: pa.uint64(),
+    Kind.FLOAT: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.CHAR: pa.string(),
+    Kind.VARCHAR: pa.string(),
+    Kind.STRING: pa.string(),
+    Kind.JSON: pa.string(),
+    Kind.BINARY: pa.binary(),
+    Kind.VARBINARY: pa.binary(),
+    Kind.BYTES: pa.binary(),
+    Kind.DATE: pa.date32(),
+    Kind.TIME: pa.duration("us"),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMP_LTZ: pa.timestamp("us", tz="UTC"),
+    Kind.GEOMETRY: pa.binary(),
+    Kind.VECTOR: pa.list_(pa.field("item", pa.float32(), nullable=False)),
+}
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a column's values in a block.
+
+    DECIMAL up to 38 digits is decimal128; beyond that Arrow's decimal128 ends and the value travels as plain text
+    (`-12.340`, never an exponent).
+    """
+    if data_type.kind is Kind.DECIMAL:
+        precision = data_type.length or 10
+        return pa.decimal128(precision, data_type.scale or 0) if precision <= 38 else pa.string()
+    return _PLAIN[data_type.kind]
+
+
+def arrow_schema(schema: TableSchema) -> pa.Schema:
+    """The Arrow schema of `ChangeBlock.rows`; every field is nullable, as a before image may lack NOT NULL values."""
+    return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in schema.columns])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangeBlock:
+    """Row images of one table at one schema version, in the order of the source's log.
+
+    Attributes:
+        table: the table id; the source's until routing, then the sink's.
+        schema: the table's schema at this point; `rows` has its columns in its order.
+        rows: record batch of n row images, Arrow types as in `arrow_type`.
+        kinds: uint8[n], `RowKind` numbers.
+        sequence: int64[n]; orders events inside one source: binlog file number * 2**40 + event end position.
+        row: int32[n]; orders row images inside one event.
+        timestamps_ms: int64[n]; when the source committed the change, milliseconds since the epoch.
+
+    (sequence, row) is strictly increasing inside one block and from block to block of a table.
+    """
+
+    table: TableId
+    schema: TableSchema
+    rows: pa.RecordBatch
+    kinds: pa.Array
+    sequence: pa.Array
+    row: pa.Array
+    timestamps_ms: pa.Array
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)

@@ -1,0 +1,165 @@
+"""Every error a user can meet, each with what happened, where, and the next step.
+
+    CdcError
+    |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
+    |-- SourceError          exit 3   the source refused, or its log cannot be read
+    |   |-- SourceUnavailable         no connection; retryable
+    |   |-- PositionLost              the log no longer holds the position asked for
+    |   |-- CorruptLog                bytes that cannot be a change log: checksum, truncation, bad length
+    |   |-- UnsupportedChange         the log is sound but holds something this tool refuses to guess at
+    |   `-- SchemaUnknown             rows whose table definition is not known, or does not fit them
+    |-- SinkError            exit 4   the sink refused
+    |   |-- SinkUnavailable           no connection; retryable
+    |   |-- CommitFailed              the sink said no: nothing is visible; retryable
+    |   |-- CommitUnknown             no answer came: ask for the state of that name first
+    |   `-- ChangeRefused             a schema change that the sink cannot carry out
+    `-- EngineError          exit 5   Spark, Java or the state directory
+        `-- StateError                the state directory is locked, unreadable, full or from another pipeline
+
+Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class CdcError(Exception):
+    """Base of all errors of this tool.
+
+    Args:
+        message: what went wrong, one sentence, never a secret.
+        where: the object concerned: a table, a column, a binlog position, a file; may be empty.
+        hint: the next step for the user; may be empty.
+    """
+
+    exit_code: ClassVar[int] = 5
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message, self.where, self.hint = message, where, hint
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def to_json(self) -> str:
+        """One line of JSON from which `from_json` makes the same error in another process."""
+        return json.dumps(
+            {"error": type(self).__name__, "message": self.message, "where": self.where, "hint": self.hint}
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (from_json, (self.to_json(),))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a pipeline file. `line` and `column` count from 1; `path` is dotted (`sink.fenodes`)."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}: "
+        text = f"{self.path}: {self.message}" if self.path else self.message
+        return place + (f"{text} ({self.hint})" if self.hint else text)
+
+
+class SpecError(CdcError):
+    """The pipeline file is wrong; `problems` holds every mistake found, in file order."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (SpecError, (self.problems,))
+
+
+class SourceError(CdcError):
+    """The source refused, or its change log cannot be read."""
+
+    exit_code = 3
+
+
+class SourceUnavailable(SourceError):
+    """No connection to the source, or it was cut; trying again later is safe."""
+
+    retryable = True
+
+
+class PositionLost(SourceError):
+    """The source no longer holds the log position asked for (purged or reset)."""
+
+
+class CorruptLog(SourceError):
+    """The bytes read cannot be a change log: wrong checksum, truncation, impossible length."""
+
+
+class UnsupportedChange(SourceError):
+    """The log is sound but holds an event that this tool refuses to guess at."""
+
+
+class SchemaUnknown(SourceError):
+    """Rows of a table whose definition is not known at that position, or does not fit them."""
+
+
+class SinkError(CdcError):
+    """The sink refused."""
+
+    exit_code = 4
+
+
+class SinkUnavailable(SinkError):
+    """No connection to the sink, or it was cut; trying again later is safe."""
+
+    retryable = True
+
+
+class CommitFailed(SinkError):
+    """The sink said no to a commit: nothing of it is visible."""
+
+    retryable = True
+
+
+class CommitUnknown(SinkError):
+    """No answer to a commit: the state of its name has to be asked for before anything else."""
+
+
+class ChangeRefused(SinkError):
+    """A schema change that the sink cannot carry out."""
+
+
+class EngineError(CdcError):
+    """Spark, Java or the state directory failed."""
+
+
+class StateError(EngineError):
+    """The state directory is locked, unreadable, full, or belongs to another pipeline."""
+
+
+_BY_NAME: dict[str, type[CdcError]] = {
+    cls.__name__: cls
+    for cls in (
+        CdcError, SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError,
+    )
+}  # fmt: skip
+
+
+def from_json(text: str) -> CdcError:
+    """The error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
+    fields = json.loads(text)
+    kind = _BY_NAME.get(fields["error"], EngineError)
+    return kind(fields["message"], where=fields["where"], hint=fields["hint"])

@@ -1,0 +1,247 @@
+"""Table schemas and schema changes: frozen values, no I/O, no Arrow (that is `cdc.block`).
+
+Type names follow Flink CDC's, plus UNSIGNED integers, JSON, GEOMETRY and VECTOR so that no MySQL value is bent:
+
+| kind | length means | values |
+|---|---|---|
+| BOOLEAN, TINYINT..BIGINT [UNSIGNED], FLOAT, DOUBLE, DATE | - | |
+| DECIMAL | precision 1..65, with scale | exact |
+| CHAR, VARCHAR | characters | Unicode text |
+| STRING, JSON | - | Unicode text of any length; JSON in the source's own spelling |
+| BINARY, VARBINARY | bytes | |
+| BYTES | - | bytes of any length |
+| TIME | fractional digits 0..6 | signed span, -838:59:59.999999 .. 838:59:59.999999 |
+| TIMESTAMP | fractional digits 0..6 | wall clock without zone (MySQL DATETIME) |
+| TIMESTAMP_LTZ | fractional digits 0..6 | instant, UTC (MySQL TIMESTAMP) |
+| GEOMETRY | - | 4-byte little-endian SRID, then WKB (MySQL's own storage form) |
+| VECTOR | dimensions | list of 32-bit floats |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """The kind of a column type; the value is its SQL spelling."""
+
+    BOOLEAN = "BOOLEAN"
+    TINYINT = "TINYINT"
+    SMALLINT = "SMALLINT"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    TINYINT_UNSIGNED = "TINYINT UNSIGNED"
+    SMALLINT_UNSIGNED = "SMALLINT UNSIGNED"
+    INT_UNSIGNED = "INT UNSIGNED"
+    BIGINT_UNSIGNED = "BIGINT UNSIGNED"
+    DECIMAL = "DECIMAL"
+    FLOAT = "FLOAT"
+    DOUBLE = "DOUBLE"
+    CHAR = "CHAR"
+    VARCHAR = "VARCHAR"
+    STRING = "STRING"
+    JSON = "JSON"
+    BINARY = "BINARY"
+    VARBINARY = "VARBINARY"
+    BYTES = "BYTES"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMP_LTZ = "TIMESTAMP_LTZ"
+    GEOMETRY = "GEOMETRY"
+    VECTOR = "VECTOR"
+
+
+_WITH_LENGTH = frozenset(
+    {Kind.CHAR, Kind.VARCHAR, Kind.BINARY, Kind.VARBINARY, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ, Kind.VECTOR}
+)
+_TYPE_TEXT = re.compile(r"\s*([A-Za-z_ ]+?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A column type. `str()` gives the spelling that `parse` reads: `DECIMAL(10, 2)`, `VARCHAR(64)`, `INT`."""
+
+    kind: Kind
+    length: int | None = None
+    scale: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.length}, {self.scale or 0})"
+        return f"{self.kind.value}({self.length})" if self.length is not None else self.kind.value
+
+    @classmethod
+    def parse(cls, text: str) -> DataType:
+        """Read the spelling that `str()` writes. Raises ValueError with the reason."""
+        match = _TYPE_TEXT.fullmatch(text)
+        name = re.sub(r"\s+", " ", match[1]).upper() if match else ""
+        if match is None or name not in Kind._value2member_map_:
+            raise ValueError(f"unknown type {text!r}; known: {', '.join(kind.value for kind in Kind)}")
+        kind = Kind(name)
+        length = int(match[2]) if match[2] else None
+        scale = int(match[3]) if match[3] else None
+        if kind is Kind.DECIMAL:
+            return cls(kind, 10 if length is None else length, scale or 0)
+        if length is not None and kind not in _WITH_LENGTH:
+            raise ValueError(f"type {name} takes no length, got {text!r}")
+        if scale is not None:
+            raise ValueError(f"type {name} takes no scale, got {text!r}")
+        return cls(kind, length)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableId:
+    """`database.table`; Kafka topics and other one-part names have an empty database."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}" if self.database else self.table
+
+    @classmethod
+    def parse(cls, text: str) -> TableId:
+        """`db.table` or `table`; more than one dot belongs to the table part."""
+        database, dot, table = text.partition(".")
+        return cls(database, table) if dot else cls("", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `default` is the literal's text as the source shows it, None when it has none."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    default: str | None = None
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """Columns in table order; `primary_key` names columns, empty when the table has no key."""
+
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    comment: str = ""
+
+    def column(self, name: str) -> Column:
+        """The column of that exact name. Raises KeyError."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Column names in table order."""
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an added or moved column goes: `FIRST`, `AFTER column`, or last (both empty)."""
+
+    first: bool = False
+    after: str | None = None
+
+
+LAST = Position()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing."""
+
+    table: TableId
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A new column; rows already there get its default (NULL when it has none)."""
+
+    table: TableId
+    column: Column
+    position: Position = LAST
+
+
+@dataclass(frozen=True, slots=True)
+class AlterColumnType:
+    """A column's new definition: type, nullability, default or comment. The name stays."""
+
+    table: TableId
+    column: Column
+    old: Column | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """A column's new name."""
+
+    table: TableId
+    old_name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A column is gone, with its values."""
+
+    table: TableId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPrimaryKey:
+    """The table's key columns from here on; empty means no key."""
+
+    table: TableId
+    primary_key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """A table's new name. A swap arrives as several, through a temporary name as in the source's statement."""
+
+    table: TableId
+    new_table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    """All rows are gone."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """The table is gone."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTableComment:
+    """The table's new comment."""
+
+    table: TableId
+    comment: str = field(default="")
+
+
+SchemaChange = (
+    CreateTable
+    | AddColumn
+    | AlterColumnType
+    | RenameColumn
+    | DropColumn
+    | AlterPrimaryKey
+    | RenameTable
+    | TruncateTable
+    | DropTable
+    | AlterTableComment
+)

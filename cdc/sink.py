@@ -1,0 +1,92 @@
+"""The sink contract: four methods, two phases. A connector's `sink.py` implements it; nothing here knows Spark.
+
+One batch goes: `apply` its schema changes (driver) -> `prepare` its rows (executors) -> the decision file is written
+(driver) -> `commit` (driver). A crash before the decision means `abort` and the whole batch again; a crash after it
+means `commit` again with the recorded handles, and the rows are not read again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cdc.block import ChangeBlock
+from cdc.schema import SchemaChange, TableId, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Names one attempt to prepare one part of one batch.
+
+    Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
+    files of attempts that overlap, as only the returned handles count.
+    """
+
+    batch: int
+    partition: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A handle on rows of one table, durable in the sink but not visible. Goes through the decision file as JSON.
+
+    Attributes:
+        table: sink table.
+        partition: which part of the batch; commit in this order keeps log order.
+        handle: the sink's own JSON value: a file name, a label, a transaction id.
+        inserts, updates, deletes: changes counted for the user (an update counts once, not per image).
+    """
+
+    table: TableId
+    partition: int
+    handle: Any
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+
+class Sink(ABC):
+    """Writes batches with two phases. Built on the driver and pickled to executors: open connections lazily."""
+
+    @abstractmethod
+    def apply(self, changes: Sequence[SchemaChange]) -> None:
+        """Carry out schema changes in order. Driver, between batches, nothing prepared at that time.
+
+        May repeat after a crash, in whole or from the middle: start from the table's actual schema and treat "already
+        so" as done. Raises ChangeRefused when the sink cannot do it.
+        """
+
+    @abstractmethod
+    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Make rows durable and invisible. Executor; once per task attempt.
+
+        A retried task calls it again under the same batch and partition, and only the handles of the attempt that
+        succeeded are committed. Consume `blocks` as a stream: never hold all of them.
+        """
+
+    @abstractmethod
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Make all of the batch visible. Driver; may repeat for the same batch, and must then change nothing.
+
+        `prepared` is ordered by partition. Raises CommitFailed (nothing visible, may be tried again) or CommitUnknown.
+        """
+
+    @abstractmethod
+    def abort(self, batch: int) -> None:
+        """Remove whatever was prepared under this batch's names and never decided.
+
+        Driver; on start after a crash and after a failed batch; may repeat.
+        """
+
+
+class Describes(Protocol):
+    """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        """The sink table's actual schema in this tool's types, None when it does not exist. Driver."""
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        """The statements `apply` would run now for these changes. Driver."""

@@ -1,0 +1,110 @@
+"""The source contract. A connector's `source.py` implements it; nothing here knows Spark.
+
+A source object is built on the driver from its options and pickled to two other places: the stream reader process (one
+per run, plans batches) and the executors (read them). Build it cheaply, open connections lazily, hold no live handle in
+a pickled attribute.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.schema import SchemaChange, TableId, TableSchema
+
+Offset = dict[str, Any]
+"""A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a connector is told about the run.
+
+    Attributes:
+        pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
+        directory: the connector's own folder inside the state directory; survives restarts, seen by every process.
+    """
+
+    pipeline: str
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one batch may hold: soft limits, a single transaction may exceed them."""
+
+    max_bytes: int
+    max_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of a batch that one task reads. `payload` is the source's own, small (well under 1 MB) and picklable."""
+
+    index: int
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far the end of the last planned batch is behind the source: bytes of log, and seconds (None when unknown)."""
+
+    bytes: int
+    seconds: float | None
+
+
+class Source(ABC):
+    """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows."""
+
+    bounded: bool = False
+    """True when the log ends by itself (files): a run stops when everything was read."""
+
+    @abstractmethod
+    def tables(self) -> Mapping[TableId, TableSchema]:
+        """The captured tables with their schemas as of now. Driver; for `cdc plan` and for the run's first log line."""
+
+    @abstractmethod
+    def initial_offset(self) -> Offset:
+        """Where a new pipeline starts. Stream reader process; once per state directory (the caller stores it)."""
+
+    @abstractmethod
+    def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        """The end of the next batch after `start`, or `start` itself when nothing came within `wait_s` seconds.
+
+        Stream reader process. The batch ends at a transaction boundary, and every table has one schema in it: schema
+        changes of the batch come before all of its rows of that table. `limits` None means no limit.
+        """
+
+    @abstractmethod
+    def stop_at_current(self) -> None:
+        """From now on behave as if nothing came after what the log holds at this moment. Stream reader process, once."""
+
+    @abstractmethod
+    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+        """Cut a batch into parts in log order. Stream reader process.
+
+        After a crash it is called for the unfinished batch on a fresh object that has not seen `latest_offset`, so all
+        it needs is in the offsets or in `Context.directory`.
+        """
+
+    @abstractmethod
+    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The schema changes of a batch, in log order. Driver; asked again after a crash, same answer."""
+
+    @abstractmethod
+    def read(self, split: Split) -> Iterator[ChangeBlock]:
+        """The split's changes in log order. Executor; may be called again after a failure and then gives the same."""
+
+    def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to release
+        """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+
+    def lag(self) -> Lag | None:
+        """How far behind the last planned batch is; None when the source cannot tell. Stream reader process."""
+        return None
+
+    def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
+        """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash."""

@@ -1,0 +1,1 @@
+"""The pipeline file: strict YAML reader, JSON Schema and semantic checks, typed models."""

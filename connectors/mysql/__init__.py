@@ -1,0 +1,1 @@
+"""MySQL and MariaDB: change log source (live server or archived binlog files)."""

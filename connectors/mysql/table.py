@@ -1,0 +1,116 @@
+"""A MySQL table as the server defines it: what the decoder needs to read its rows, and the schema a sink gets.
+
+These values come from three places that must agree: `information_schema`, DDL in the log, and TABLE_MAP metadata.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlColumn:
+    """One column as MySQL defines it.
+
+    Attributes:
+        name: column name as written.
+        type: base type in lower case, synonyms resolved: tinyint smallint mediumint int bigint decimal float double bit
+            year date time datetime timestamp char varchar binary varbinary tinytext text mediumtext longtext tinyblob
+            blob mediumblob longblob enum set json geometry (and point linestring polygon multipoint multilinestring
+            multipolygon geometrycollection) vector; MariaDB also: uuid inet4 inet6.
+        length: characters (char, varchar), bytes (binary, varbinary), bits (bit), display width (integers, year),
+            precision (decimal, float(p,s)), fractional digits (time, datetime, timestamp), dimensions (vector).
+        scale: digits after the point (decimal, float(p,s)).
+        unsigned: UNSIGNED or ZEROFILL.
+        charset: character set of text, enum and set columns, lower case (`utf8mb4`); None for others.
+        labels: members of enum and set.
+        nullable, default, comment: as in `cdc.schema.Column`.
+        generated: a virtual or stored generated column.
+    """
+
+    name: str
+    type: str
+    length: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    charset: str | None = None
+    labels: tuple[str, ...] = ()
+    nullable: bool = True
+    default: str | None = None
+    comment: str = ""
+    generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlTable:
+    """One table as MySQL defines it; `charset` is the default of new text columns."""
+
+    id: TableId
+    columns: tuple[MySqlColumn, ...]
+    primary_key: tuple[str, ...] = ()
+    charset: str = "utf8mb4"
+    comment: str = ""
+
+
+_INTEGERS = {
+    "tinyint": (Kind.TINYINT, Kind.TINYINT_UNSIGNED),
+    "smallint": (Kind.SMALLINT, Kind.SMALLINT_UNSIGNED),
+    "mediumint": (Kind.INT, Kind.INT_UNSIGNED),
+    "int": (Kind.INT, Kind.INT_UNSIGNED),
+    "bigint": (Kind.BIGINT, Kind.BIGINT_UNSIGNED),
+}
+_TEMPORAL = {"time": Kind.TIME, "datetime": Kind.TIMESTAMP, "timestamp": Kind.TIMESTAMP_LTZ}
+_SIZED = {"char": Kind.CHAR, "varchar": Kind.VARCHAR, "binary": Kind.BINARY, "varbinary": Kind.VARBINARY}
+_PLAIN = {
+    "float": Kind.FLOAT, "double": Kind.DOUBLE, "year": Kind.INT, "date": Kind.DATE, "json": Kind.JSON,
+    "tinytext": Kind.STRING, "text": Kind.STRING, "mediumtext": Kind.STRING, "longtext": Kind.STRING,
+    "tinyblob": Kind.BYTES, "blob": Kind.BYTES, "mediumblob": Kind.BYTES, "longblob": Kind.BYTES,
+    "enum": Kind.STRING, "set": Kind.STRING, "uuid": Kind.STRING, "inet4": Kind.STRING, "inet6": Kind.STRING,
+    "geometry": Kind.GEOMETRY, "point": Kind.GEOMETRY, "linestring": Kind.GEOMETRY, "polygon": Kind.GEOMETRY,
+    "multipoint": Kind.GEOMETRY, "multilinestring": Kind.GEOMETRY, "multipolygon": Kind.GEOMETRY,
+    "geometrycollection": Kind.GEOMETRY,
+}  # fmt: skip
+
+
+def data_type(column: MySqlColumn, *, tinyint1_as_boolean: bool = False) -> DataType:
+    """The sink-facing type. Raises ValueError for a type this tool does not know.
+
+    Lossless in every case: BIT(1) is BOOLEAN, BIT(n) is BINARY((n+7)/8) big-endian, SET is its text `a,b`.
+    TINYINT(1) is TINYINT unless `tinyint1_as_boolean`.
+    """
+    kind = column.type
+    if kind == "tinyint" and column.length == 1 and not column.unsigned and tinyint1_as_boolean:
+        return DataType(Kind.BOOLEAN)
+    if kind in _INTEGERS:
+        return DataType(_INTEGERS[kind][column.unsigned])
+    if kind == "decimal":
+        return DataType(Kind.DECIMAL, 10 if column.length is None else column.length, column.scale or 0)
+    if kind in _TEMPORAL:
+        return DataType(_TEMPORAL[kind], column.length or 0)
+    if kind in _SIZED:
+        return DataType(_SIZED[kind], 1 if column.length is None else column.length)
+    if kind == "bit":
+        bits = column.length or 1
+        return DataType(Kind.BOOLEAN) if bits == 1 else DataType(Kind.BINARY, (bits + 7) // 8)
+    if kind == "vector":
+        return DataType(Kind.VECTOR, column.length or 2048)
+    if kind in _PLAIN:
+        return DataType(_PLAIN[kind])
+    raise ValueError(f"column {column.name}: MySQL type {kind!r} is not known")
+
+
+def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> TableSchema:
+    """The schema a sink gets for this table. Raises ValueError as `data_type`."""
+    columns = tuple(
+        Column(
+            column.name,
+            data_type(column, tinyint1_as_boolean=tinyint1_as_boolean),
+            nullable=column.nullable and column.name not in table.primary_key,
+            default=column.default,
+            comment=column.comment,
+        )
+        for column in table.columns
+    )
+    return TableSchema(columns, table.primary_key, table.comment)
