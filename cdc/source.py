@@ -8,7 +8,7 @@ a pickled attribute.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 
 Offset = dict[str, Any]
 """A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
+
+
+Count = Callable[[str, int], None]
+"""Reports a counted, visible reason: something that was changed or left out on purpose. Summed over the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class Source(ABC):
 
     @abstractmethod
     def stop_at_current(self) -> None:
-        """From now on behave as if nothing came after what the log holds at this moment. Stream reader process, once."""
+        """From now on behave as if nothing came after what the log holds now. Stream reader process, once."""
 
     @abstractmethod
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
@@ -96,8 +100,11 @@ class Source(ABC):
         """The schema changes of a batch, in log order. Driver; asked again after a crash, same answer."""
 
     @abstractmethod
-    def read(self, split: Split) -> Iterator[ChangeBlock]:
-        """The split's changes in log order. Executor; may be called again after a failure and then gives the same."""
+    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+        """The split's changes in log order. Executor; may be called again after a failure and then gives the same.
+
+        `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
+        """
 
     def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to release
         """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
