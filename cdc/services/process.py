@@ -1,0 +1,67 @@
+"""A server as a child process that cannot outlive the one that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    # Linux ends this child when the thread that started it is gone, however that one ended (prctl(2)).
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class ServerProcess:
+    """One run of a server program; its output goes to `log`. Start it from a thread that lives as long as it should."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.log = log
+        with log.open("ab") as out:
+            self._child = subprocess.Popen(
+                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=_die_with_parent
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        """Still running."""
+        return self._child.poll() is None
+
+    def end(self, how: signal.Signals, timeout_s: float = 60.0) -> None:
+        """Send a signal and wait for the end; after `timeout_s` seconds kill. A process that is gone is fine."""
+        if self.alive:
+            self._child.send_signal(how)
+        try:
+            self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+
+def last_words(log: Path, characters: int = 2000) -> str:
+    """The end of a log: for an error message."""
+    return log.read_text(errors="replace")[-characters:].strip() if log.exists() else ""
+
+
+def free_port() -> int:
+    """A TCP port on the loopback interface that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def user_option() -> tuple[str, ...]:
+    """Database servers refuse to run as root unless told so."""
+    return ("--user=root",) if os.geteuid() == 0 else ()

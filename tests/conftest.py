@@ -1,0 +1,37 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from servers import FLAVORS, ServerFactory, own_servers, shared_server
+
+from cdc.services.server import MySqlServer
+
+
+@pytest.fixture(scope="session")
+def mysql_server() -> Iterator[MySqlServer]:
+    """The session's MySQL: binary log in ROW format, GTIDs on."""
+    with shared_server("mysql") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[MySqlServer]:
+    """The session's MariaDB: binary log in ROW format."""
+    with shared_server("mariadb") as server:
+        yield server
+
+
+@pytest.fixture(params=FLAVORS)
+def any_server(request: pytest.FixtureRequest) -> MySqlServer:
+    """The test runs once on MySQL and once on MariaDB."""
+    return request.getfixturevalue(f"{request.param}_server")
+
+
+@pytest.fixture
+def server_factory() -> Iterator[ServerFactory]:
+    """Starts servers of this test's own, with options: `server_factory("mysql", extra_args=["--gtid-mode=OFF"])`."""
+    with own_servers() as make:
+        yield make
