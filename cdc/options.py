@@ -1,12 +1,123 @@
-"""The base of every options model: declared once, frozen; JSON Schema, docs and checks follow from it."""
+"""The base of every options model: declared once, frozen; JSON Schema, docs and checks follow from it.
+
+Besides plain `str`, `int`, `bool`, `float` and `Literal`, an option may be a `Duration`, a `Size`, a `FilePath` or
+`Tables`. All of them read the text as written in YAML, so `port: "3306"` and `port: 3306` mean the same.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import os.path
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 
-__all__ = ["Field", "Options", "SecretStr"]
+from cdc.pattern import TablePattern
+from cdc.units import (
+    DURATION_RULE,
+    SIZE_RULE,
+    OptionError,
+    duration_text,
+    parse_duration,
+    parse_size,
+    size_text,
+)
+
+__all__ = [
+    "AnyCase",
+    "AtLeast",
+    "Duration",
+    "Field",
+    "FilePath",
+    "OptionError",
+    "Options",
+    "Remark",
+    "SecretStr",
+    "SinkOptions",
+    "Size",
+    "SourceOptions",
+    "TablePattern",
+    "Tables",
+]
+
+
+def _unit_schema(rule: str, units: str) -> dict[str, Any]:
+    pattern = rf"^\s*[0-9]+(\.[0-9]+)?\s*{units}\s*$"
+    return {"type": ["string", "number"], "minimum": 0, "pattern": pattern, "errorMessage": rule}
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(lambda value: value if isinstance(value, float) else parse_duration(value)),
+    PlainSerializer(duration_text, when_used="json"),
+    WithJsonSchema(_unit_schema(DURATION_RULE, "[a-zA-Z]*")),
+]
+"""Seconds. In Python a float is seconds; text and integers follow Flink: `30s`, a bare number is milliseconds."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    PlainSerializer(size_text, when_used="json"),
+    WithJsonSchema(_unit_schema(SIZE_RULE, "[a-zA-Z]*")),
+]
+"""Bytes, written `64 mb`, `1 MiB` or as a plain number."""
+
+
+def _resolve(text: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder")
+    if "://" in text or text.startswith(":"):
+        return text
+    text = os.path.expanduser(text)
+    return os.path.normpath(os.path.join(folder, text)) if folder is not None else text
+
+
+FilePath = Annotated[str, AfterValidator(_resolve)]
+"""A path or glob. A relative path in a pipeline file starts at the folder of that file; URLs stay as they are."""
+
+
+def _check_tables(text: str) -> str:
+    TablePattern(text)
+    return text
+
+
+Tables = Annotated[str, AfterValidator(_check_tables)]
+"""Table id patterns as in `cdc.pattern`."""
+
+AnyCase = BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value)
+"""Put beside a `Literal` of lower-case words: upper case is accepted too, as Flink does."""
+
+
+def AtLeast(text: str) -> AfterValidator:
+    """Lower bound of a `Duration`: `Annotated[Duration, AtLeast("250 ms")]`."""
+    least = parse_duration(text)
+
+    def check(seconds: float) -> float:
+        if seconds < least:
+            raise OptionError(f"must be at least {text}", "a number without a unit is milliseconds")
+        return seconds
+
+    return AfterValidator(check)
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something to tell the user about one option: `key` as in YAML, what, and the next step."""
+
+    key: str
+    message: str
+    hint: str = ""
 
 
 class Options(BaseModel):
@@ -17,8 +128,10 @@ class Options(BaseModel):
 
     Class attributes of connector options:
         implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
-        flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent.
-        prefixes: key prefixes passed through as they are (such as `jdbc.properties.`), each with its meaning.
+        flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent;
+            a key that ends in `.*` stands for all keys with that prefix.
+        prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
+            was given is in `passed`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
@@ -29,6 +142,41 @@ class Options(BaseModel):
 
     type: str = Field(description="Connector name.")
     name: str | None = Field(None, description="A name for log lines; no effect on the data.")
+    passed: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
+    """Whole keys and texts of the options that start with one of `prefixes`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, data: Any) -> Any:
+        """Move prefixed keys into `passed` and leave out what is ignored."""
+        if not isinstance(data, dict):
+            return data
+        passed = {key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes))}
+        rest = {key: value for key, value in data.items() if key not in passed and not cls.ignored(str(key))}
+        return {**rest, "passed": {**rest.get("passed", {}), **passed}}
+
+    @classmethod
+    def ignored(cls, key: str) -> str | None:
+        """Why a Flink-only key is ignored, None when the key is not one of those."""
+        if key in cls.flink_only:
+            return cls.flink_only[key]
+        for name, reason in cls.flink_only.items():
+            if name.endswith(".*") and key.startswith(name[:-1]):
+                return reason
+        return None
+
+    def problems(self) -> Iterator[Remark]:
+        """What is wrong with values taken together; each field by itself is sound already. Override and yield."""
+        yield from ()
+
+    def warnings(self) -> Iterator[Remark]:
+        """What the user should know although the pipeline can run. Override and yield."""
+        yield from ()
+
+    def given(self, key: str) -> bool:
+        """True when the option of that YAML name was written, whatever its value."""
+        return any((field.alias or name) == key for name, field in type(self).model_fields.items()
+                   if name in self.model_fields_set)  # fmt: skip
 
     def build(self, context: Any) -> Any:
         """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""
@@ -36,3 +184,51 @@ class Options(BaseModel):
 
         module, _, name = self.implementation.partition(":")
         return getattr(importlib.import_module(module), name)(self, context)
+
+
+class SourceOptions(Options):
+    """Options every source has.
+
+    `table_parts` says how many parts this source's table ids have (2: `database.table`), so that a pattern that can
+    match nothing is refused.
+    """
+
+    table_parts: ClassVar[int] = 2
+
+    max_batch_bytes: Size = Field(
+        64 << 20,
+        alias="max-batch-bytes",
+        gt=0,
+        description="How much of the log one batch may hold. A single larger transaction still is one batch.",
+    )
+    max_batch_rows: int = Field(
+        1_000_000,
+        alias="max-batch-rows",
+        ge=1,
+        description="How many rows one batch may hold, roughly. A single larger transaction still is one batch.",
+    )
+
+
+_LATER = "comes with a later version; this one carries every schema change to the sink (evolve)"
+
+
+class SinkOptions(Options):
+    """Options every sink has."""
+
+    include_schema_changes: list[str] | None = Field(
+        None,
+        alias="include.schema.changes",
+        description="Schema changes to carry out. A filter comes with a later version: every change is carried out.",
+    )
+    exclude_schema_changes: list[str] | None = Field(
+        None,
+        alias="exclude.schema.changes",
+        description="Schema changes to leave out. Only the empty list works in this version.",
+    )
+
+    def problems(self) -> Iterator[Remark]:
+        """Filters of schema changes are refused: nothing is left out silently."""
+        if self.include_schema_changes is not None:
+            yield Remark("include.schema.changes", f"a filter of schema changes {_LATER}", "remove the key")
+        if self.exclude_schema_changes:
+            yield Remark("exclude.schema.changes", f"a filter of schema changes {_LATER}", "remove the key")

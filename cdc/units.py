@@ -1,0 +1,80 @@
+"""Durations and sizes as people write them: `30s`, `10 min`, `500ms`; `64 mb`, `1 MiB`. No I/O, no pydantic.
+
+The units and the meaning of a bare number are Flink's (`TimeUtils`, `MemorySize`): a duration without a unit is
+milliseconds, a size without a unit is bytes, and `kb` and `KiB` are both 1024 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+_SECONDS: dict[str, float] = {
+    **dict.fromkeys(("", "ms", "milli", "millis", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("us", "micro", "micros", "microsecond", "microseconds"), 0.000001),
+    **dict.fromkeys(("ns", "nano", "nanos", "nanosecond", "nanoseconds"), 0.000000001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86400.0),
+}
+_BYTES: dict[str, int] = {
+    **dict.fromkeys(("", "b", "byte", "bytes"), 1),
+    **dict.fromkeys(("k", "kb", "kib", "kibibytes"), 1 << 10),
+    **dict.fromkeys(("m", "mb", "mib", "mebibytes"), 1 << 20),
+    **dict.fromkeys(("g", "gb", "gib", "gibibytes"), 1 << 30),
+    **dict.fromkeys(("t", "tb", "tib", "tebibytes"), 1 << 40),
+}
+
+DURATION_RULE = "must be a duration such as 30s, 10 min or 500 ms"
+SIZE_RULE = "must be a size such as 64 mb, 1 GiB or 1048576"
+
+
+class OptionError(ValueError):
+    """A value that an option cannot have: `message` says the rule, `hint` the next step. Never holds a secret."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def parse_duration(value: object) -> float:
+    """Seconds of a duration; a number without a unit is milliseconds. Raises OptionError."""
+    number, unit = _split(value, DURATION_RULE)
+    if unit not in _SECONDS:
+        raise OptionError(f"{DURATION_RULE}; the unit {unit!r} is not known", "units: ms, s, min, h, d")
+    return float(number) * _SECONDS[unit]
+
+
+def parse_size(value: object) -> int:
+    """Bytes of a size; a number without a unit is bytes. Raises OptionError."""
+    number, unit = _split(value, SIZE_RULE)
+    if unit not in _BYTES:
+        raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb (1 kb = 1024 b)")
+    return int(float(number) * _BYTES[unit])
+
+
+def duration_text(seconds: float) -> str:
+    """The shortest spelling that `parse_duration` reads back: `30 s`, `500 ms`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds * 1000:g} ms"
+
+
+def size_text(size: int) -> str:
+    """The shortest spelling that `parse_size` reads back: `64 mb`, `100 b`."""
+    for unit, factor in (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10)):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} b"
+
+
+def _split(value: object, rule: str) -> tuple[str, str]:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise OptionError(rule)
+    match = _NUMBER_UNIT.fullmatch(str(value))
+    if match is None:
+        raise OptionError(rule)
+    return match[1], match[2].lower()
