@@ -17,7 +17,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    PlainSerializer,
     SecretStr,
     ValidationInfo,
     WithJsonSchema,
@@ -29,15 +28,14 @@ from cdc.units import (
     DURATION_RULE,
     SIZE_RULE,
     OptionError,
-    duration_text,
     parse_duration,
     parse_size,
-    size_text,
 )
 
 __all__ = [
     "AnyCase",
     "AtLeast",
+    "Block",
     "Duration",
     "Field",
     "FilePath",
@@ -50,41 +48,57 @@ __all__ = [
     "SourceOptions",
     "TablePattern",
     "Tables",
+    "Zone",
 ]
 
 
-def _unit_schema(rule: str, units: str) -> dict[str, Any]:
-    pattern = rf"^\s*[0-9]+(\.[0-9]+)?\s*{units}\s*$"
-    return {"type": ["string", "number"], "minimum": 0, "pattern": pattern, "errorMessage": rule}
+def _unit_schema(rule: str, unit: str) -> dict[str, Any]:
+    pattern = r"^\s*[0-9]+(\.[0-9]+)?\s*[a-zA-Z]*\s*$"
+    return {"type": ["string", "number"], "minimum": 0, "pattern": pattern, "errorMessage": rule, "unit": unit}
 
 
 Duration = Annotated[
     float,
     BeforeValidator(lambda value: value if isinstance(value, float) else parse_duration(value)),
-    PlainSerializer(duration_text, when_used="json"),
-    WithJsonSchema(_unit_schema(DURATION_RULE, "[a-zA-Z]*")),
+    WithJsonSchema(_unit_schema(DURATION_RULE, "seconds")),
 ]
 """Seconds. In Python a float is seconds; text and integers follow Flink: `30s`, a bare number is milliseconds."""
 
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
-    PlainSerializer(size_text, when_used="json"),
-    WithJsonSchema(_unit_schema(SIZE_RULE, "[a-zA-Z]*")),
+    WithJsonSchema(_unit_schema(SIZE_RULE, "bytes")),
 ]
 """Bytes, written `64 mb`, `1 MiB` or as a plain number."""
 
 
 def _resolve(text: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
-    if "://" in text or text.startswith(":"):
+    if "://" in text or text.startswith(":") or text == "-":
         return text
     text = os.path.expanduser(text)
     return os.path.normpath(os.path.join(folder, text)) if folder is not None else text
 
 
 FilePath = Annotated[str, AfterValidator(_resolve)]
-"""A path or glob. A relative path in a pipeline file starts at the folder of that file; URLs stay as they are."""
+"""A path or glob. In a pipeline file it starts at the folder of that file; absolute paths, URLs and `-` stay as is."""
+
+
+def _check_zone(text: str) -> str:
+    import re
+    import zoneinfo
+
+    if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
+        return text
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
+        raise OptionError(f"time zone {text!r} is not known", "write Asia/Shanghai, UTC or GMT+08:00") from error
+    return text
+
+
+Zone = Annotated[str, AfterValidator(_check_zone)]
+"""A time zone: a region (`Asia/Shanghai`), `UTC`, or an offset (`GMT+08:00`)."""
 
 
 def _check_tables(text: str) -> str:
@@ -120,40 +134,24 @@ class Remark:
     hint: str = ""
 
 
-class Options(BaseModel):
-    """Options of one connector or block, as written in YAML.
+class Block(BaseModel):
+    """One mapping of the pipeline file. Names in YAML are the aliases; unknown keys are refused; values are frozen.
 
-    Names in YAML are the aliases (dashes and dots as in Flink CDC). Unknown keys are refused. Passwords are
-    `SecretStr`: they print as stars, and only `get_secret_value()` shows them.
-
-    Class attributes of connector options:
-        implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
+    Class attributes:
         flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent;
             a key that ends in `.*` stands for all keys with that prefix.
-        prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
-            was given is in `passed`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
-    implementation: ClassVar[str] = ""
     flink_only: ClassVar[dict[str, str]] = {}
-    prefixes: ClassVar[dict[str, str]] = {}
-
-    type: str = Field(description="Connector name.")
-    name: str | None = Field(None, description="A name for log lines; no effect on the data.")
-    passed: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
-    """Whole keys and texts of the options that start with one of `prefixes`."""
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, data: Any) -> Any:
-        """Move prefixed keys into `passed` and leave out what is ignored."""
+    def _leave_out_ignored(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        passed = {key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes))}
-        rest = {key: value for key, value in data.items() if key not in passed and not cls.ignored(str(key))}
-        return {**rest, "passed": {**rest.get("passed", {}), **passed}}
+        return {key: value for key, value in data.items() if cls.ignored(str(key)) is None}
 
     @classmethod
     def ignored(cls, key: str) -> str | None:
@@ -173,10 +171,34 @@ class Options(BaseModel):
         """What the user should know although the pipeline can run. Override and yield."""
         yield from ()
 
-    def given(self, key: str) -> bool:
-        """True when the option of that YAML name was written, whatever its value."""
-        return any((field.alias or name) == key for name, field in type(self).model_fields.items()
-                   if name in self.model_fields_set)  # fmt: skip
+
+class Options(Block):
+    """Options of one connector, as written in YAML.
+
+    Passwords are `SecretStr`: they print as stars, and only `get_secret_value()` shows them.
+
+    Class attributes of connector options:
+        implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
+        prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
+            was given is in `passed`.
+    """
+
+    implementation: ClassVar[str] = ""
+    prefixes: ClassVar[dict[str, str]] = {}
+
+    type: str = Field(description="Connector name.")
+    name: str | None = Field(None, description="A name for log lines; no effect on the data.")
+    passed: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
+    """Whole keys and texts of the options that start with one of `prefixes`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_prefixed(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or not cls.prefixes:
+            return data
+        passed = {key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes))}
+        rest = {key: value for key, value in data.items() if key not in passed}
+        return {**rest, "passed": {**rest.get("passed", {}), **passed}}
 
     def build(self, context: Any) -> Any:
         """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""

@@ -1,0 +1,174 @@
+"""The pipeline file as typed, frozen values. `cdc.spec.check` makes them; nothing here does I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
+
+from cdc.options import AnyCase, Block, Field, OptionError, Options, Remark, Tables, Zone
+
+_LATER = "comes with a later version"
+
+
+def _check_sink_table(text: str) -> str:
+    if not text.strip(". ") or text.count(".") > 2:
+        raise OptionError("must be a table id such as ods.orders")
+    return text
+
+
+class RouteRule(Block):
+    """Where the rows of some source tables go. One source table goes to one sink table."""
+
+    source_table: Tables = Field(
+        alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."
+    )
+    sink_table: Annotated[str, AfterValidator(_check_sink_table)] = Field(
+        alias="sink-table", description="Table id in the sink; may hold the replace-symbol."
+    )
+    replace_symbol: str | None = Field(
+        None,
+        alias="replace-symbol",
+        min_length=1,
+        description="Text in sink-table that stands for the source table's name (without its database), such as `<>`.",
+    )
+    description: str | None = Field(None, description="For people; no effect.")
+
+    def problems(self) -> Iterator[Remark]:
+        """Capture groups are refused; a symbol that is nowhere in the sink table is a slip."""
+        if self.replace_symbol is None and "$" in self.sink_table:
+            hint = "use replace-symbol, or one rule for each table"
+            yield Remark("sink-table", f"a capture group of source-table in sink-table {_LATER}", hint)
+        if self.replace_symbol is not None and self.replace_symbol not in self.sink_table:
+            hint = f"write it where the table's name goes, such as ods.{self.replace_symbol}"
+            yield Remark("sink-table", f"does not hold the replace-symbol {self.replace_symbol!r}", hint)
+
+
+class TransformRule(Block):
+    """Projection and filter of some source tables. Known by its keys, refused in this version."""
+
+    source_table: Tables = Field(alias="source-table", description="Table id patterns.")
+    projection: str | None = Field(None, description="Columns and expressions, as after SELECT.")
+    filter: str | None = Field(None, description="Condition, as after WHERE.")
+    primary_keys: str | None = Field(None, alias="primary-keys", description="Key columns of the sink table.")
+    partition_keys: str | None = Field(None, alias="partition-keys", description="Partition columns of the sink table.")
+    table_options: str | None = Field(None, alias="table-options", description="Options for creating the sink table.")
+    table_options_delimiter: str | None = Field(
+        None, alias="table-options.delimiter", description="What separates table-options."
+    )
+    description: str | None = Field(None, description="For people; no effect.")
+    converter_after_transform: str | None = Field(
+        None, alias="converter-after-transform", description="Such as SOFT_DELETE."
+    )
+
+    def problems(self) -> Iterator[Remark]:
+        """No transform in this version."""
+        yield Remark("", f"transform {_LATER}; rows go to the sink as they are in the source", "remove the rule")
+
+
+class PipelineOptions(Block):
+    """The `pipeline` block: settings of the whole pipeline."""
+
+    flink_only: ClassVar[dict[str, str]] = {
+        "schema-operator.rpc-timeout": "there is no schema operator: a batch never crosses a schema change",
+        "schema.operator.uid": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
+        "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
+        "sink.partitioning.strategy": "every key's changes stay in order without it",
+        "transform.decimal.precision.mode": "decimals always keep all their digits",
+    }
+
+    name: str | None = Field(None, description="Name of the pipeline. Default: the file's name.")
+    parallelism: int | None = Field(
+        None, ge=1, description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`)."
+    )
+    local_time_zone: Zone | None = Field(
+        None, alias="local-time-zone", description="Time zone of time functions in transforms; no effect without them."
+    )
+    runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
+        "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
+    )
+    schema_change_behavior: Annotated[
+        Literal["evolve", "exception", "try_evolve", "lenient", "ignore"] | None, AnyCase
+    ] = Field(
+        None,
+        alias="schema.change.behavior",
+        description="What a schema change of the source does to the sink. Only `evolve`, the default, in this version.",
+    )
+    route_mode: Annotated[Literal["all_match", "first_match"], AnyCase] = Field(
+        "all_match",
+        alias="route-mode",
+        description="What happens when several route rules match: the first counts, or all (refused in this version).",
+    )
+    user_defined_function: list[dict[str, object]] | None = Field(
+        None, alias="user-defined-function", description="Functions for transforms. Not in this version."
+    )
+    model: list[dict[str, object]] | None = Field(None, description="AI models for transforms. Not in this version.")
+
+    def problems(self) -> Iterator[Remark]:
+        """What this version does not do is refused by name."""
+        behavior = self.schema_change_behavior
+        if behavior not in (None, "evolve"):
+            yield Remark(
+                "schema.change.behavior", f"`{behavior}` {_LATER}", "write evolve: every change is carried out"
+            )
+        if self.runtime_mode == "batch":
+            hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
+            yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)
+        if self.user_defined_function:
+            yield Remark("user-defined-function", f"a user-defined function {_LATER}", "remove the key")
+        if self.model:
+            yield Remark("model", f"an AI model {_LATER}", "remove the key")
+
+    def warnings(self) -> Iterator[Remark]:
+        """Where the default differs from Flink CDC's."""
+        if self.schema_change_behavior is None:
+            yield Remark(
+                "schema.change.behavior",
+                "is not set: Flink CDC would be lenient, this tool evolves exactly (drops, renames and truncates too)",
+                "write evolve to say so",
+            )
+        if self.local_time_zone is not None:
+            yield Remark("local-time-zone", "has no effect: only transforms use it")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecWarning:
+    """Something accepted that the user should know. Lines and columns count from 1; `path` is dotted."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.line}:{self.column}: warning: {self.path}: {self.message}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class PipelineSpec(BaseModel):
+    """A whole pipeline file that passed every check.
+
+    Attributes:
+        file: path of the file, as the user gave it.
+        source, sink: options of the two connectors, each of its own class.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    source: SerializeAsAny[Options]
+    sink: SerializeAsAny[Options]
+    route: tuple[RouteRule, ...] = ()
+    transform: tuple[TransformRule, ...] = ()
+    pipeline: PipelineOptions = PipelineOptions()
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name: `pipeline.name`, or the file's name without folder and suffix."""
+        import os.path
+
+        return self.pipeline.name or os.path.splitext(os.path.basename(self.file))[0]
