@@ -1,0 +1,82 @@
+"""FORMAT_DESCRIPTION events: who wrote the log, whether events have checksums, and whether their layout is the known one.
+
+Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_events.h`; MariaDB's is the same.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+from cdc.errors import CorruptLog, UnsupportedChange
+from connectors.mysql import events
+
+_BODY = events.HEADER_SIZE
+_POST_HEADERS = _BODY + 57
+_KNOWN = {
+    events.QUERY: events.QUERY_POST_HEADER,
+    events.TABLE_MAP: events.TABLE_MAP_POST_HEADER,
+    events.WRITE_ROWS_V1: events.ROWS_V1_POST_HEADER,
+    events.UPDATE_ROWS_V1: events.ROWS_V1_POST_HEADER,
+    events.DELETE_ROWS_V1: events.ROWS_V1_POST_HEADER,
+    events.WRITE_ROWS_V2: events.ROWS_V2_POST_HEADER,
+    events.UPDATE_ROWS_V2: events.ROWS_V2_POST_HEADER,
+    events.DELETE_ROWS_V2: events.ROWS_V2_POST_HEADER,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FormatDescription:
+    """`version` is the server's version text; `checksum` says whether the events after this one end with a CRC-32."""
+
+    version: str
+    mariadb: bool
+    checksum: bool
+    in_use: bool
+
+
+def parse(event: bytes, where: str) -> FormatDescription:
+    """Read and verify a whole FORMAT_DESCRIPTION event (header, body, checksum). `where` is for the message.
+
+    Raises CorruptLog, and UnsupportedChange for a log of another format version.
+    """
+    if len(event) < _POST_HEADERS + events.CHECKSUM_SIZE + 1:
+        raise CorruptLog("the format description event is too short", where=where)
+    version = event[_BODY + 2 : _BODY + 52].rstrip(b"\0").decode("latin-1")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    old = bool(numbers) and numbers < (5, 6, 1)
+    if not old:
+        _verify(event, where)
+    binlog_version = int.from_bytes(event[_BODY : _BODY + 2], "little")
+    if binlog_version != 4 or event[_BODY + 56] != events.HEADER_SIZE:
+        raise UnsupportedChange(
+            f"binary log format version {binlog_version} of server {version!r} is not known",
+            where=where,
+            hint="logs of MySQL 5.0 and later and of MariaDB are read",
+        )
+    lengths = event[_POST_HEADERS:] if old else event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1]
+    for kind, size in _KNOWN.items():
+        if kind <= len(lengths) and lengths[kind - 1] not in (size, 0):
+            raise UnsupportedChange(
+                f"{events.type_name(kind)} events of server {version!r} have a post-header of {lengths[kind - 1]} bytes, "
+                f"not {size}",
+                where=where,
+                hint="this server version writes a layout that is not known here",
+            )
+    algorithm = 0 if old else event[-events.CHECKSUM_SIZE - 1]
+    if algorithm not in (0, 1, 255):
+        raise UnsupportedChange(f"checksum algorithm {algorithm} is not known", where=where)
+    flags = int.from_bytes(event[17:19], "little")
+    return FormatDescription(version, "mariadb" in version.lower(), algorithm == 1, bool(flags & events.FLAG_IN_USE))
+
+
+def _verify(event: bytes, where: str) -> None:
+    """Check the event's own CRC-32, which is there even when other events have none.
+
+    The in-use flag is not part of it, as the server clears that in place when it closes the file.
+    """
+    flags = event[17] & ~events.FLAG_IN_USE
+    covered = event[:17] + bytes([flags]) + event[18 : -events.CHECKSUM_SIZE]
+    if zlib.crc32(covered) != int.from_bytes(event[-events.CHECKSUM_SIZE :], "little"):
+        raise CorruptLog("wrong checksum of the format description event", where=where)

@@ -1,0 +1,236 @@
+"""Turns buffers of raw log bytes into verified chunks: the part that files and the replication stream share.
+
+The kernel (`kernels.framing`) takes everything that comes often; what is left is a few control events per file.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from cdc.errors import CorruptLog, UnsupportedChange
+from connectors.mysql import events, format_description
+from connectors.mysql.chunk import Bytes, EventChunk, file_number
+from connectors.mysql.expand import expand
+from connectors.mysql.kernels import framing
+from connectors.mysql.kernels.gtid_log import NO_TIME
+
+CAPACITY: Final = 1 << 17
+"""Most events in one chunk."""
+
+_REASONS: Final = {
+    framing.BAD_LENGTH: "an event with an impossible length",
+    framing.BAD_CHECKSUM: "an event with a wrong checksum",
+    framing.BAD_POSITION: "an event whose own position contradicts the place it stands at",
+    framing.BAD_SEQUENCE: "a packet out of sequence",
+    framing.BAD_GTID: "a GTID event that cannot be read",
+    framing.BAD_QUERY: "a QUERY event whose lengths do not fit",
+}
+_HINTS: Final = {
+    framing.BAD_POSITION: "a relay log, or a copy that does not begin at the start of the file, cannot be read",
+}
+
+
+class Indexer:
+    """Follows one log: the current file, position and checksum setting, from buffer to buffer.
+
+    Args:
+        kind: `framing.FILE` or `framing.STREAM`.
+        file: name of the file that the first event belongs to; a stream's first event is a ROTATE that names it.
+        position: position of that first event.
+    """
+
+    def __init__(self, kind: int, file: str, position: int) -> None:
+        self.file = file
+        self.format: format_description.FormatDescription | None = None
+        self.stopped = framing.MORE
+        self._kind = kind
+        self._state = np.zeros(framing.STATE_SIZE, np.int64)
+        self._state[framing.POSITION] = position
+        self._state[framing.COMMIT_MS] = NO_TIME
+        self._state[framing.SEQUENCE] = 1
+        self._start, self._end, self._position, self._commit = (np.empty(CAPACITY, np.int64) for _ in range(4))
+        self._type, self._query = np.empty(CAPACITY, np.uint8), np.empty(CAPACITY, np.uint8)
+
+    @property
+    def position(self) -> int:
+        """Position in `file` after the last event seen."""
+        return int(self._state[framing.POSITION])
+
+    @position.setter
+    def position(self, value: int) -> None:
+        self._state[framing.POSITION] = value
+
+    @property
+    def at(self) -> int:
+        """Offset in the last buffer of the first byte that was not consumed."""
+        return int(self._state[framing.AT])
+
+    @property
+    def sequence(self) -> int:
+        """Sequence number that the next packet must have."""
+        return int(self._state[framing.SEQUENCE])
+
+    def chunks(self, buffer: Bytes, limit: int, at: int = 0) -> Iterator[EventChunk]:
+        """Chunks of the whole events in `buffer[at:limit]`. Run it to the end, then look at `at` and `stopped`.
+
+        The chunks keep `buffer`: fill another one next. Raises CorruptLog and UnsupportedChange with file and position.
+        """
+        self._state[framing.AT] = at
+        while True:
+            count, stopped = framing.index_events(
+                buffer, limit, self._kind, self._checksum, self._state, self._start, self._end, self._type,
+                self._position, self._commit, self._query, CAPACITY,
+            )  # fmt: skip
+            self.stopped = stopped
+            file, checksum, kept = self.file, self._checksum, count
+            if stopped == framing.CONTROL and not self._control(buffer, count - 1):
+                kept -= 1
+            if kept:
+                chunk = self._chunk(file, buffer, kept, checksum)
+                if self._state[framing.EXPAND]:
+                    self._state[framing.EXPAND] = 0
+                    yield from expand(chunk)
+                else:
+                    yield chunk
+            if stopped in _REASONS:
+                raise CorruptLog(_REASONS[stopped], where=self.where, hint=_HINTS.get(stopped, ""))
+            if stopped in (framing.MORE, framing.NOT_AN_EVENT):
+                return
+
+    @property
+    def where(self) -> str:
+        """`binlog.000002:1234`, where the next event begins."""
+        return f"{self.file}:{self.position}"
+
+    @property
+    def _checksum(self) -> bool:
+        return self.format is not None and self.format.checksum
+
+    def _chunk(self, file: str, buffer: Bytes, count: int, checksum: bool) -> EventChunk:
+        return EventChunk(
+            file,
+            file_number(file),
+            buffer,
+            self._start[:count].copy(),
+            self._end[:count].copy(),
+            self._type[:count].copy(),
+            self._position[:count].copy(),
+            self._commit[:count].copy(),
+            self._query[:count].copy(),
+            checksum,
+        )
+
+    def _control(self, buffer: Bytes, index: int) -> bool:
+        """Act on a control event; whether it stays in the chunk, which the events made up by the sender do not."""
+        event = buffer[int(self._start[index]) : int(self._end[index])].tobytes()
+        kind, flags = event[4], int.from_bytes(event[17:19], "little")
+        stated = int.from_bytes(event[13:17], "little")
+        made_up = self._kind == framing.STREAM and (stated == 0 or bool(flags & events.FLAG_ARTIFICIAL))
+        if kind == events.FORMAT_DESCRIPTION:
+            self.format = format_description.parse(event, self.where)
+            self._state[framing.COMMIT_MS] = NO_TIME
+            body_end = len(event) - events.CHECKSUM_SIZE
+        else:
+            body_end = self._verified(event)
+        body = event[events.HEADER_SIZE : body_end]
+        if kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
+            self._heartbeat(kind, stated, body)
+            return False
+        if kind == events.ROTATE and made_up:
+            self.file, self.position = parse_rotate_body(body, self.where)
+            self._state[framing.COMMIT_MS] = NO_TIME
+            return False
+        if kind == events.MARIADB_START_ENCRYPTION and made_up:
+            return False
+        self._refuse(kind, flags, body)
+        if made_up:
+            return False
+        self._advance(event, stated)
+        self._end[index] = int(self._start[index]) + body_end
+        self._position[index] = self.position
+        self._commit[index] = int.from_bytes(event[:4], "little") * 1000
+        return kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST)
+
+    def _verified(self, event: bytes) -> int:
+        """Length of the event without its checksum, which is verified.
+
+        The ROTATE that opens a stream comes before the format is known: there a matching CRC-32 is taken for one.
+        """
+        if len(event) < events.HEADER_SIZE + events.CHECKSUM_SIZE * self._checksum:
+            raise CorruptLog(_REASONS[framing.BAD_LENGTH], where=self.where)
+        end = len(event) - events.CHECKSUM_SIZE
+        matches = end >= events.HEADER_SIZE and zlib.crc32(event[:end]) == int.from_bytes(event[end:], "little")
+        if self._checksum and not matches:
+            raise CorruptLog(_REASONS[framing.BAD_CHECKSUM], where=self.where)
+        return end if self._checksum or (self.format is None and matches) else len(event)
+
+    def _advance(self, event: bytes, stated: int) -> None:
+        after = self.position + len(event)
+        if self._kind == framing.STREAM:
+            after = self.position + ((stated - self.position) & 0xFFFFFFFF)
+        elif stated not in (0, after & 0xFFFFFFFF):
+            reason = framing.BAD_POSITION
+            raise CorruptLog(_REASONS[reason], where=self.where, hint=_HINTS[reason])
+        self.position = after
+
+    def _heartbeat(self, kind: int, stated: int, body: bytes) -> None:
+        """A heartbeat names how far the server has read: the only sign of events that it skipped for us."""
+        if kind == events.HEARTBEAT_V2:
+            name, position = parse_heartbeat_v2(body, self.where)
+        else:
+            name, position = body.decode("utf-8", "replace"), self.position + ((stated - self.position) & 0xFFFFFFFF)
+        if name == self.file and self.position < position < self.position + (1 << 31) * (
+            1 + (kind != events.HEARTBEAT)
+        ):
+            self.position = position
+
+    def _refuse(self, kind: int, flags: int, body: bytes) -> None:
+        """Raise UnsupportedChange for what must not be passed over."""
+        if kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST):
+            return
+        if kind == events.INCIDENT:
+            number, text = int.from_bytes(body[:2], "little"), body[3:].decode("utf-8", "replace")
+            raise UnsupportedChange(
+                f"the server reports an incident: {text or number}",
+                where=self.where,
+                hint="changes may be missing from the log here; start again from a fresh copy of the tables",
+            )
+        if kind == events.MARIADB_START_ENCRYPTION:
+            raise UnsupportedChange(
+                "the log is encrypted from here on",
+                where=self.where,
+                hint="read it from the server with `type: mysql`, or write it with encrypt_binlog=OFF",
+            )
+        if not flags & events.FLAG_IGNORABLE and kind != events.IGNORABLE:
+            raise UnsupportedChange(
+                f"event {events.type_name(kind)} (type {kind}) is not known",
+                where=self.where,
+                hint="it may change rows, so it is not skipped; please report the server version",
+            )
+
+
+def parse_rotate_body(body: bytes, where: str) -> tuple[str, int]:
+    """(next file, position in it) of a ROTATE event's body. Raises CorruptLog."""
+    if len(body) <= 8:
+        raise CorruptLog("a ROTATE event without a file name", where=where)
+    return body[8:].rstrip(b"\0").decode("utf-8", "replace"), int.from_bytes(body[:8], "little")
+
+
+def parse_heartbeat_v2(body: bytes, where: str) -> tuple[str, int]:
+    """(file, position) of a HEARTBEAT_V2 event: type, length, value; 1 is the name, 2 the position, 0 ends."""
+    name, position, at = "", 0, 0
+    while at < len(body) and body[at] != 0:
+        if at + 2 > len(body) or at + 2 + body[at + 1] > len(body):
+            raise CorruptLog("a heartbeat whose lengths do not fit", where=where)
+        kind, value = body[at], body[at + 2 : at + 2 + body[at + 1]]
+        at += 2 + len(value)
+        if kind == 1:
+            name = value.decode("utf-8", "replace")
+        elif kind == 2 and value:
+            width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(value[0])
+            position = value[0] if width is None else int.from_bytes(value[1 : 1 + width], "little")
+    return name, position

@@ -1,0 +1,57 @@
+"""Little-endian numbers out of byte arrays, for use inside kernels. The caller has checked the bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u16(data: Any, at: int) -> int:
+    """Two bytes."""
+    return np.int64(data[at]) | np.int64(data[at + 1]) << 8
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u24(data: Any, at: int) -> int:
+    """Three bytes."""
+    return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
+
+
+@njit(cache=True, nogil=True, inline="always")
+def u32(data: Any, at: int) -> int:
+    """Four bytes."""
+    low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+    return low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
+
+
+@njit(cache=True, nogil=True)
+def number(data: Any, at: int, size: int) -> int:
+    """`size` (0..8) bytes; eight come back as a signed number."""
+    value = np.int64(0)
+    for index in range(size):
+        value |= np.int64(data[at + index]) << (8 * index)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def varlen(data: Any, at: int, end: int) -> tuple[int, int]:
+    """A variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
+
+    The count of trailing one bits in the first byte is the count of bytes that follow; the value sits above them
+    (`libs/mysql/serialization/readme.md`). Values above 2**63 come back negative.
+    """
+    if at >= end:
+        return np.int64(0), np.int64(-1)
+    first = np.int64(data[at])
+    more = 0
+    while more < 8 and first >> more & 1:
+        more += 1
+    if at + 1 + more > end:
+        return np.int64(0), np.int64(-1)
+    rest = number(data, at + 1, more)
+    if more == 8:
+        return rest, np.int64(at + 9)
+    return rest << (7 - more) | first >> (more + 1), np.int64(at + 1 + more)

@@ -1,0 +1,220 @@
+"""One kernel pass over raw log bytes: find whole events, verify checksums and lengths, fill the index of a chunk.
+
+The same pass reads three framings: a binary log file (events back to back), the replication stream (client packets:
+3-byte length, sequence number, a zero byte, the event; 16 MB and more go on in further packets), and the inside of a
+TRANSACTION_PAYLOAD (events back to back, no checksum, no positions of their own).
+
+It stops where Python has to decide: at control events, at an end-of-file or error packet, at corrupt bytes. It never
+reads or writes outside `buffer[0:limit]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+
+from connectors.mysql import events
+from connectors.mysql.kernels.bits import u24, u32
+from connectors.mysql.kernels.crc import crc32
+from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
+from connectors.mysql.kernels.query_kind import query_kind
+
+FILE, STREAM, PAYLOAD = 0, 1, 2
+"""Framings."""
+
+AT, POSITION, COMMIT_MS, SEQUENCE, EXPAND, ERROR_AT = 0, 1, 2, 3, 4, 5
+STATE_SIZE: Final = 6
+"""Slots of the int64 state that outlives a call: next offset, file position there, commit time of the open transaction
+(NO_TIME when unknown), next packet sequence number, whether an event needs expansion, offset of the error."""
+
+MORE, FULL, CONTROL, NOT_AN_EVENT = 0, 1, 2, 3
+"""Why the pass stopped: needs more bytes; index full; the last entry is a control event; a packet without an event."""
+BAD_LENGTH, BAD_CHECKSUM, BAD_POSITION, BAD_SEQUENCE, BAD_GTID, BAD_QUERY = 10, 11, 12, 13, 14, 15
+
+_DATA, _CONTROL, _EXPAND, _QUERY, _GTID, _TAGGED, _MARIADB_GTID, _OWN_TIME = 1, 0, 2, 3, 4, 5, 6, 7
+
+
+def _roles() -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """What to do with each event type; types not named here are control events, so Python refuses or consumes them."""
+    roles = np.full(256, _CONTROL, np.uint8)
+    roles[
+        [
+            events.INTVAR, events.RAND, events.USER_VAR, events.XID, events.BEGIN_LOAD_QUERY, events.APPEND_BLOCK,
+            events.DELETE_FILE, events.EXECUTE_LOAD_QUERY, events.TABLE_MAP, events.WRITE_ROWS_V1,
+            events.UPDATE_ROWS_V1, events.DELETE_ROWS_V1, events.ROWS_QUERY, events.WRITE_ROWS_V2,
+            events.UPDATE_ROWS_V2, events.DELETE_ROWS_V2, events.TRANSACTION_CONTEXT, events.VIEW_CHANGE,
+            events.XA_PREPARE, events.PARTIAL_UPDATE_ROWS, events.MARIADB_ANNOTATE_ROWS,
+        ]
+    ] = _DATA  # fmt: skip
+    roles[[events.STOP, events.PREVIOUS_GTIDS, events.MARIADB_BINLOG_CHECKPOINT]] = _OWN_TIME
+    roles[events.TRANSACTION_PAYLOAD] = _EXPAND
+    roles[events.MARIADB_QUERY_COMPRESSED : events.MARIADB_DELETE_ROWS_COMPRESSED_V2 + 1] = _EXPAND
+    roles[events.QUERY] = _QUERY
+    roles[[events.GTID, events.ANONYMOUS_GTID]] = _GTID
+    roles[events.GTID_TAGGED] = _TAGGED
+    roles[events.MARIADB_GTID] = _MARIADB_GTID
+    return roles
+
+
+_ROLES: Final = _roles()
+
+
+@njit(cache=True, nogil=True)
+def index_events(
+    buffer: Any, limit: int, framing: int, checksum: bool, state: Any, start: Any, end: Any, kind: Any,
+    end_position: Any, commit_ms: Any, kinds: Any, capacity: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Index whole events from `state[AT]` on; returns (entries written, why it stopped).
+
+    Args:
+        buffer: uint8; written only to join an event that came in several packets.
+        limit: bytes of `buffer` that are filled.
+        framing: FILE, STREAM or PAYLOAD.
+        checksum: events end with a CRC-32, which is verified and cut off (not of control events: Python does those).
+        state: int64[STATE_SIZE], read and updated; AT is left behind the last entry, or at what could not be read.
+        start, end, kind, end_position, commit_ms, kinds: arrays of `capacity` entries to fill; see `EventChunk`.
+    """
+    cut = 4 if checksum else 0
+    source, fields = np.empty(16, np.uint8), np.empty(4, np.int64)
+    count = 0
+    while True:
+        at = state[AT]
+        if count >= capacity:
+            return count, FULL
+        first, last, after, code = _bounds(buffer, at, limit, framing, state)
+        if code != 0:
+            state[ERROR_AT] = at
+            return count, code
+        if after == 0:
+            return count, MORE
+        size = last - first
+        role = _ROLES[buffer[first + 4]]
+        body_end = last - cut
+        if role != _CONTROL:
+            if size < events.HEADER_SIZE + cut:
+                state[ERROR_AT] = first
+                return count, BAD_LENGTH
+            if checksum and crc32(buffer, first, body_end) != u32(buffer, body_end):
+                state[ERROR_AT] = first
+                return count, BAD_CHECKSUM
+            if framing != PAYLOAD:
+                position = _position(buffer, first, size, state[POSITION], framing)
+                if position < 0:
+                    state[ERROR_AT] = first
+                    return count, BAD_POSITION
+                state[POSITION] = position
+        start[count], end[count], kind[count] = first, body_end, buffer[first + 4]
+        end_position[count] = state[POSITION]
+        kinds[count] = 0
+        if role == _CONTROL:
+            end[count] = last
+            state[AT] = after
+            return count + 1, CONTROL
+        if role == _QUERY:
+            found = query_kind(buffer, first, body_end)
+            if found < 0:
+                state[ERROR_AT] = first
+                return count, BAD_QUERY
+            kinds[count] = found
+        elif role == _EXPAND:
+            state[EXPAND] = 1
+        elif role == _GTID:
+            time = plain_commit_us(buffer, first, body_end)
+            if time == BAD:
+                state[ERROR_AT] = first
+                return count, BAD_GTID
+            state[COMMIT_MS] = NO_TIME if time <= 0 else time // 1000
+        elif role == _TAGGED:
+            if not tagged_fields(buffer, first, body_end, source, fields):
+                state[ERROR_AT] = first
+                return count, BAD_GTID
+            state[COMMIT_MS] = NO_TIME if fields[3] <= 0 else fields[3] // 1000
+        elif role == _MARIADB_GTID:
+            if body_end - first < events.HEADER_SIZE + 13:
+                state[ERROR_AT] = first
+                return count, BAD_GTID
+            state[COMMIT_MS] = NO_TIME
+        if role == _OWN_TIME or state[COMMIT_MS] == NO_TIME:
+            commit_ms[count] = u32(buffer, first) * 1000
+        else:
+            commit_ms[count] = state[COMMIT_MS]
+        count += 1
+        state[AT] = after
+
+
+@njit(cache=True, nogil=True)
+def _position(buffer: Any, first: int, size: int, before: int, framing: int) -> int:
+    """True position after the event; -1 when the event's own position contradicts it.
+
+    The header holds the position modulo 2**32. In a file it must be the offset; a stream may skip events of the file.
+    """
+    stated = u32(buffer, first + 13)
+    expected = before + size
+    if stated == expected & 0xFFFFFFFF or stated == 0:
+        return expected
+    if framing == FILE:
+        return -1
+    step = (stated - before) & 0xFFFFFFFF
+    return before + step if step >= size else -1
+
+
+@njit(cache=True, nogil=True)
+def _bounds(buffer: Any, at: int, limit: int, framing: int, state: Any) -> tuple[int, int, int, int]:
+    """The next event: (first byte, byte after it, offset after its framing or 0 if incomplete, error code)."""
+    if framing == STREAM:
+        first, last, after, code = _packet(buffer, at, limit, state)
+        if code != 0 or after == 0:
+            return first, last, after, code
+        if last - first < events.HEADER_SIZE or u32(buffer, first + 9) != last - first:
+            return first, last, after, BAD_LENGTH
+        return first, last, after, 0
+    if limit - at < events.HEADER_SIZE:
+        return at, at, 0, 0
+    size = u32(buffer, at + 9)
+    if size < events.HEADER_SIZE:
+        return at, at, 0, BAD_LENGTH
+    if size > limit - at:
+        return at, at, 0, 0
+    return at, at + size, at + size, 0
+
+
+@njit(cache=True, nogil=True)
+def _packet(buffer: Any, at: int, limit: int, state: Any) -> tuple[int, int, int, int]:
+    """As `_bounds` for one event in one or more packets; several are joined in place, over their own headers."""
+    after, parts = at, 0
+    while True:
+        if limit - after < 4:
+            return at, at, 0, 0
+        size = u24(buffer, after)
+        if buffer[after + 3] != (state[SEQUENCE] + parts) & 0xFF:
+            return at, at, 0, BAD_SEQUENCE
+        if parts == 0 and (size == 0 or (limit - after > 4 and buffer[after + 4] != 0)):
+            return at, at, 0, NOT_AN_EVENT
+        if limit - after - 4 < size:
+            return at, at, 0, 0
+        after += 4 + size
+        parts += 1
+        if size < events.MAX_PACKET:
+            break
+    state[SEQUENCE] = (state[SEQUENCE] + parts) & 0xFF
+    last = at + 4 + u24(buffer, at)
+    if parts > 1:
+        last = _join(buffer, at, parts)
+    return at + 5, last, after, 0
+
+
+@njit(cache=True, nogil=True)
+def _join(buffer: Any, at: int, parts: int) -> int:
+    """Move the payloads of all packets but the first down to the end of the first; returns the end of the event."""
+    last = at + 4 + events.MAX_PACKET
+    source = last
+    for _ in range(parts - 1):
+        size = u24(buffer, source)
+        source += 4
+        for index in range(size):
+            buffer[last + index] = buffer[source + index]
+        last += size
+        source += size
+    return last

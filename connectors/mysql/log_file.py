@@ -1,0 +1,112 @@
+"""Archived binary log files: read, verified and indexed chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike, fspath
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
+from connectors.mysql import events
+from connectors.mysql.chunk import Bytes, EventChunk
+from connectors.mysql.indexer import Indexer
+from connectors.mysql.kernels import framing
+
+
+def read_chunks(
+    path: str | PathLike[str], start: int = 4, end: int | None = None, chunk_bytes: int = 8 << 20
+) -> Iterator[EventChunk]:
+    """The events of a binary log file that begin at or after `start` and end at or before `end`, in order.
+
+    Args:
+        path: the file; its name becomes `EventChunk.file`.
+        start: position of an event, as from an earlier `end_position`; 4 is the first.
+        end: position after the last event wanted; None reads to the end of the file.
+        chunk_bytes: bytes read at once; a chunk is bigger only where one event is.
+
+    Raises:
+        CorruptLog: not a binary log, a wrong checksum, an impossible length, or a file that ends inside an event.
+        UnsupportedChange: an encrypted log, an incident, or an event that is not known.
+        SourceUnavailable: the file cannot be read.
+    """
+    place = Path(fspath(path))
+    try:
+        with place.open("rb", buffering=0) as file:
+            yield from _read(file, place.name, max(start, len(events.MAGIC)), end, chunk_bytes)
+    except OSError as error:
+        raise SourceUnavailable(
+            f"cannot read the binary log file: {error.strerror or error}", where=str(place), hint="check the path"
+        ) from error
+
+
+def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: int) -> Iterator[EventChunk]:
+    _check_magic(file.read(len(events.MAGIC)), name)
+    indexer = Indexer(framing.FILE, name, len(events.MAGIC))
+    if start > len(events.MAGIC):
+        _read_format(file, indexer)
+        indexer.position = start
+        file.seek(start)
+    buffer, filled, left = np.empty(chunk_bytes, np.uint8), 0, None if end is None else end - start
+    while True:
+        want = len(buffer) - filled if left is None else min(len(buffer) - filled, left)
+        got = _fill(file, buffer, filled, want)
+        filled += got
+        if left is not None:
+            left -= got
+        if filled == 0:
+            return
+        yield from indexer.chunks(buffer, filled)
+        rest = filled - indexer.at
+        if got < want or left == 0:
+            if rest and left != 0:
+                raise CorruptLog(
+                    f"the file ends inside an event ({rest} bytes of it are there)",
+                    where=indexer.where,
+                    hint="copy the file again, after the server has closed it",
+                )
+            return
+        buffer, filled = carry(buffer, indexer.at, filled, chunk_bytes), rest
+
+
+def carry(buffer: Bytes, at: int, filled: int, size: int) -> Bytes:
+    """A new buffer that begins with `buffer[at:filled]` and has room for more: at least `size`, at least twice that."""
+    rest = filled - at
+    fresh = np.empty(max(size, 2 * rest), np.uint8)
+    fresh[:rest] = buffer[at:filled]
+    return fresh
+
+
+def _fill(file: BinaryIO, buffer: Bytes, at: int, want: int) -> int:
+    """Read until `want` bytes are there or the file ends; returns how many came."""
+    view, got = memoryview(buffer), 0
+    while got < want:
+        count = file.readinto(view[at + got : at + want])  # type: ignore[attr-defined]
+        if not count:
+            break
+        got += count
+    return got
+
+
+def _check_magic(magic: bytes, name: str) -> None:
+    if magic == events.ENCRYPTED_MAGIC:
+        raise UnsupportedChange(
+            "the binary log file is encrypted", where=name, hint="read it from the server, or decrypt it first"
+        )
+    if magic != events.MAGIC:
+        raise CorruptLog("not a binary log file: it does not begin with fe 62 69 6e", where=name)
+
+
+def _read_format(file: BinaryIO, indexer: Indexer) -> None:
+    """Read the format description at the start of the file, for its checksum setting."""
+    header = file.read(events.HEADER_SIZE)
+    size = int.from_bytes(header[9:13], "little")
+    if len(header) < events.HEADER_SIZE or header[4] != events.FORMAT_DESCRIPTION or size > 1 << 16:
+        raise CorruptLog("the file does not begin with a format description event", where=indexer.where)
+    event = np.frombuffer(bytearray(header + file.read(size - events.HEADER_SIZE)), np.uint8)
+    for _ in indexer.chunks(event, len(event)):
+        pass
+    if indexer.at != len(event):
+        raise CorruptLog("the file ends inside its format description event", where=indexer.where)
