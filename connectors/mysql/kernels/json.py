@@ -1,0 +1,190 @@
+"""Kernel that turns MySQL's binary JSON into the text that `SELECT` shows for the column.
+
+Format: MySQL's sql-common/json_binary.h. A value is a type byte and its bytes. An object or array holds its element
+count and size, then key entries (offset, length), value entries (type, inlined value or offset), keys and values; all
+offsets count from the first byte of the object or array. "Small" ones have 2-byte offsets, "large" ones 4-byte.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from connectors.mysql.kernels.json_opaque import opaque_text
+from connectors.mysql.kernels.json_scalar import (
+    CORRUPT,
+    INT32,
+    LARGE_ARRAY,
+    LARGE_OBJECT,
+    LITERAL,
+    OPAQUE,
+    SMALL_OBJECT,
+    STRING,
+    UINT16,
+    UINT32,
+    little,
+    number_or_literal_text,
+    quoted_text,
+    variable_length,
+)
+from connectors.mysql.kernels.kernel_types import Bytes, Int
+from connectors.mysql.kernels.number_text import FULL
+
+MAX_DEPTH = 100
+"""Objects and arrays that MySQL allows inside each other."""
+
+_OBJECT, _LARGE = 1, 2
+_NULL = np.frombuffer(b"null", np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def json_text_bound(size: Int) -> Int:
+    """Bytes of destination that are enough for any sound document of `size` bytes."""
+    return 6 * size + 128
+
+
+@njit(cache=True, nogil=True)
+def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+    """Write the text of the binary JSON document `src[start:end]` (uint8) at `dst[at:]` (uint8).
+
+    Returns the offset after the text; -1 when `dst` may be too small (`json_text_bound` is always enough for the whole
+    of `dst[at:]`); -2 when the bytes cannot be a JSON document (`json_text_slow` says why). -3 is kept for values that
+    only the slow path can print; there are none today. Never reads outside `src[start:end]`, writes nothing before
+    `at`; the bytes from `at` on are undefined after a negative answer. Zero bytes are the document `null`.
+    """
+    if start < 0 or end > src.size or start > end or at < 0:
+        return CORRUPT
+    if start == end:
+        return _null_text(dst, at)
+    kind = src[start]
+    if kind <= LARGE_ARRAY:
+        return _container_text(kind, src, start + 1, end, dst, at)
+    return _scalar_text(kind, src, start + 1, end, dst, at)
+
+
+@njit(cache=True, nogil=True)
+def _null_text(dst: Bytes, at: Int) -> Int:
+    if at + 4 > dst.size:
+        return FULL
+    for i in range(4):
+        dst[at + i] = _NULL[i]
+    return at + 4
+
+
+@njit(cache=True, nogil=True)
+def _scalar_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+    if kind == STRING:
+        length, first = variable_length(src, start, end)
+        if length < 0 or first + length > end:
+            return CORRUPT
+        return quoted_text(src, first, first + length, dst, at)
+    if kind == OPAQUE:
+        return opaque_text(src, start, end, dst, at)
+    return number_or_literal_text(kind, src, start, end, dst, at)
+
+
+@njit(cache=True, nogil=True)
+def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
+    """(flags, element count, end offset) of the object or array at `base`; count -1 when it does not fit."""
+    large = kind in (LARGE_OBJECT, LARGE_ARRAY)
+    is_object = kind in (SMALL_OBJECT, LARGE_OBJECT)
+    flags = (_LARGE if large else 0) | (_OBJECT if is_object else 0)
+    width = 4 if large else 2
+    if base + 2 * width > end:
+        return flags, -1, end
+    count = np.int64(little(src, base, width))
+    size = np.int64(little(src, base + width, width))
+    header = 2 * width + count * ((width + 2 if is_object else 0) + 1 + width)
+    if base + size > end or header > size:
+        return flags, -1, end
+    return flags, count, base + size
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _inlined(kind: Int, large: bool) -> bool:
+    return LITERAL <= kind <= UINT16 or (large and INT32 <= kind <= UINT32)
+
+
+@njit(cache=True, nogil=True)
+def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: Bytes, at: Int) -> Int:
+    """Write `"key": ` of the index-th member."""
+    entry = base + 2 * width + index * (width + 2)
+    first = base + np.int64(little(src, entry, width))
+    last = first + np.int64(little(src, entry + width, 2))
+    if last > limit:
+        return CORRUPT
+    at = quoted_text(src, first, last, dst, at)
+    if at < 0:
+        return at
+    if at + 2 > dst.size:
+        return FULL
+    dst[at] = np.uint8(58)
+    dst[at + 1] = np.uint8(32)
+    return at + 2
+
+
+@njit(cache=True, nogil=True)
+def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+    # A sound document cannot grow beyond the bound; one whose offsets point to the same bytes again and again can.
+    ceiling = at + json_text_bound(end - start)
+    outer = np.empty((MAX_DEPTH, 5), np.int64)
+    depth = 0
+    base, index = start, np.int64(0)
+    flags, count, limit = _open(kind, src, start, end)
+    if count < 0:
+        return CORRUPT
+    if at >= dst.size:
+        return FULL
+    dst[at] = np.uint8(123 if flags & _OBJECT else 91)
+    at += 1
+    while True:
+        if at + 2 > dst.size:
+            return FULL
+        if at > ceiling:
+            return CORRUPT
+        if index == count:
+            dst[at] = np.uint8(125 if flags & _OBJECT else 93)
+            at += 1
+            if depth == 0:
+                return at
+            depth -= 1
+            base, limit, flags = outer[depth, 0], outer[depth, 1], outer[depth, 2]
+            count, index = outer[depth, 3], outer[depth, 4]
+            continue
+        if index > 0:
+            dst[at] = np.uint8(44)
+            dst[at + 1] = np.uint8(32)
+            at += 2
+        large = flags & _LARGE != 0
+        width = 4 if large else 2
+        entry = base + 2 * width + index * (1 + width)
+        if flags & _OBJECT:
+            entry += count * (width + 2)
+            at = _key_text(src, base, limit, width, index, dst, at)
+            if at < 0:
+                return at
+        index += 1
+        kind = src[entry]
+        value = entry + 1
+        if not _inlined(kind, large):
+            value = base + np.int64(little(src, entry + 1, width))
+            if value >= limit:
+                return CORRUPT
+        if kind > LARGE_ARRAY:
+            at = _scalar_text(kind, src, value, limit, dst, at)
+            if at < 0:
+                return at
+            continue
+        if depth + 1 >= MAX_DEPTH:
+            return CORRUPT
+        outer[depth, 0], outer[depth, 1], outer[depth, 2] = base, limit, flags
+        outer[depth, 3], outer[depth, 4] = count, index
+        depth += 1
+        base, index = value, np.int64(0)
+        flags, count, limit = _open(kind, src, value, limit)
+        if count < 0:
+            return CORRUPT
+        if at >= dst.size:
+            return FULL
+        dst[at] = np.uint8(123 if flags & _OBJECT else 91)
+        at += 1

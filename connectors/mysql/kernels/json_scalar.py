@@ -1,0 +1,155 @@
+"""Kernels for the scalars of MySQL's binary JSON: literals, numbers, strings. Opaque values are in `json_opaque`.
+
+Format: MySQL's sql-common/json_binary.h and .cc; text: `double_quote` and `wrapper_to_string` in json_dom.cc.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from connectors.mysql.kernels.double_text import double_text
+from connectors.mysql.kernels.kernel_types import Bytes, Int, Word
+from connectors.mysql.kernels.number_text import FULL, int64_text, uint64_text
+
+CORRUPT = -2
+"""The bytes cannot be a JSON value."""
+
+SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY = 0, 1, 2, 3
+LITERAL, INT16, UINT16, INT32, UINT32, INT64, UINT64, DOUBLE, STRING, OPAQUE = 4, 5, 6, 7, 8, 9, 10, 11, 12, 15
+
+_LITERALS = np.frombuffer(b"nulltruefalse", np.uint8)
+_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+# The letter after the backslash for a control character, 0 for the \u00XX form.
+_ESCAPES = np.array([{8: 98, 9: 116, 10: 110, 12: 102, 13: 114}.get(i, 0) for i in range(32)], np.uint8)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def little(src: Bytes, at: Int, width: Int) -> Word:
+    """The little-endian unsigned integer of `width` bytes at `at`; the caller has checked the bounds."""
+    value = np.uint64(0)
+    for i in range(width):
+        value |= np.uint64(src[at + i]) << np.uint64(8 * i)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def variable_length(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
+    """A length of 7 bits per byte, lowest first, at most 5 bytes: (length, offset after it), or (-1, at)."""
+    length = np.int64(0)
+    for i in range(5):
+        if at + i >= end:
+            return np.int64(-1), at
+        byte = np.int64(src[at + i])
+        length |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return (length, at + i + 1) if length <= 0xFFFF_FFFF else (np.int64(-1), at)
+    return np.int64(-1), at
+
+
+@njit(cache=True, nogil=True)
+def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
+    """Bytes of the UTF-8 character that starts at `at` with a byte of 0x80 and more; 0 when it is malformed."""
+    first = src[at]
+    if first < 0xC2 or first > 0xF4:
+        return 0
+    width = 2 if first < 0xE0 else (3 if first < 0xF0 else 4)
+    if at + width > end:
+        return 0
+    for i in range(at + 1, at + width):
+        if src[i] & 0xC0 != 0x80:
+            return 0
+    second = src[at + 1]
+    if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
+        return 0
+    if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
+        return 0
+    return width
+
+
+@njit(cache=True, nogil=True)
+def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+    """Write the UTF-8 text `src[start:end]` as a quoted JSON string; offset after it, `FULL` or `CORRUPT`."""
+    room = dst.size - 7
+    if at > room:
+        return FULL
+    dst[at] = np.uint8(34)
+    at += 1
+    i = start
+    while i < end:
+        if at > room:
+            return FULL
+        byte = src[i]
+        if byte >= 0x80:
+            width = utf8_width(src, i, end)
+            if width == 0:
+                return CORRUPT
+            for j in range(width):
+                dst[at + j] = src[i + j]
+            at += width
+            i += width
+            continue
+        if byte >= 0x20 and byte != 34 and byte != 92:
+            dst[at] = byte
+            at += 1
+        else:
+            at = _escaped(byte, dst, at)
+        i += 1
+    dst[at] = np.uint8(34)
+    return at + 1
+
+
+@njit(cache=True, nogil=True)
+def _escaped(byte: Int, dst: Bytes, at: Int) -> Int:
+    """Write the escape of a quote, a backslash or a control character: 2 or 6 bytes, room was checked."""
+    dst[at] = np.uint8(92)
+    letter = byte if byte >= 32 else _ESCAPES[byte]
+    if letter != 0:
+        dst[at + 1] = np.uint8(letter)
+        return at + 2
+    dst[at + 1] = np.uint8(117)
+    dst[at + 2] = np.uint8(48)
+    dst[at + 3] = np.uint8(48)
+    dst[at + 4] = _HEX[byte >> 4]
+    dst[at + 5] = _HEX[byte & 15]
+    return at + 6
+
+
+@njit(cache=True, nogil=True)
+def _literal_text(code: Int, dst: Bytes, at: Int) -> Int:
+    if code > 2:
+        return CORRUPT
+    first = 4 * code
+    last = 13 if code == 2 else first + 4
+    if at + last - first > dst.size:
+        return FULL
+    for i in range(first, last):
+        dst[at] = _LITERALS[i]
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def number_or_literal_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+    """Write a literal or a number whose bytes start at `start`; offset after it, `FULL` or `CORRUPT`."""
+    left = end - start
+    if kind == LITERAL:
+        return _literal_text(src[start], dst, at) if left >= 1 else CORRUPT
+    if kind in (INT16, UINT16):
+        if left < 2:
+            return CORRUPT
+        small = np.int64(little(src, start, 2))
+        return int64_text(small - 0x10000 if kind == INT16 and small >= 0x8000 else small, dst, at)
+    if kind in (INT32, UINT32):
+        if left < 4:
+            return CORRUPT
+        wide = np.int64(little(src, start, 4))
+        return int64_text(wide - 0x1_0000_0000 if kind == INT32 and wide >= 0x8000_0000 else wide, dst, at)
+    if left < 8:
+        return CORRUPT
+    bits = little(src, start, 8)
+    if kind == INT64:
+        return int64_text(np.int64(bits), dst, at)
+    if kind == UINT64:
+        return uint64_text(bits, dst, at)
+    return double_text(bits, dst, at) if kind == DOUBLE else CORRUPT
