@@ -85,9 +85,7 @@ def _compile_part(part: str, pattern: str) -> re.Pattern[str]:
             return re.compile(expression, re.IGNORECASE)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
-        raise PatternError(
-            f"pattern {pattern!r}: {part!r} is not a regular expression ({reason})", _DOT_RULE
-        ) from error
+        raise PatternError(f"pattern {pattern!r}: {part!r} is not a regular expression, {reason}", _DOT_RULE) from error
 
 
 def _split(text: str, separator: str) -> list[str]:

@@ -1,0 +1,258 @@
+"""Tree to PipelineSpec, or every problem at once.
+
+The committed JSON Schemas are asked first, so that an editor and the command line agree; then the models check what a
+schema cannot say; then what concerns several blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from cdc import registry
+from cdc.errors import Problem, SpecError
+from cdc.options import Block, Options, Remark, SourceOptions
+from cdc.pattern import TablePattern
+from cdc.registry import Role
+from cdc.spec import reader, schemas, tree
+from cdc.spec.explain import Explainer, nearest
+from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
+from cdc.spec.tree import Node, Path, Scalar
+
+AnyBlock = TypeVar("AnyBlock", bound=Block)
+
+
+class Checked(NamedTuple):
+    """A sound pipeline, and what its author should know."""
+
+    spec: PipelineSpec
+    warnings: tuple[SpecWarning, ...]
+
+
+def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
+    """Read and check a pipeline file. Raises SpecError with every problem, a missing file being one of them.
+
+    Args:
+        file: the path, shown in messages as it is given.
+        env: where `${NAME}` looks; the process's environment when None.
+    """
+    try:
+        data = FilePath(file).read_bytes()
+    except OSError as error:
+        reason = (error.strerror or "unreadable").lower()
+        raise SpecError([Problem(file, 1, 1, "", f"cannot be read: {reason}", "check the path")]) from error
+    return check(file, data, env=os.environ if env is None else env)
+
+
+def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
+    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError."""
+    folder = FilePath(file).parent
+
+    def read_file(path: str) -> str:
+        return (folder / FilePath(path).expanduser()).read_text(encoding="utf-8")
+
+    root, problems = reader.read(file, data, env=env, read_file=read_file)
+    if root is None:
+        raise SpecError(problems)
+    if not isinstance(root, tree.Mapping):
+        place = root.place
+        message = "must be a mapping with `source` and `sink`"
+        raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
+    checker = _Checker(file, root, folder)
+    spec = checker.run()
+    problems = [*checker.with_paths(problems), *checker.problems]
+    if problems or spec is None:
+        raise SpecError(sorted(set(problems), key=lambda problem: (problem.line, problem.column, problem.path)))
+    return Checked(
+        spec, tuple(sorted(checker.warnings, key=lambda warning: (warning.line, warning.column, warning.path)))
+    )
+
+
+class _Checker:
+    """One pass over one file. `wrong` holds the paths that have a problem already: nothing else is said of them."""
+
+    def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
+        self.file, self.root, self.folder = file, root, folder
+        self.explain = Explainer(file, root)
+        self.problems: list[Problem] = []
+        self.warnings: list[SpecWarning] = []
+        self.wrong: set[Path] = set(_broken(root, ()))
+        self.foreign: set[Path] = set()  # `type` of connectors of other packages, which pipeline.json cannot know
+
+    def run(self) -> PipelineSpec | None:
+        """The spec, None when there were problems."""
+        source_class, sink_class = self._connector("source"), self._connector("sink")
+        self._hold_against(schemas.load("pipeline.json"), tree.plain(self.root), ())
+        source = self._block(("source",), source_class) if source_class else None
+        sink = self._block(("sink",), sink_class) if sink_class else None
+        routes = self._rules("route", RouteRule)
+        transforms = self._rules("transform", TransformRule)
+        pipeline = self._block(("pipeline",), PipelineOptions)
+        if isinstance(source, SourceOptions):
+            self._check_route_parts(routes, source)
+        if self.problems or source is None or sink is None or pipeline is None:
+            return None
+        return PipelineSpec(
+            file=self.file,
+            source=source,
+            sink=sink,
+            route=tuple(rule for rule in routes if rule is not None),
+            transform=tuple(rule for rule in transforms if rule is not None),
+            pipeline=pipeline,
+        )
+
+    def with_paths(self, problems: Sequence[Problem]) -> Iterator[Problem]:
+        """The reader's problems, with the path of the value they stand at."""
+        paths = {tree.place_of(self.root, path): path for path in _broken(self.root, ())}
+        for problem in problems:
+            path = paths.get(tree.Place(problem.line, problem.column), ())
+            yield dataclasses.replace(problem, path=tree.dotted(path))
+
+    def _report(self, path: Path, problem: Problem) -> None:
+        if not any(path[: len(wrong)] == wrong for wrong in self.wrong):
+            self.wrong.add(path)
+            self.problems.append(problem)
+
+    def _connector(self, role: Role) -> type[Options] | None:
+        """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
+        path: Path = (role, "type")
+        node = tree.find(self.root, path)
+        if not isinstance(node, Scalar) or node.broken or not isinstance(node.value, str):
+            return None
+        try:
+            found = registry.options(role, node.text)
+        except registry.UnknownConnector:
+            self._report(
+                path, self.explain.problem(path, f"no {role} connector named {node.written!r}", _known(role, node))
+            )
+            return None
+        except registry.BrokenConnector as error:
+            self._report(path, self.explain.problem(path, str(error)))
+            return None
+        name = f"{role}s/{node.text}.json"
+        if not schemas.exists(name):  # a connector of another package: its schema comes from its model
+            from cdc.spec.export import options_schema
+
+            block = tree.find(self.root, (role,))
+            if block is not None:
+                self._hold_against(options_schema(found, name), tree.plain(block), (role,))
+            self.foreign.add(path)
+        return found
+
+    def _hold_against(self, schema: Mapping[str, Any], document: Any, at: Path) -> None:
+        for error in sorted(schemas.errors(document, schema), key=lambda error: len(error.absolute_path)):
+            for path, problem in self.explain.violation(error):
+                if path not in self.foreign or at:
+                    self._report((*at, *path), problem)
+
+    def _rules(self, name: str, model: type[AnyBlock]) -> list[AnyBlock | None]:
+        node = tree.find(self.root, (name,))
+        count = len(node.items) if isinstance(node, tree.Listing) else 0
+        return [self._block((name, index), model) for index in range(count)]
+
+    def _block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
+        """The model of one block, None when it cannot be made; problems and warnings are reported."""
+        node = tree.find(self.root, path)
+        if path in self.wrong or not (node is None or isinstance(node, tree.Mapping)):
+            return None
+        items = node.items if node is not None else {}
+        for key in items:
+            reason = model.ignored(key)
+            if reason is not None:
+                self._warn(path, Remark(key, f"Flink-only option, ignored: {reason}"))
+        given = {key: _given(item) for key, item in items.items() if (*path, key) not in self.wrong}
+        made, whole = self._make(path, model, given)
+        if made is not None:
+            for remark in made.problems():
+                where = (*path, remark.key) if remark.key else path
+                self._report(where, self.explain.problem(where, remark.message, remark.hint))
+            if whole:
+                for remark in made.warnings():
+                    self._warn(path, remark)
+        return made if whole else None
+
+    def _make(self, path: Path, model: type[AnyBlock], given: dict[str, Any]) -> tuple[AnyBlock | None, bool]:
+        """Build a model; with problems, once more without the wrong values, so that its other rules are checked."""
+        given = {key: value for key, value in given.items() if key not in _tail(self.wrong, path)}
+        context = {"folder": str(self.folder)}
+        try:
+            return model.model_validate(given, context=context), not _tail(self.wrong, path)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                self._model_problem(path, detail)
+        stand_ins = {
+            field.alias or name: "-.-" for name, field in model.model_fields.items() if field.is_required()
+        }  # fmt: skip
+        kept = {key: value for key, value in given.items() if key not in _tail(self.wrong, path)}
+        for key in stand_ins.keys() - kept.keys():
+            self.wrong.add((*path, key))
+        try:
+            return model.model_validate({**stand_ins, **kept}, context=context), False
+        except ValidationError:
+            return None, False
+
+    def _model_problem(self, path: Path, detail: Any) -> None:
+        where = path
+        for step in detail["loc"]:
+            if tree.find(self.root, (*where, step)) is not None:
+                where = (*where, step)
+        if detail["type"] == "missing":
+            return  # the schema has said so
+        node = tree.find(self.root, where)
+        raised = detail.get("ctx", {}).get("error")
+        message = str(raised) if isinstance(raised, ValueError) else str(detail["msg"])
+        if isinstance(node, Scalar) and node.substituted:
+            message = f"the value of {node.written} is not valid here"
+        self._report(where, self.explain.problem(where, message, str(getattr(raised, "hint", ""))))
+
+    def _warn(self, path: Path, remark: Remark) -> None:
+        where = (*path, remark.key)
+        place = tree.place_of(self.root, where, key=True)
+        self.warnings.append(
+            SpecWarning(self.file, place.line, place.column, tree.dotted(where), remark.message, remark.hint)
+        )
+
+    def _check_route_parts(self, routes: list[RouteRule | None], source: SourceOptions) -> None:
+        for index, rule in enumerate(routes):
+            if rule is not None and TablePattern(rule.source_table).fewest_parts < source.table_parts:
+                path = ("route", index, "source-table")
+                message = f"{rule.source_table!r} holds a pattern of one part, which matches no table"
+                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
+                self._report(path, self.explain.problem(path, message, hint))
+
+
+def _given(node: Node) -> Any:
+    """What a model gets: a scalar's text (`password: 0123` means `0123`), data inside lists and mappings as it is."""
+    if isinstance(node, Scalar):
+        return None if node.value is None else node.text
+    return tree.plain(node)
+
+
+def _broken(node: Node, path: Path) -> Iterator[Path]:
+    """Paths of values that could not be read; the reader has reported them."""
+    if isinstance(node, Scalar):
+        if node.broken:
+            yield path
+    elif isinstance(node, tree.Listing):
+        for index, item in enumerate(node.items):
+            yield from _broken(item, (*path, index))
+    else:
+        for key, item in node.items.items():
+            yield from _broken(item, (*path, key))
+
+
+def _tail(paths: set[Path], start: Path) -> set[str]:
+    """The keys of the block at `start` that some of the paths go through."""
+    return {str(path[len(start)]) for path in paths if len(path) > len(start) and path[: len(start)] == start}
+
+
+def _known(role: Role, node: Scalar) -> str:
+    names = registry.names(role)
+    meant = nearest(node.written, names)
+    known = f"known: {', '.join(names)}"
+    return f"did you mean `{meant}`? {known}" if meant else known

@@ -1,0 +1,120 @@
+"""What is wrong, in words: JSON Schema violations become `Problem`s with a place and a next step."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from cdc.errors import Problem
+from cdc.spec import tree
+from cdc.spec.tree import Listing, Node, Path, Scalar
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+_MANY = 12
+_NAMES = {"array": "a list", "object": "a mapping (`key: value`)", "string": "text", "boolean": "true or false"}
+
+
+class Explainer:
+    """Makes problems about one file."""
+
+    def __init__(self, file: str, root: Node) -> None:
+        self.file, self.root = file, root
+
+    def problem(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> Problem:
+        """A problem at the value of `path`, at the key for a block; at the nearest parent when it is not there."""
+        place = tree.place_of(self.root, path, key=key or not isinstance(tree.find(self.root, path), Scalar))
+        return Problem(self.file, place.line, place.column, tree.dotted(path), message, hint)
+
+    def violation(self, error: ValidationError) -> Iterator[tuple[Path, Problem]]:
+        """The problems of one JSON Schema violation, each with the path it is about."""
+        path: Path = tuple(error.absolute_path)
+        schema = error.schema if isinstance(error.schema, Mapping) else {}
+        instance, wanted = cast("Any", error.instance), cast("Any", error.validator_value)
+        if error.validator == "required":
+            for name in wanted:
+                if name not in instance:
+                    missing = (*path, name)
+                    yield missing, self.problem(missing, "is missing", _how_to_add(name, schema))
+        elif error.validator == "additionalProperties":
+            for name in _unknown(instance, schema):
+                unknown = (*path, name)
+                hint = _did_you_mean(name, schema, self._kind(path))
+                yield unknown, self.problem(unknown, "unknown key", hint, key=True)
+        else:
+            yield path, self._wrong_value(path, error, schema)
+
+    def _wrong_value(self, path: Path, error: ValidationError, schema: Mapping[str, Any]) -> Problem:
+        node = tree.find(self.root, path)
+        rule = str(schema.get("errorMessage") or _generic_rule(error))
+        return self.problem(
+            path, f"{rule}{self.got(node, secret=bool(schema.get('writeOnly')))}", _shape_hint(node, error)
+        )
+
+    def got(self, node: Node | None, *, secret: bool = False) -> str:
+        """`, got ...` for a message: the text as written in the file, never what a substitution put there."""
+        if node is None or (secret and isinstance(node, Scalar) and node.value is not None):
+            return ""
+        if isinstance(node, Scalar):
+            shown = node.written if len(node.written) <= 60 else node.written[:57] + "..."
+            return ", got nothing" if node.value is None and not node.substituted else f", got {shown!r}"
+        return ", got a list" if isinstance(node, Listing) else ", got a mapping"
+
+    def _kind(self, path: Path) -> str:
+        kind = tree.find(self.root, (*path, "type"))
+        return kind.written if isinstance(kind, Scalar) and len(path) == 1 else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, None when none is near."""
+    lowered = {other.lower().replace("_", "-"): other for other in known}
+    close = difflib.get_close_matches(name.lower().replace("_", "-"), list(lowered), n=1, cutoff=0.65)
+    return lowered[close[0]] if close else None
+
+
+def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    patterns = [re.compile(pattern) for pattern in schema.get("patternProperties", {})]
+    known = schema.get("properties", {})
+    return [name for name in instance if name not in known and not any(p.search(name) for p in patterns)]
+
+
+def _did_you_mean(name: str, schema: Mapping[str, Any], kind: str) -> str:
+    known = [key for key, node in schema.get("properties", {}).items() if not node.get("deprecated")]
+    meant = nearest(name, known)
+    if meant is not None:
+        return f"did you mean `{meant}`?"
+    inner = next((key for key in known if key.startswith(f"{name}.")), None)
+    if inner is not None:
+        return f"write the whole name as one key, such as `{inner}`"
+    if len(known) <= _MANY:
+        return f"known keys: {', '.join(sorted(known))}"
+    return f"`cdc schema --connector {kind}` lists the known keys"
+
+
+def _how_to_add(name: str, schema: Mapping[str, Any]) -> str:
+    described = str(schema.get("properties", {}).get(name, {}).get("description", ""))
+    words = re.split(r"[:;.] |\.$", described)[0]
+    return f"add `{name}:` - {words[:1].lower()}{words[1:]}" if words else f"add `{name}:`"
+
+
+def _generic_rule(error: ValidationError) -> str:
+    wanted = cast("Any", error.validator_value)
+    if error.validator == "type":
+        kinds: Sequence[str] = [wanted] if isinstance(wanted, str) else wanted
+        return "must be " + " or ".join(_NAMES.get(kind, f"a {kind}") for kind in kinds)
+    if error.validator == "enum":
+        return f"must be one of {', '.join(map(str, wanted))}"
+    return "is not valid here"
+
+
+def _shape_hint(node: Node | None, error: ValidationError) -> str:
+    wanted = error.validator_value if error.validator == "type" else None
+    if wanted == "array" and isinstance(node, tree.Mapping):
+        first = next(iter(node.items), "key")
+        return f"a dash is missing: write `- {first}: ...`"
+    if wanted == "object" and isinstance(node, Listing):
+        return "remove the dash: there is only one"
+    return ""

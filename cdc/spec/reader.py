@@ -1,0 +1,197 @@
+"""Strict YAML: text to a tree with line and column. Every problem is a value; nothing is guessed.
+
+Differs from plain PyYAML: scalars follow YAML 1.2's core schema (only `true` and `false` are booleans; `on`, `yes` and
+`010` are text), duplicate keys, tags, merge keys and a second document are problems, and `${NAME}` and `${file:path}`
+in values are replaced (`$${` stands for a plain `${`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as EnvMapping
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.parser import Parser
+from yaml.reader import Reader, ReaderError
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from cdc.errors import Problem
+from cdc.spec.substitute import SubstitutionError, substitute
+from cdc.spec.tree import Listing, Mapping, Node, Place, Scalar
+
+MOST_NODES = 200_000
+_PLAIN_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map", "!"})
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """PyYAML's parser without its YAML 1.1 guesses at types."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+
+
+def read(
+    file: str, data: bytes, *, env: EnvMapping[str, str], read_file: Callable[[str], str]
+) -> tuple[Node | None, list[Problem]]:
+    """Read one pipeline file.
+
+    Args:
+        file: its name, for messages.
+        data: its bytes, UTF-8.
+        env: where `${NAME}` looks.
+        read_file: gives the text of `${file:path}`; raises OSError or UnicodeDecodeError.
+
+    Returns the tree (None when the text is no YAML at all) and every problem found, in file order.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", "replace")
+        place = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        return None, [_problem(file, place, "not UTF-8 text", "save the file as UTF-8")]
+    try:
+        node = _Loader(text).get_single_node()
+    except yaml.YAMLError as error:
+        return None, [_syntax_problem(file, text, error)]
+    except RecursionError:
+        return None, [_problem(file, Place(1, 1), "nested too deeply", "a pipeline needs five levels or so")]
+    if node is None:
+        return None, [_problem(file, Place(1, 1), "the file is empty", "start with `source:` and `sink:`")]
+    builder = _Builder(file, text, env, read_file)
+    tree = builder.build(node)
+    return tree, sorted(builder.problems, key=lambda problem: (problem.line, problem.column))
+
+
+class _Builder:
+    """PyYAML's nodes to ours, collecting problems."""
+
+    def __init__(self, file: str, text: str, env: EnvMapping[str, str], read_file: Callable[[str], str]) -> None:
+        self.file, self.text, self.env, self.read_file = file, text, env, read_file
+        self.problems: list[Problem] = []
+        self.done: dict[int, tuple[Node, int]] = {}
+        self.open: set[int] = set()
+
+    def build(self, node: yaml.Node) -> Node:
+        return self._sized(node)[0]
+
+    def _sized(self, node: yaml.Node) -> tuple[Node, int]:
+        """The node and how many nodes it stands for with aliases written out; an alias is built once."""
+        if id(node) not in self.done:
+            self.open.add(id(node))
+            self.done[id(node)] = self._build(node)
+            self.open.discard(id(node))
+        return self.done[id(node)]
+
+    def _build(self, node: yaml.Node) -> tuple[Node, int]:
+        place = _place(node.start_mark)
+        if node.tag not in _PLAIN_TAGS:
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self._report(place, f"the tag {tag} is not supported", "write the value without it")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, place), 1
+        children = list(node.value) if isinstance(node, yaml.SequenceNode) else [value for _, value in node.value]
+        if any(id(child) in self.open for child in children):
+            self._report(place, "an alias (*) that holds itself", "write the value out")
+            return Scalar(place, "", None, broken=True), 1
+        built = [self._sized(child) for child in children]
+        size = 1 + sum(count for _, count in built)
+        if size > MOST_NODES:
+            self._report(place, f"more than {MOST_NODES} values once aliases are written out", "put data into files")
+            return Scalar(place, "", None, broken=True), 1
+        nodes = [child for child, _ in built]
+        if isinstance(node, yaml.SequenceNode):
+            return Listing(place, tuple(nodes)), size
+        return self._mapping(node, place, nodes), size
+
+    def _mapping(self, node: yaml.Node, place: Place, nodes: Sequence[Node]) -> Mapping:
+        items: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        for (key, _), child in zip(node.value, nodes, strict=True):
+            at = _place(key.start_mark)
+            if not isinstance(key, yaml.ScalarNode):
+                self._report(at, "a key must be text", "quote the key")
+            elif key.value == "<<" and key.style is None:
+                self._report(at, "merge keys (<<) are not supported", "an alias can stand for a whole value")
+            elif key.value in items:
+                self._report(at, f"the key `{key.value}` is there twice", f"first in line {keys[key.value].line}")
+            else:
+                items[key.value], keys[key.value] = child, at
+        return Mapping(place, items, keys)
+
+    def _scalar(self, node: yaml.ScalarNode, place: Place) -> Scalar:
+        written: str = node.value
+        if "${" not in written:
+            tagged = self.text.startswith("!", node.start_mark.index)  # `!!str 5` leaves no other trace
+            value = written if tagged or node.style is not None else typed(written)
+            return Scalar(place, written, value, written)
+        try:
+            text = substitute(written, env=self.env, read_file=self.read_file)
+        except SubstitutionError as error:
+            self._report(place, str(error), error.hint)
+            return Scalar(place, "", None, written, broken=True)
+        return Scalar(place, text, text, written)
+
+    def _report(self, place: Place, message: str, hint: str) -> None:
+        self.problems.append(_problem(self.file, place, message, hint))
+
+
+def typed(text: str) -> bool | int | float | str | None:
+    """A plain scalar by YAML 1.2's core schema, without octal, hex, infinity and leading zeros: those are text."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text):
+        return int(text) if len(text) <= 40 else text
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _place(mark: Any) -> Place:
+    return Place(mark.line + 1, mark.column + 1)
+
+
+def _problem(file: str, place: Place, message: str, hint: str = "") -> Problem:
+    return Problem(file, place.line, place.column, "", message, hint)
+
+
+# What PyYAML says, as the start of its text -> what the user is told instead, and the next step.
+_SAYINGS: tuple[tuple[str, str, str], ...] = (
+    ("found character '\\t'", "a tab cannot indent YAML", "use spaces"),
+    ("but found another document", "a second document starts here", "one pipeline in one file"),
+    ("mapping values are not allowed here", "a `: ` where no key can stand", "quote a value that holds `: `"),
+    ("could not find expected ':'", "a key without `:`", "write `key: value`"),
+    ("found undefined alias", "an alias (*) without its anchor (&)", "quote a value that starts with *"),
+    ("expected alphabetic or numeric", "an alias (*) or anchor (&) without a name", "quote a value that starts so"),
+    ("found character '@'", "a value cannot start with @", "quote it"),
+    ("found character '`'", "a value cannot start with a backquote", "quote it"),
+    ("found character '%'", "a value cannot start with %", "quote it"),
+    ("expected <block end>", "this line's indentation fits no block above it", "align it with its neighbours"),
+    ("found unexpected end of stream", "the file ends inside a quoted text", "close the quote"),
+)
+
+
+def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
+    if isinstance(error, ReaderError):
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
+        return _problem(file, Place(line, column), "a control character that YAML does not allow", "remove it")
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    said = str(getattr(error, "problem", None) or "not YAML")
+    place = _place(mark) if mark is not None else Place(1, 1)
+    for start, message, hint in _SAYINGS:
+        if said.startswith(start):
+            return _problem(file, place, message, hint)
+    return _problem(file, place, f"not YAML: {said}", "check the syntax near here")

@@ -1,0 +1,70 @@
+"""The option reference, `docs/options.md`, from the same models as the schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cdc.options import Block, Options
+from cdc.spec.model import PipelineOptions, RouteRule
+
+_HEAD = """# Options
+
+Generated from the options models by `make schemas`; edit those, not this page.
+
+A pipeline file has the blocks `source`, `sink`, `route` and `pipeline`. A relative path starts at the folder of the
+pipeline file. Durations are written `30s`, `10 min` or `500 ms` (a bare number is milliseconds), sizes `64 mb` or
+`1 GiB` (a bare number is bytes). `${NAME}` takes a value from the environment, `${file:path}` from a file; `$${` is a
+plain `${`. Options marked *secret* are never printed.
+"""
+
+
+def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> str:
+    """The whole page as Markdown."""
+    parts = [_HEAD]
+    for role, name, model in connectors:
+        parts.append(_section(f"{role} `{name}`", model))
+    parts.append(_section("`route` rules", RouteRule))
+    parts.append(_section("`pipeline`", PipelineOptions))
+    return "\n".join(parts)
+
+
+def _section(title: str, model: type[Block]) -> str:
+    from cdc.spec.export import block_schema
+
+    schema = block_schema(model)
+    lines = [f"## {title[0].upper()}{title[1:]}", "", str(schema["description"]), ""]
+    lines += ["| option | default | meaning |", "|---|---|---|"]
+    for key, node in schema["properties"].items():
+        if key not in model.flink_only:
+            lines.append(_row(key, node, required=key in schema["required"]))
+    if issubclass(model, Options):
+        lines += [f"| `{prefix}*` | | {_cell(meaning)} |" for prefix, meaning in model.prefixes.items()]
+    lines.append("")
+    if model.flink_only:
+        lines += ["Accepted from Flink CDC files and ignored, with a warning:", ""]
+        lines += [f"- `{key}`: {reason}" for key, reason in model.flink_only.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(key: str, node: dict[str, Any], *, required: bool) -> str:
+    default = "required" if required else _shown(node.get("default"))
+    rule = str(node.get("errorMessage", "")).removeprefix("must be ")
+    meaning = str(node.get("description", ""))
+    words = rule.removeprefix("one of ").split(", ") if rule.startswith("one of ") else []
+    if rule.startswith("a whole number from") or not all(f"`{word}`" in meaning for word in words):
+        meaning = f"{meaning} {rule[0].upper()}{rule[1:]}."
+    if node.get("writeOnly"):
+        meaning += " *Secret.*"
+    return f"| `{key}` | {default} | {_cell(meaning)} |"
+
+
+def _shown(default: Any) -> str:
+    if default is None:
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").strip()

@@ -1,0 +1,46 @@
+"""Where the committed JSON Schemas are, and how a document is held against them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+@cache
+def folder() -> Path:
+    """The folder of `pipeline.json`: inside the installed package, else `schemas/` of a checkout."""
+    inside = _PACKAGE / "_schemas"
+    return inside if inside.is_dir() else _PACKAGE.parent / "schemas"
+
+
+@cache
+def load(name: str) -> dict[str, Any]:
+    """A committed schema by its file name: `pipeline.json`, `sources/mysql.json`. Raises FileNotFoundError."""
+    schema: dict[str, Any] = json.loads((folder() / name).read_text(encoding="utf-8"))
+    return schema
+
+
+def exists(name: str) -> bool:
+    """True when there is a committed schema of that name (connectors of other packages have none)."""
+    return (folder() / name).is_file()
+
+
+def errors(document: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+    """Every violation of a schema. References to other files are looked up beside `pipeline.json`."""
+    from jsonschema.validators import Draft202012Validator
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT202012
+
+    def retrieve(uri: str) -> Resource[Any]:
+        return DRAFT202012.create_resource(load(uri))
+
+    registry: Registry[Any] = Registry(retrieve=retrieve)  # type: ignore[call-arg]
+    yield from Draft202012Validator(schema, registry=registry).iter_errors(document)

@@ -1,0 +1,102 @@
+"""The pipeline file as a tree that knows where everything stands. Values only; `cdc.spec.reader` makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line and column in the file, both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value.
+
+    Attributes:
+        text: the text after substitution; may hold a secret.
+        value: the text as YAML 1.2 reads it: None, bool, int, float or str.
+        written: the text as in the file; `${PASSWORD}` stays so. Safe to show when the option is no secret.
+        broken: a substitution failed and was reported: the value is not known.
+    """
+
+    place: Place
+    text: str = field(repr=False)
+    value: bool | int | float | str | None = field(repr=False)
+    written: str = ""
+    broken: bool = False
+
+    @property
+    def substituted(self) -> bool:
+        """True when the text came from the environment or a file, in part or whole."""
+        return self.text != self.written
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list."""
+
+    place: Place
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """A mapping; `keys` says where each key stands."""
+
+    place: Place
+    items: dict[str, Node]
+    keys: dict[str, Place]
+
+
+Node = Scalar | Listing | Mapping
+Path = tuple[str | int, ...]
+
+
+def plain(node: Node) -> Any:
+    """The tree as dicts, lists and typed scalars."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, Listing):
+        return [plain(item) for item in node.items]
+    return {key: plain(item) for key, item in node.items.items()}
+
+
+def find(root: Node, path: Sequence[str | int]) -> Node | None:
+    """The node at a path, None when there is none."""
+    node: Node | None = root
+    for step in path:
+        if isinstance(node, Mapping) and isinstance(step, str):
+            node = node.items.get(step)
+        elif isinstance(node, Listing) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            return None
+    return node
+
+
+def place_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Place:
+    """Where the value at `path` stands, or its key; for what is missing, the key of the nearest parent there is."""
+    for length in range(len(path), 0, -1):
+        parent, step = find(root, path[: length - 1]), path[length - 1]
+        node = find(root, path[:length])
+        if node is None:
+            continue
+        if isinstance(parent, Mapping) and isinstance(step, str) and (key or length < len(path)):
+            return parent.keys[step]
+        return node.place
+    return root.place
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """`source.scan.startup.mode`, `route[0].sink-table`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text

@@ -1,0 +1,285 @@
+"""Options of the MySQL source and of the binlog-files source. Names are Flink CDC's; what is our own says so."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    Duration,
+    Field,
+    FilePath,
+    OptionError,
+    Remark,
+    SecretStr,
+    SourceOptions,
+    TablePattern,
+    Tables,
+    Zone,
+)
+
+StartupMode = Literal["initial", "snapshot", "earliest-offset", "latest-offset", "specific-offset", "timestamp"]
+TlsMode = Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"]
+InvalidDates = Literal["null", "fail"]
+
+_WORKING_MODES = "earliest-offset, latest-offset, specific-offset, timestamp"
+_SNAPSHOT = "takes effect with the snapshot, which comes with a later version"
+_HIGHEST_SERVER_ID = 2**32 - 1
+_METADATA = ("op_ts",)
+
+
+def _server_ids(text: str) -> range:
+    low, dash, high = text.partition("-")
+    first, last = int(low), int(high if dash else low)
+    if not 1 <= first <= last <= _HIGHEST_SERVER_ID:
+        raise OptionError(f"must go from low to high within 1-{_HIGHEST_SERVER_ID}", "such as 5400-5408")
+    return range(first, last + 1)
+
+
+def _check_server_id(text: str) -> str:
+    _server_ids(text)
+    return text
+
+
+ServerId = Annotated[str, Field(pattern=r"^[0-9]+\s*(-\s*[0-9]+)?$"), AfterValidator(_check_server_id)]
+
+
+def _null_is_a_word(value: object) -> object:
+    return "null" if value is None else value
+
+
+class LogOptions(SourceOptions):
+    """Options of everything that reads a MySQL or MariaDB binlog."""
+
+    tables: Tables = Field(
+        description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
+        r"separates database and table, `\.` is the regex 'any character'."
+    )
+    tables_exclude: Tables | None = Field(
+        None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
+    )
+    schema_change_enabled: bool = Field(
+        True,
+        alias="schema-change.enabled",
+        description="Carry schema changes to the sink. When false, a change of a captured table's columns stops the "
+        "pipeline.",
+    )
+    include_comments: bool = Field(
+        False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
+    )
+    tinyint1_as_boolean: bool = Field(
+        False,
+        alias="treat-tinyint1-as-boolean.enabled",
+        description="Read TINYINT(1) as BOOLEAN, which turns every value but 0 into true. Default false, so that no "
+        "value is lost (Flink CDC's default is true).",
+    )
+    invalid_dates: Annotated[InvalidDates, AnyCase, BeforeValidator(_null_is_a_word)] = Field(
+        "null",
+        alias="invalid-dates",
+        description="What becomes of dates no calendar has, such as 0000-00-00: `null`, with a counted warning, or "
+        "`fail`: the pipeline stops.",
+    )
+
+    @property
+    def pattern(self) -> TablePattern:
+        """Which tables to capture."""
+        return TablePattern(self.tables, self.tables_exclude or "")
+
+    def problems(self) -> Iterator[Remark]:
+        """A pattern without a database part matches nothing."""
+        for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
+            if text is not None and TablePattern(text).fewest_parts < self.table_parts:
+                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
+                yield Remark(key, f"{text!r} holds a pattern of one part, which matches no table", hint)
+
+
+class MySqlSourceOptions(LogOptions):
+    """Reads the binlog of a running MySQL or MariaDB server."""
+
+    implementation: ClassVar[str] = "connectors.mysql.source:MySqlSource"
+    flink_only: ClassVar[dict[str, str]] = {
+        "scan.incremental.snapshot.chunk.size": _SNAPSHOT,
+        "scan.incremental.snapshot.chunk.key-column": _SNAPSHOT,
+        "scan.snapshot.fetch.size": _SNAPSHOT,
+        "chunk-key.even-distribution.factor.upper-bound": _SNAPSHOT,
+        "chunk-key.even-distribution.factor.lower-bound": _SNAPSHOT,
+        "chunk-meta.group.size": _SNAPSHOT,
+        "scan.incremental.snapshot.unbounded-chunk-first.enabled": _SNAPSHOT,
+        "scan.incremental.snapshot.backfill.skip": _SNAPSHOT,
+        "scan.incremental.close-idle-reader.enabled": _SNAPSHOT,
+        "scan.newly-added-table.enabled": _SNAPSHOT,
+        "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured when it matches "
+        "`tables`",
+        "scan.parse.online.schema.changes.enabled": "has no effect in this version",
+        "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
+        "connection.pool.size": "there is no pool: the planner and each task hold one connection",
+        "jdbc.properties.*": "there is no JDBC driver; see connect.timeout and tls.mode",
+        "debezium.*": "there is no Debezium engine; the binlog is read directly",
+    }
+
+    type: Literal["mysql"] = Field(description="Connector name.")
+    hostname: str = Field(min_length=1, description="Host name or address of the server.")
+    port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
+    username: str = Field(min_length=1, description="User; needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT.")
+    password: SecretStr = Field(description="Password of the user; take it from `${NAME}` or `${file:path}`.")
+    server_id: ServerId | None = Field(
+        None,
+        alias="server-id",
+        json_schema_extra={"errorMessage": "must be a number, or a range such as 5400-5408"},
+        description="Replica id to read the binlog with, one (`5400`) or a range (`5400-5408`), unused by any other "
+        "replica of the server. Default: unused ids are picked.",
+    )
+    server_time_zone: Zone | None = Field(
+        None,
+        alias="server-time-zone",
+        description="Time zone of the session. The binlog holds TIMESTAMP as UTC and DATETIME as written, so no value "
+        "depends on it.",
+    )
+    startup_mode: Annotated[StartupMode, AnyCase] = Field(
+        "initial",
+        alias="scan.startup.mode",
+        description="Where a new pipeline starts: `earliest-offset` (all of the binlog there is), `latest-offset`, "
+        "`specific-offset` or `timestamp`. `initial`, the default, and `snapshot` come with a later version.",
+    )
+    specific_offset_file: str | None = Field(
+        None, alias="scan.startup.specific-offset.file", description="Binlog file to start in, with its position."
+    )
+    specific_offset_pos: int | None = Field(
+        None, alias="scan.startup.specific-offset.pos", ge=4, description="Position in the file to start at."
+    )
+    specific_offset_gtid_set: str | None = Field(
+        None,
+        alias="scan.startup.specific-offset.gtid-set",
+        description="GTIDs that count as done; everything else is read. Instead of file and position.",
+    )
+    specific_offset_skip_events: int = Field(
+        0, alias="scan.startup.specific-offset.skip-events", ge=0, description="Only 0 in this version."
+    )
+    specific_offset_skip_rows: int = Field(
+        0, alias="scan.startup.specific-offset.skip-rows", ge=0, description="Only 0 in this version."
+    )
+    timestamp_millis: int | None = Field(
+        None,
+        alias="scan.startup.timestamp-millis",
+        ge=0,
+        description="Start at the first transaction committed at or after this time, in milliseconds since 1970 UTC.",
+    )
+    metadata_list: str | None = Field(
+        None, alias="metadata.list", description="Metadata for transforms: `op_ts`. No effect without transforms."
+    )
+    connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
+        30.0, alias="connect.timeout", description="How long one attempt to connect may take."
+    )
+    connect_max_retries: int = Field(
+        3, alias="connect.max-retries", ge=0, description="How often a failed connection is tried again, with pauses."
+    )
+    heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms")] = Field(
+        30.0, alias="heartbeat.interval", description="How often an idle server says that the connection lives."
+    )
+    tls_mode: Annotated[TlsMode, AnyCase] | None = Field(
+        None,
+        alias="tls.mode",
+        description="TLS of the connection. Default: `verify-identity`, or `preferred` when hostname is this machine "
+        "(localhost, 127.*, ::1). A server with a certificate of its own making needs `tls.ca`. `required` and "
+        "`preferred` verify nothing.",
+    )
+    tls_ca: FilePath | None = Field(
+        None, alias="tls.ca", description="PEM file of the authority that signed the server's certificate."
+    )
+    tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
+    tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
+
+    @property
+    def tls(self) -> TlsMode:
+        """The TLS mode that holds: as given, else verified, else (for this machine) preferred."""
+        return self.tls_mode or ("preferred" if is_loopback(self.hostname) else "verify-identity")
+
+    @property
+    def server_ids(self) -> range | None:
+        """The replica ids to use, None when unused ones are to be picked."""
+        return None if self.server_id is None else _server_ids(self.server_id)
+
+    def problems(self) -> Iterator[Remark]:
+        """Startup modes with what belongs to them, TLS files, metadata names."""
+        yield from super().problems()
+        yield from self._startup_problems()
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing, given = ("tls.key", "tls.cert") if self.tls_key is None else ("tls.cert", "tls.key")
+            yield Remark(given, f"needs {missing} beside it", f"add {missing}")
+        if self.tls_mode == "disabled" and self.tls_ca is not None:
+            yield Remark("tls.ca", "has no effect with tls.mode disabled", "remove one of the two")
+        for name in (self.metadata_list or "").split(","):
+            if name.strip() and name.strip() not in _METADATA:
+                yield Remark("metadata.list", f"no metadata named {name.strip()!r}", f"known: {', '.join(_METADATA)}")
+
+    def warnings(self) -> Iterator[Remark]:
+        """What is accepted without effect, and connections that can be listened to."""
+        if self.metadata_list:
+            yield Remark("metadata.list", "has no effect: only transforms use it")
+        if self.tls in ("disabled", "preferred", "required") and not is_loopback(self.hostname):
+            hint = "use verify-identity, with tls.ca when the certificate is your own"
+            yield Remark("tls.mode", f"`{self.tls}` does not verify who {self.hostname} is", hint)
+
+    def _startup_problems(self) -> Iterator[Remark]:
+        mode = self.startup_mode
+        prefix = "scan.startup.specific-offset"
+        if mode in ("initial", "snapshot"):
+            default = " (the default)" if "startup_mode" not in self.model_fields_set else ""
+            text = f"`{mode}`{default} needs the snapshot, which comes with a later version"
+            yield Remark("scan.startup.mode", text, f"modes that work today: {_WORKING_MODES}")
+        if mode == "timestamp" and self.timestamp_millis is None:
+            yield Remark("scan.startup.timestamp-millis", "is missing", "the mode timestamp needs it")
+        if mode == "specific-offset":
+            by_file = self.specific_offset_file is not None and self.specific_offset_pos is not None
+            half = (self.specific_offset_file is None) != (self.specific_offset_pos is None)
+            if half or by_file == (self.specific_offset_gtid_set is not None):
+                hint = f"write {prefix}.file and .pos, or .gtid-set"
+                yield Remark(
+                    "scan.startup.mode", "`specific-offset` needs a file with its position, or a GTID set", hint
+                )
+        for key, count in (("events", self.specific_offset_skip_events), ("rows", self.specific_offset_skip_rows)):
+            if count:
+                yield Remark(f"{prefix}.skip-{key}", "only 0 in this version", "start at a transaction's own position")
+
+
+class BinlogFilesSourceOptions(LogOptions):
+    """Reads archived binlog files of MySQL or MariaDB, to their end."""
+
+    implementation: ClassVar[str] = "connectors.mysql.binlog_files:BinlogFilesSource"
+
+    type: Literal["binlog-files"] = Field(description="Connector name.")
+    path: FilePath | list[FilePath] = Field(
+        description="Binlog files: a path or glob such as `archive/binlog.*`, or a list of them. They are read in the "
+        "order of their numbers."
+    )
+    schema_files: FilePath | list[FilePath] | None = Field(
+        None,
+        alias="schema-files",
+        description="SQL files with CREATE TABLE statements, such as `mysqldump --no-data` writes, for tables whose "
+        "creation is not in the binlog files. A path, a glob or a list.",
+    )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """`path` as a tuple."""
+        return (self.path,) if isinstance(self.path, str) else tuple(self.path)
+
+    @property
+    def schema_paths(self) -> tuple[str, ...]:
+        """`schema-files` as a tuple."""
+        return (self.schema_files,) if isinstance(self.schema_files, str) else tuple(self.schema_files or ())
+
+
+def is_loopback(hostname: str) -> bool:
+    """True when the host name is this machine by its spelling; nothing is looked up."""
+    if hostname.lower() in ("localhost", "localhost.localdomain"):
+        return True
+    try:
+        return ipaddress.ip_address(hostname.strip("[]")).is_loopback
+    except ValueError:
+        return False
