@@ -55,10 +55,13 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the end of the last planned batch is behind the source: bytes of log, and seconds (None when unknown)."""
+    """How far the last planned batch is behind the end of the source's log, in bytes.
+
+    `note` tells the user what the source is doing when it is not simply reading: waiting for a server that is gone.
+    """
 
     bytes: int
-    seconds: float | None
+    note: str = ""
 
 
 class Source(ABC):

@@ -1,0 +1,25 @@
+"""Crash points for fault-injection tests: the process kills itself when it reaches the one named in the environment.
+
+`CDC_CRASH_AT=after-decide:3` kills the process with SIGKILL when batch 3 reaches `after-decide`; without a number, at
+the first batch that gets there. Points, in order: before-apply, before-prepare, in-prepare (executor), after-prepare,
+after-decide, mid-commit, after-commit. Unset, as always outside tests, a point costs one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = (
+    "before-apply", "before-prepare", "in-prepare", "after-prepare", "after-decide", "mid-commit", "after-commit",
+)  # fmt: skip
+
+
+def reached(point: str, batch: int) -> None:
+    """Die here when `CDC_CRASH_AT` asks for it. Driver and executors."""
+    wanted = os.environ.get("CDC_CRASH_AT")
+    if wanted is None:
+        return
+    name, _, number = wanted.partition(":")
+    if name == point and (not number or int(number) == batch):
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,141 @@
+"""One micro-batch: apply -> prepare -> decide -> commit. Driver, called by Spark's foreachBatch.
+
+| crash | on restart |
+|---|---|
+| before the decision file | what was prepared is aborted, the batch runs again |
+| after it | the handles in it are committed again, the batch is not read again |
+| after Spark's own commit log | nothing to do |
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from cdc.errors import CdcError, CommitFailed, StateError
+from cdc.faults import reached
+from cdc.job.progress import BatchReport, Progress
+from cdc.job.task import RESULT_SCHEMA, PrepareTask, Route, TaskResult
+from cdc.job.wire import recover
+from cdc.schema import RenameTable, SchemaChange
+from cdc.sink import Prepared, Sink
+from cdc.source import Offset, Source
+from cdc.state import CommitLog, Decision, StateDir
+
+COMMIT_TRIES = 3
+
+
+class BatchRunner:
+    """The callable given to foreachBatch. `error` holds what stopped the run, as Spark only passes on its text."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        route: Route,
+        state: StateDir,
+        progress: Progress,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._source, self._sink, self._route, self._state = source, sink, route, state
+        self._log, self._progress, self._sleep = CommitLog(state.root), progress, sleep
+        self._recovered = False
+        self.error: CdcError | None = None
+
+    def __call__(self, frame: DataFrame, batch: int) -> None:
+        """Run one batch; Spark logs it as done when this returns, and stops the query when it raises."""
+        try:
+            self._run(frame, batch)
+        except CdcError as error:
+            self.error = error
+            raise
+        except Exception as error:
+            self.error = recover(error)
+            raise self.error from error
+
+    def _run(self, frame: DataFrame, batch: int) -> None:
+        started = time.monotonic()
+        self._progress.begin(batch)
+        decision = self._log.get(batch)
+        changes: Sequence[SchemaChange] = ()
+        results: list[TaskResult] = []
+        if decision is None:
+            decision, changes, results = self._prepare(frame, batch)
+        reached("after-decide", batch)
+        self._commit(decision)
+        reached("after-commit", batch)
+        self._log.prune(batch)
+        self._progress.end(BatchReport.of(batch, decision.prepared, changes, results, time.monotonic() - started))
+
+    def _prepare(self, frame: DataFrame, batch: int) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+        if not self._recovered:
+            self._sink.abort(batch)
+            self._recovered = True
+        start, end = self._offsets(batch)
+        changes = [routed(change, self._route) for change in self._source.schema_changes(start, end)]
+        reached("before-apply", batch)
+        if changes:
+            self._sink.apply(changes)
+        reached("before-prepare", batch)
+        task = PrepareTask(self._source, self._sink, self._route, batch)
+        results = [TaskResult.from_json(row[0]) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
+        for result in results:
+            result.raise_error()
+        reached("after-prepare", batch)
+        handles = [handle for result in results for handle in result.prepared]
+        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)))
+        self._log.decide(decision)
+        return decision, changes, results
+
+    def _commit(self, decision: Decision) -> None:
+        """Commit, and again when the sink said no. CommitUnknown goes up: the next start settles it by asking."""
+        for attempt in range(1, COMMIT_TRIES + 1):
+            try:
+                self._sink.commit(decision.batch, decision.prepared)
+                return
+            except CommitFailed:
+                if attempt == COMMIT_TRIES:
+                    raise
+                self._sleep(2.0**attempt)
+
+    def _offsets(self, batch: int) -> tuple[Offset, Offset]:
+        end = logged_offset(self._state.checkpoint, batch)
+        start = logged_offset(self._state.checkpoint, batch - 1) if batch > 0 else self._state.initial_offset()
+        if start is None or end is None:
+            raise StateError(
+                f"the offsets of batch {batch} are missing",
+                where=str(self._state.checkpoint),
+                hint="the folder was changed by hand; restore it, or start anew with another --state-dir",
+            )
+        return start, end
+
+
+def _by_partition(handle: Prepared) -> int:
+    return handle.partition
+
+
+def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
+    """The end offset of a batch from Spark's offset log, None when it has none.
+
+    Format (Spark's OffsetSeqLog, version v1): a version line, a metadata line, then one line per source.
+    """
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if len(lines) < 3 or lines[0] != "v1":
+        raise StateError("is not an offset log of version v1", where=str(path), hint="it was written by another Spark")
+    return dict(json.loads(lines[2]))
+
+
+def routed(change: SchemaChange, route: Route) -> SchemaChange:
+    """The change as the sink sees it: with the sink's table names."""
+    if isinstance(change, RenameTable):
+        return RenameTable(route(change.table), route(change.new_table))
+    return replace(change, table=route(change.table))

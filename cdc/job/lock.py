@@ -1,0 +1,93 @@
+"""One run per state directory at a time, and none while the Java process of a killed run is still dying."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from cdc.errors import StateError
+
+_HINT = "stop that run, or choose another --state-dir"
+
+
+class RunLock:
+    """Holds `<state>/lock`. A killed driver frees it at once, but its Java process may write a moment longer: the lock
+    file names that process, and the next run waits until it is gone."""
+
+    def __init__(self, root: Path, *, wait_s: float = 30.0, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._path, self._wait_s, self._sleep = root / "lock", wait_s, sleep
+        self._file: IO[str] | None = None
+
+    def acquire(self) -> None:
+        """Take the lock. Raises StateError when another run holds it."""
+        file = open(self._path, "a+", encoding="utf-8")  # noqa: SIM115 - held until release
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            holder = _holder(file.read())
+            file.close()
+            raise StateError(
+                f"another run is using this state directory (process {holder.get('driver', '?')})",
+                where=str(self._path.parent),
+                hint=_HINT,
+            ) from error
+        file.seek(0)
+        self._await_java(_holder(file.read()))
+        self._file = file
+        self._write({"driver": os.getpid()})
+
+    def name_java(self, pid: int) -> None:
+        """Record the Java process of this run."""
+        self._write({"driver": os.getpid(), "java": pid, "java_started": _started(pid)})
+
+    def release(self) -> None:
+        """Give the lock back; the Java process has ended."""
+        if self._file is not None:
+            self._write({})
+            self._file.close()
+            self._file = None
+
+    def _write(self, holder: dict[str, int | str]) -> None:
+        if self._file is not None:
+            self._file.seek(0)
+            self._file.truncate()
+            self._file.write(json.dumps(holder))
+            self._file.flush()
+
+    def _await_java(self, holder: dict[str, int | str]) -> None:
+        pid = holder.get("java")
+        if not isinstance(pid, int) or pid == os.getpid():
+            return
+        waited = 0.0
+        while _started(pid) == holder.get("java_started") and _started(pid):
+            if waited >= self._wait_s:
+                raise StateError(
+                    f"the Java process {pid} of an earlier run is still alive",
+                    where=str(self._path.parent),
+                    hint=f"end it (kill {pid}) and start again",
+                )
+            self._sleep(0.1)
+            waited += 0.1
+
+
+def _holder(text: str) -> dict[str, int | str]:
+    try:
+        fields = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _started(pid: int) -> str:
+    """When a process started, in kernel ticks, empty when it is gone: a pid alone may have been given to another."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]

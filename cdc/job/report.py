@@ -1,0 +1,117 @@
+"""What a run tells its user: log lines (text or JSON), one live status line on a terminal, a summary at the end."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import IO, Any
+
+from cdc.job.progress import BatchReport, Snapshot
+
+_CLEAR = "\r\x1b[2K"
+
+
+class Reporter:
+    """Writes log lines to `err`, the summary to `out`. The status line appears only when `err` is a terminal."""
+
+    def __init__(self, log_format: str, out: IO[str] | None = None, err: IO[str] | None = None) -> None:
+        self._json = log_format == "json"
+        self._out, self._err = out or sys.stdout, err or sys.stderr
+        self._live = self._err.isatty() and not self._json
+        self._started = time.monotonic()
+        self._shown = False
+
+    def line(self, message: str, level: str = "info", **fields: Any) -> None:
+        """One log line with its fields. Fields are plain JSON values and never hold secrets."""
+        now = datetime.now(UTC)
+        if self._json:
+            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, "message": message, **fields}
+            text = json.dumps(record)
+        else:
+            tail = "".join(f" {name}={value}" for name, value in fields.items())
+            mark = "" if level == "info" else f"{level}: "
+            text = f"{now.strftime('%H:%M:%S')} {mark}{message}{tail}"
+        self._erase()
+        self._err.write(text + "\n")
+        self._err.flush()
+
+    def batch(self, report: BatchReport) -> None:
+        """One line per committed batch; on a terminal the status line says it instead."""
+        if self._live or not (report.rows or report.tables):
+            return
+        lag = {} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)}
+        self.line(
+            "batch committed",
+            batch=report.batch,
+            tables=len(report.tables),
+            rows=report.rows,
+            duration_s=round(report.duration_s, 3),
+            **lag,
+        )
+
+    def status(self, now: Snapshot, running: int | None) -> None:
+        """Redraw the status line. No effect when stderr is not a terminal."""
+        if not self._live:
+            return
+        lag = "-" if now.lag_s is None else f"{now.lag_s:.1f} s"
+        batch = "waiting" if now.last_batch is None else f"batch {now.last_batch} ({now.last_duration_s:.2f} s)"
+        parts = [f"{len(now.tables)} tables", f"{now.rows:,} rows", f"{now.rate:,.0f} rows/s", f"lag {lag}", batch]
+        if running is not None:
+            parts.append(f"running {running}")
+        if now.lag_bytes:
+            parts.append(f"{now.lag_bytes / 1e6:,.1f} MB to read")
+        if now.note:
+            parts.append(now.note)
+        self._err.write(_CLEAR + " | ".join(parts)[:200])
+        self._err.flush()
+        self._shown = True
+
+    def summary(self, now: Snapshot) -> None:
+        """The table at the end: one row per sink table, then what was counted and why."""
+        self._erase()
+        elapsed = time.monotonic() - self._started
+        if self._json:
+            tables = {
+                str(table): {
+                    "inserts": totals.inserts,
+                    "updates": totals.updates,
+                    "deletes": totals.deletes,
+                    "schema_changes": totals.schema_changes,
+                }
+                for table, totals in sorted(now.tables.items())
+            }
+            self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts))
+            return
+        for text in _table(now):
+            self._out.write(text + "\n")
+        self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
+        for reason, number in sorted(now.counts.items()):
+            self._out.write(f"counted: {reason}: {number:,}\n")
+        self._out.flush()
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._err.write(_CLEAR)
+            self._shown = False
+
+
+def new_counts(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Reasons whose count has grown, with by how much."""
+    for reason, number in now.items():
+        if number > before.get(reason, 0):
+            yield reason, number - before.get(reason, 0)
+
+
+def _table(now: Snapshot) -> Iterator[str]:
+    header = ("table", "inserts", "updates", "deletes", "schema changes")
+    rows = [
+        (str(table), f"{t.inserts:,}", f"{t.updates:,}", f"{t.deletes:,}", f"{t.schema_changes:,}")
+        for table, t in sorted(now.tables.items())
+    ]
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    for row in (header, tuple("-" * width for width in widths), *rows):
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        yield "  ".join(cells).rstrip()

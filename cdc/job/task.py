@@ -1,0 +1,115 @@
+"""What an executor does: read its splits, route the blocks, prepare them in the sink.
+
+The rows never enter the JVM: Spark moves split descriptors to the Python worker and `TaskResult`s back.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from cdc.block import ChangeBlock
+from cdc.errors import CdcError, from_json
+from cdc.faults import reached
+from cdc.job.wire import CrossingError
+from cdc.schema import TableId
+from cdc.sink import Prepared, Sink, Task
+from cdc.source import Source, Split
+
+RESULT_SCHEMA = "result string"
+Route = Callable[[TableId], TableId]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long."""
+
+    prepared: tuple[Prepared, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    newest_ms: int = 0
+    read_s: float = 0.0
+    error: str = ""
+
+    def to_json(self) -> str:
+        """One line of JSON that `from_json` reads back."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskResult:
+        """The result that `to_json` wrote."""
+        fields = json.loads(text)
+        prepared = tuple(
+            Prepared(**{**handle, "table": TableId(**handle["table"])}) for handle in fields.pop("prepared")
+        )
+        return cls(prepared=prepared, **fields)
+
+    def raise_error(self) -> None:
+        """Raise the error that stopped the task, if one did."""
+        if self.error:
+            raise from_json(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """The function given to `mapInArrow`: batches of (split) in, batches of (result) out. Picklable."""
+
+    source: Source
+    sink: Sink
+    route: Route
+    batch: int
+
+    def __call__(self, splits: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Prepare every split of this task; one result row for each."""
+        for rows in splits:
+            for payload in rows.column(0):
+                result = self._prepare(pickle.loads(payload.as_py()))
+                yield pa.RecordBatch.from_arrays([pa.array([result.to_json()], pa.string())], names=["result"])
+
+    def _prepare(self, split: Split) -> TaskResult:
+        """Errors that a second try would meet again are returned; retryable ones are raised for Spark to retry."""
+        context = TaskContext.get()
+        attempt = int(context.taskAttemptId()) if context is not None else 0
+        counts: Counter[str] = Counter()
+        newest = _Newest()
+        started = time.monotonic()
+
+        def count(reason: str, number: int) -> None:
+            counts[reason] += number
+
+        blocks = newest.watch(_routed(self.source.read(split, count), self.route))
+        try:
+            prepared = self.sink.prepare(Task(self.batch, split.index, attempt), blocks)
+            reached("in-prepare", self.batch)
+        except CdcError as error:
+            if error.retryable:
+                raise CrossingError(error) from error
+            return TaskResult(error=error.to_json())
+        return TaskResult(tuple(prepared), dict(counts), newest.ms, time.monotonic() - started)
+
+
+def _routed(blocks: Iterator[ChangeBlock], route: Route) -> Iterator[ChangeBlock]:
+    for block in blocks:
+        table = route(block.table)
+        yield block if table == block.table else replace(block, table=table)
+
+
+class _Newest:
+    """The latest source commit time seen in a stream of blocks."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        for block in blocks:
+            if len(block):
+                last: Any = block.timestamps_ms[len(block) - 1]
+                self.ms = max(self.ms, last.as_py())
+            yield block

@@ -1,0 +1,208 @@
+"""The state directory: everything a restart needs, and nothing else.
+
+    <state>/pipeline.json         id and source of the pipeline; written once
+    <state>/lock                  who is running it (flock, and the pid of the Java process)
+    <state>/initial_offset.json   where the pipeline started; written once
+    <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
+    <state>/checkpoint/           Spark's offset and commit logs
+    <state>/source/, sink/        the connectors' own files (schema history, staged rows)
+    <state>/control/              requests to the stream reader process (stop)
+
+Every file is written to a temporary name, synced and renamed, so a crash leaves the old content or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.schema import TableId
+from cdc.sink import Prepared
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a file so that a crash leaves the old content or the new. Raises StateError (disk full, permissions)."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise _state_error(path, error) from error
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _state_error(path: Path, error: OSError) -> StateError:
+    hints = {
+        errno.ENOSPC: "free some space and start again; nothing was lost",
+        errno.EDQUOT: "raise the quota and start again; nothing was lost",
+        errno.EACCES: "give this user write access, or choose another --state-dir",
+        errno.EROFS: "choose another --state-dir",
+    }
+    reason = error.strerror or type(error).__name__
+    return StateError(f"cannot write the state: {reason}", where=str(path), hint=hints.get(error.errno or 0, ""))
+
+
+def _read_json(path: Path) -> Any | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise StateError(f"cannot be read: {error}", where=str(path), hint="restore it from a backup") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets."""
+
+    batch: int
+    start: dict[str, Any]
+    end: dict[str, Any]
+    prepared: tuple[Prepared, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back to an equal decision."""
+        return {
+            "batch": self.batch,
+            "start": self.start,
+            "end": self.end,
+            "prepared": [{**asdict(handle), "table": list(_parts(handle.table))} for handle in self.prepared],
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Decision:
+        """The decision that `to_json` wrote."""
+        prepared = (Prepared(**{**item, "table": TableId(*item["table"])}) for item in fields["prepared"])
+        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared))
+
+
+def _parts(table: TableId | dict[str, str]) -> tuple[str, str]:
+    return (table["database"], table["table"]) if isinstance(table, dict) else (table.database, table.table)
+
+
+class StateDir:
+    """The state directory of one pipeline. Picklable; opened by the driver and by the stream reader process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+
+    def open(self, *, name: str, source: str) -> str:
+        """Create or check the directory and return the pipeline's id. Driver, once per run.
+
+        Raises StateError when it cannot be written or belongs to a pipeline with another source.
+        """
+        try:
+            for folder in ("commits", "source", "sink", "control"):
+                (self.root / folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _state_error(self.root, error) from error
+        path = self.root / "pipeline.json"
+        known = _read_json(path)
+        if known is None:
+            slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
+            known = {"format": 1, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}
+            write_atomic(path, json.dumps(known, indent=1))
+        if known["source"] != source:
+            raise StateError(
+                f"belongs to a pipeline that reads {known['source']}, this one reads {source}",
+                where=str(self.root),
+                hint="choose another --state-dir, or remove this one to start anew",
+            )
+        return str(known["pipeline"])
+
+    @property
+    def source(self) -> Path:
+        """The source connector's folder."""
+        return self.root / "source"
+
+    @property
+    def sink(self) -> Path:
+        """The sink connector's folder."""
+        return self.root / "sink"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint folder."""
+        return self.root / "checkpoint"
+
+    def initial_offset(self) -> dict[str, Any] | None:
+        """Where the pipeline started, None before its first start."""
+        offset = _read_json(self.root / "initial_offset.json")
+        return None if offset is None else dict(offset)
+
+    def store_initial_offset(self, offset: dict[str, Any]) -> None:
+        """Keep the first offset for good: Spark asks for it again when the first batch has to be replayed."""
+        write_atomic(self.root / "initial_offset.json", json.dumps(offset))
+
+    def request_stop(self) -> None:
+        """Ask the stream reader to plan no more batches. Driver."""
+        (self.root / "control" / "stop").touch()
+
+    def stop_requested(self) -> bool:
+        """Whether a stop was asked for. Stream reader process, before each batch."""
+        return (self.root / "control" / "stop").exists()
+
+    def confirm_stop(self) -> None:
+        """Tell the driver that no batch is running and none will be planned. Stream reader process."""
+        (self.root / "control" / "stopped").touch()
+
+    def stop_confirmed(self) -> bool:
+        """Whether the stream reader has seen the request. Driver."""
+        return (self.root / "control" / "stopped").exists()
+
+    def clear_control(self) -> None:
+        """Forget requests of an earlier run. Driver, before the start."""
+        for name in ("stop", "stopped"):
+            (self.root / "control" / name).unlink(missing_ok=True)
+
+
+class CommitLog:
+    """Decisions on batches, one small file each. Driver."""
+
+    KEEP = 16
+    """Decisions of batches that Spark has logged as done, kept for a look when something went wrong."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root / "commits"
+
+    def decide(self, decision: Decision) -> None:
+        """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError."""
+        write_atomic(self._root / f"{decision.batch}.json", json.dumps(decision.to_json()))
+
+    def get(self, batch: int) -> Decision | None:
+        """The decision on a batch, None when there is none."""
+        fields = _read_json(self._root / f"{batch}.json")
+        return None if fields is None else Decision.from_json(fields)
+
+    def prune(self, done: int) -> None:
+        """Remove decisions of batches before `done - KEEP`; the caller knows that Spark has logged them as done."""
+        for batch in self._batches():
+            if batch < done - self.KEEP:
+                (self._root / f"{batch}.json").unlink(missing_ok=True)
+
+    def _batches(self) -> Iterator[int]:
+        for path in self._root.glob("*.json"):
+            if path.stem.isdigit():
+                yield int(path.stem)
