@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import field_validator
-
-from cdc.options import Field, Options
+from cdc.options import Duration, Field, FilePath, Remark, SinkOptions, Size
 
 
-class DuckDbSinkOptions(Options):
+class DuckDbSinkOptions(SinkOptions):
     """Writes into one DuckDB database file; a source database becomes a DuckDB schema of the same name."""
 
     implementation: ClassVar[str] = "connectors.duckdb.sink:DuckDbSink"
 
     type: Literal["duckdb"] = Field(description="Connector name.")
-    path: str = Field(
+    path: FilePath = Field(
         min_length=1,
-        description="Database file, made when it does not exist. Relative to the folder of the pipeline file.",
+        description="Database file, made when it does not exist. Relative to the folder of the pipeline file. "
+        "Name it differently from the databases in it: DuckDB refuses `shop.orders` as ambiguous in `shop.duckdb`.",
     )
-    memory_limit: str | None = Field(
+    memory_limit: Size | None = Field(
         None,
         alias="memory-limit",
-        pattern=r"^\d+(\.\d+)? ?([KMGTkmgt]i?)?[Bb]$",
-        description="Most memory DuckDB may take on the driver, such as `2GB`. Default: DuckDB's, 80 % of the machine.",
+        ge=64 << 20,
+        description="Most memory DuckDB may take on the driver, such as `2 gb`. Default: 80 % of the machine.",
     )
     threads: int | None = Field(
         None, ge=1, description="Threads DuckDB may use on the driver. Default: one per processor core."
     )
-    lock_timeout_s: int = Field(
-        60,
+    lock_timeout: Duration = Field(
+        60.0,
         alias="lock-timeout",
-        ge=0,
-        description="Seconds to wait for another process that has the file open, before the run fails. "
-        "The sink holds the file only while it commits, so that others can read it between batches.",
+        description="How long to wait for another process that has the file open, before the run fails. The sink "
+        "holds the file only while it commits, so that others can read it between batches.",
     )
 
-    @field_validator("path")
-    @classmethod
-    def _must_be_a_file(cls, path: str) -> str:
-        if path.startswith(":memory:"):
-            raise ValueError("an in-memory database cannot be read by anybody else; name a file, such as orders.duckdb")
-        return path
+    def problems(self) -> Iterator[Remark]:
+        """A database that ends with the process is of no use to anybody."""
+        yield from super().problems()
+        if self.path.startswith(":"):
+            yield Remark("path", "an in-memory database cannot be read by anybody else", "name a file: orders.duckdb")
