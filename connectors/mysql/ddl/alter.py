@@ -1,0 +1,262 @@
+"""ALTER TABLE, clause by clause.
+
+Source of the grammar: the manual's page ALTER TABLE of MySQL 9.7 and of MariaDB. Clauses about indexes, constraints,
+partitions and storage are recognised by their first words and stepped over; anything else is Unreadable.
+"""
+
+from __future__ import annotations
+
+from cdc.schema import LAST, Position
+from connectors.mysql.ddl.charsets import charset_name, charset_of
+from connectors.mysql.ddl.columns import parse_column, parse_column_body, parse_default
+from connectors.mysql.ddl.create import Elements, parse_elements, parse_key_or_constraint
+from connectors.mysql.ddl.cursor import Cursor
+from connectors.mysql.ddl.options import parse_option
+from connectors.mysql.ddl.statements import (
+    AddColumnClause,
+    AddPrimaryKeyClause,
+    AlterTable,
+    ChangeColumnClause,
+    Clause,
+    ConvertClause,
+    DropColumnClause,
+    DropPrimaryKeyClause,
+    MoveRowsClause,
+    NotNullClause,
+    OptionsClause,
+    RenameColumnClause,
+    RenameToClause,
+    SetDefaultClause,
+    TableOptions,
+    VersioningClause,
+)
+
+_PARTITION_VERBS = (
+    "TRUNCATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "COALESCE", "REORGANIZE", "EXCHANGE", "DISCARD",
+    "IMPORT", "REMOVE", "UPGRADE",
+)  # fmt: skip
+
+
+def parse_alter_table(cursor: Cursor) -> AlterTable:
+    """Everything after `ALTER [ONLINE] [IGNORE] TABLE`."""
+    if_exists = cursor.take("IF", "EXISTS")
+    table = cursor.table()
+    if cursor.take("WAIT"):
+        cursor.integer()
+    cursor.take("NOWAIT")
+    clauses: list[Clause] = []
+    while not cursor.at_end():
+        clauses += _clause(cursor)
+        # Table options need no comma between them, nor does what is said about partitions at the end.
+        cursor.take_symbol(",")
+    return AlterTable(table, tuple(clauses), if_exists)
+
+
+def _clause(cursor: Cursor) -> list[Clause]:
+    if cursor.at("PARTITION", "BY"):
+        cursor.skip_statement()
+        return []
+    if cursor.at_any(*_PARTITION_VERBS) and cursor.peek(1).word in ("PARTITION", "PARTITIONING", "TABLESPACE"):
+        return _rows_moved(cursor)
+    if cursor.take("ADD"):
+        return _add(cursor)
+    if cursor.take("MODIFY"):
+        return _modify(cursor)
+    if cursor.take("CHANGE"):
+        return _change(cursor)
+    if cursor.take("DROP"):
+        return _drop(cursor)
+    if cursor.take("ALTER"):
+        return _alter(cursor)
+    if cursor.take("RENAME"):
+        return _rename(cursor)
+    if cursor.take("CONVERT"):
+        return _convert(cursor)
+    return _other(cursor)
+
+
+def _add(cursor: Cursor) -> list[Clause]:
+    if cursor.at("PARTITION"):
+        cursor.skip_statement()
+        return []
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return [VersioningClause(True)]
+    elements = Elements()
+    if parse_key_or_constraint(cursor, elements):
+        return _keys(elements)
+    cursor.take("COLUMN")
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    if cursor.at_symbol("("):
+        elements = parse_elements(cursor)
+        added: list[Clause] = [AddColumnClause(column, LAST, if_not_exists) for column in elements.columns]
+        return added + _keys(elements, if_not_exists)
+    column = parse_column(cursor)
+    clauses: list[Clause] = [AddColumnClause(column, _position(cursor) or LAST, if_not_exists)]
+    if column.primary_key:
+        clauses.append(AddPrimaryKeyClause((column.name,), if_not_exists))
+    return clauses
+
+
+def _keys(elements: Elements, if_not_exists: bool = False) -> list[Clause]:
+    clauses: list[Clause] = []
+    if elements.primary_key:
+        clauses.append(AddPrimaryKeyClause(elements.primary_key, if_not_exists))
+    if elements.not_null:
+        clauses.append(NotNullClause(elements.not_null))
+    return clauses
+
+
+def _modify(cursor: Cursor) -> list[Clause]:
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    return _changed(cursor, cursor.column(), None, if_exists)
+
+
+def _change(cursor: Cursor) -> list[Clause]:
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    old_name = cursor.column()
+    return _changed(cursor, old_name, cursor.column(), if_exists)
+
+
+def _changed(cursor: Cursor, old_name: str, new_name: str | None, if_exists: bool) -> list[Clause]:
+    column = parse_column_body(cursor, old_name if new_name is None else new_name)
+    clauses: list[Clause] = [ChangeColumnClause(old_name, column, _position(cursor), if_exists)]
+    if column.primary_key:
+        clauses.append(AddPrimaryKeyClause((column.name,)))
+    return clauses
+
+
+def _position(cursor: Cursor) -> Position | None:
+    if cursor.take("FIRST"):
+        return Position(first=True)
+    if cursor.take("AFTER"):
+        return Position(after=cursor.column())
+    return None
+
+
+def _drop(cursor: Cursor) -> list[Clause]:
+    if cursor.take("PRIMARY", "KEY"):
+        return [DropPrimaryKeyClause()]
+    if cursor.take("SYSTEM", "VERSIONING"):
+        return [VersioningClause(False)]
+    if cursor.at("PARTITION"):
+        return [MoveRowsClause("DROP PARTITION", brings=False)] if _to_end(cursor) else []
+    if cursor.take("PERIOD", "FOR"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        return []
+    if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        return []
+    if cursor.take_any("INDEX", "KEY", "CONSTRAINT"):
+        cursor.take("IF", "EXISTS")
+        # The primary key is also an index, and a constraint, by this name.
+        return [DropPrimaryKeyClause()] if cursor.name().upper() == "PRIMARY" else []
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.column()
+    cursor.take_any("RESTRICT", "CASCADE")
+    return [DropColumnClause(name, if_exists)]
+
+
+def _alter(cursor: Cursor) -> list[Clause]:
+    if cursor.at_any("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+        cursor.skip_to_comma()
+        return []
+    cursor.take("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
+    name = cursor.column()
+    if cursor.take("DROP", "DEFAULT"):
+        return [SetDefaultClause(name, None, if_exists)]
+    cursor.expect("SET")
+    if cursor.take_any("VISIBLE", "INVISIBLE"):
+        return []
+    cursor.expect("DEFAULT")
+    return [SetDefaultClause(name, parse_default(cursor), if_exists)]
+
+
+def _rename(cursor: Cursor) -> list[Clause]:
+    if cursor.take("COLUMN"):
+        if_exists = cursor.take("IF", "EXISTS")
+        old_name = cursor.column()
+        cursor.expect("TO")
+        return [RenameColumnClause(old_name, cursor.column(), if_exists)]
+    if cursor.take_any("INDEX", "KEY"):
+        cursor.take("IF", "EXISTS")
+        cursor.name()
+        cursor.expect("TO")
+        cursor.name()
+        return []
+    if not cursor.take_any("TO", "AS"):
+        cursor.take_symbol("=")
+    return [RenameToClause(cursor.table())]
+
+
+def _convert(cursor: Cursor) -> list[Clause]:
+    if cursor.at("TABLE") or cursor.at("PARTITION"):
+        brings = cursor.at("TABLE")
+        cursor.next()
+        if brings:
+            other = cursor.table()
+        else:
+            cursor.name()
+            cursor.expect("TO", "TABLE")
+            other = cursor.table()
+        cursor.skip_statement()
+        what = "CONVERT TABLE TO PARTITION" if brings else "CONVERT PARTITION TO TABLE"
+        return [MoveRowsClause(what, brings, other)]
+    cursor.expect("TO")
+    if not (cursor.take("CHARACTER", "SET") or cursor.take("CHARSET")):
+        cursor.expect("CHAR", "SET")
+    charset = None if cursor.take("DEFAULT") else charset_name(cursor.word_or_string())
+    if cursor.take("COLLATE"):
+        cursor.take_symbol("=")
+        charset = charset_of(cursor.word_or_string()) or charset
+    return [ConvertClause(charset)]
+
+
+def _rows_moved(cursor: Cursor) -> list[Clause]:
+    verb = cursor.next().word
+    noun = cursor.next().word
+    if verb in ("DISCARD", "IMPORT"):
+        return [MoveRowsClause(f"{verb} TABLESPACE", brings=verb == "IMPORT")] if _to_end(cursor) else []
+    if verb == "EXCHANGE":
+        cursor.name()
+        cursor.expect("WITH", "TABLE")
+        other = cursor.table()
+        cursor.skip_statement()
+        return [MoveRowsClause("EXCHANGE PARTITION", True, other)]
+    if verb == "TRUNCATE":
+        return [MoveRowsClause("TRUNCATE PARTITION", brings=False)] if _to_end(cursor) else []
+    if noun == "PARTITION":
+        cursor.skip_statement()
+    return []
+
+
+def _to_end(cursor: Cursor) -> bool:
+    cursor.skip_statement()
+    return True
+
+
+def _other(cursor: Cursor) -> list[Clause]:
+    """Table options, and clauses that change neither columns nor key nor name."""
+    if cursor.take("ORDER", "BY"):
+        cursor.skip_statement()
+        return []
+    if cursor.take_any("FORCE", "SECONDARY_LOAD", "SECONDARY_UNLOAD"):
+        return []
+    if cursor.take_any("ENABLE", "DISABLE"):
+        cursor.expect("KEYS")
+        return []
+    if cursor.take_any("ALGORITHM", "LOCK"):
+        cursor.take_symbol("=")
+        cursor.next()
+        return []
+    if cursor.take("WITH", "VALIDATION") or cursor.take("WITHOUT", "VALIDATION"):
+        return []
+    options = parse_option(cursor, TableOptions())
+    if options is None:
+        raise cursor.unexpected("a clause of ALTER TABLE")
+    return [OptionsClause(options)] if options != TableOptions() else []

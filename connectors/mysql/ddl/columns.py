@@ -1,0 +1,281 @@
+"""A column definition: name, type and every attribute clause of both servers.
+
+Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.yy, `field_spec`, `attribute` of MariaDB's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connectors.mysql.ddl.cursor import Cursor
+from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind, TypeSpec
+from connectors.mysql.ddl.tokens import TokenKind
+from connectors.mysql.ddl.types import parse_type
+
+_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
+
+
+def parse_column(cursor: Cursor) -> ColumnDefinition:
+    """`name type attributes`, up to a comma, a closing bracket, FIRST, AFTER or the end."""
+    return parse_column_body(cursor, cursor.column())
+
+
+def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
+    """`type attributes` of a column whose name was read already."""
+    spec = parse_type(cursor)
+    found = _Found(serial=spec.serial)
+    while not (cursor.at_end() or cursor.at_symbol(",") or cursor.at_symbol(")") or cursor.at_any(*_COLUMN_END)):
+        _attribute(cursor, found)
+    return found.definition(name, spec)
+
+
+def parse_default(cursor: Cursor) -> Default:
+    """What follows DEFAULT: a literal, a time function, or an expression, which is stepped over."""
+    if cursor.take("NULL"):
+        return Default(DefaultKind.NULL)
+    if cursor.at_any(*_NOW):
+        return _now(cursor)
+    if cursor.at_symbol("("):
+        return _bracketed(cursor)
+    return _literal(cursor) or _expression(cursor)
+
+
+@dataclass(slots=True)
+class _Found:
+    """The attributes met so far."""
+
+    serial: bool = False
+    nullable: bool | None = None
+    default: Default | None = None
+    comment: str = ""
+    collation: str | None = None
+    generated: bool = False
+    primary_key: bool = False
+    auto_increment: bool = False
+    updated_now: bool = False
+
+    def definition(self, name: str, spec: TypeSpec) -> ColumnDefinition:
+        return ColumnDefinition(
+            name,
+            spec,
+            nullable=False if self.serial else self.nullable,
+            default=self.default,
+            comment=self.comment,
+            collation=self.collation,
+            generated=self.generated,
+            primary_key=self.primary_key,
+            auto_increment=self.auto_increment or self.serial,
+            updated_now=self.updated_now,
+        )
+
+
+def _attribute(cursor: Cursor, found: _Found) -> None:
+    token = cursor.peek()
+    # MariaDB's storage engines take options of their own: `name = value`.
+    if cursor.at_symbol("=", 1) and token.word not in _HANDLERS:
+        cursor.next()
+        cursor.next()
+        cursor.next()
+        return
+    handler = _HANDLERS.get(token.word)
+    if handler is None:
+        raise cursor.unexpected("a column attribute")
+    cursor.next()
+    handler(cursor, found)
+
+
+def _not(cursor: Cursor, found: _Found) -> None:
+    if cursor.take("SECONDARY"):
+        return
+    cursor.expect("NULL")
+    cursor.take("ENABLE")
+    found.nullable = False
+
+
+def _null(_: Cursor, found: _Found) -> None:
+    found.nullable = True
+
+
+def _default(cursor: Cursor, found: _Found) -> None:
+    found.default = parse_default(cursor)
+
+
+def _on(cursor: Cursor, found: _Found) -> None:
+    cursor.expect("UPDATE")
+    _now(cursor)
+    found.updated_now = True
+
+
+def _auto_increment(_: Cursor, found: _Found) -> None:
+    found.auto_increment = True
+
+
+def _serial(cursor: Cursor, found: _Found) -> None:
+    cursor.expect("DEFAULT", "VALUE")
+    found.serial = True
+
+
+def _primary(cursor: Cursor, found: _Found) -> None:
+    cursor.take("KEY")
+    found.primary_key = True
+
+
+def _key(_: Cursor, found: _Found) -> None:
+    found.primary_key = True
+
+
+def _unique(cursor: Cursor, _: _Found) -> None:
+    cursor.take("KEY")
+
+
+def _comment(cursor: Cursor, found: _Found) -> None:
+    cursor.take_symbol("=")
+    found.comment = cursor.string()
+
+
+def _collate(cursor: Cursor, found: _Found) -> None:
+    cursor.take_symbol("=")
+    found.collation = cursor.word_or_string()
+
+
+def _generated(cursor: Cursor, found: _Found) -> None:
+    cursor.expect("ALWAYS", "AS")
+    _as(cursor, found)
+
+
+def _as(cursor: Cursor, found: _Found) -> None:
+    if cursor.take("ROW"):
+        # A system versioning column (MariaDB): the server writes it itself.
+        if not cursor.take_any("START", "END"):
+            raise cursor.unexpected("START or END")
+        found.nullable = False
+        return
+    cursor.skip_brackets()
+    found.generated = True
+
+
+def _references(cursor: Cursor, _: _Found) -> None:
+    cursor.table()
+    if cursor.at_symbol("("):
+        cursor.skip_brackets()
+    while word := cursor.take_any("MATCH", "ON"):
+        if word == "MATCH":
+            cursor.next()
+            continue
+        cursor.next()
+        if not cursor.take("SET", "NULL") and not cursor.take("SET", "DEFAULT") and not cursor.take("NO", "ACTION"):
+            cursor.next()
+
+
+def _constraint(cursor: Cursor, found: _Found) -> None:
+    if not cursor.at("CHECK"):
+        cursor.name()
+    cursor.expect("CHECK")
+    _check(cursor, found)
+
+
+def _check(cursor: Cursor, _: _Found) -> None:
+    cursor.skip_brackets()
+    cursor.take("NOT", "ENFORCED")
+    cursor.take("ENFORCED")
+
+
+def _one_value(cursor: Cursor, _: _Found) -> None:
+    cursor.take_symbol("=")
+    cursor.next()
+
+
+def _compressed(cursor: Cursor, _: _Found) -> None:
+    if cursor.take_symbol("="):
+        cursor.next()
+
+
+def _versioning(cursor: Cursor, _: _Found) -> None:
+    cursor.expect("SYSTEM", "VERSIONING")
+
+
+def _nothing(_: Cursor, __: _Found) -> None:
+    """A word that says nothing about rows."""
+
+
+_HANDLERS: dict[str, Callable[[Cursor, _Found], None]] = {
+    "NOT": _not, "NULL": _null, "DEFAULT": _default, "ON": _on, "AUTO_INCREMENT": _auto_increment, "SERIAL": _serial,
+    "PRIMARY": _primary, "KEY": _key, "UNIQUE": _unique, "COMMENT": _comment, "COLLATE": _collate,
+    "GENERATED": _generated, "AS": _as, "VIRTUAL": _nothing, "STORED": _nothing, "PERSISTENT": _nothing,
+    "REFERENCES": _references, "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value,
+    "STORAGE": _one_value, "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value,
+    "SRID": _one_value, "REF_SYSTEM_ID": _one_value, "VISIBLE": _nothing, "INVISIBLE": _nothing,
+    "COMPRESSED": _compressed, "WITH": _versioning, "WITHOUT": _versioning,
+}  # fmt: skip
+
+
+def _now(cursor: Cursor) -> Default:
+    if not cursor.take_any(*_NOW):
+        raise cursor.unexpected("CURRENT_TIMESTAMP")
+    if cursor.at_symbol("("):
+        cursor.skip_brackets()
+    return Default(DefaultKind.NOW)
+
+
+def _bracketed(cursor: Cursor) -> Default:
+    """`(expression)`. A bare literal in brackets, as TEXT and JSON defaults need them, stays a literal."""
+    if cursor.at_symbol(")", 2) or (cursor.at_symbol("-", 1) and cursor.at_symbol(")", 3)):
+        cursor.next()
+        literal = Default(DefaultKind.NULL) if cursor.take("NULL") else _literal(cursor)
+        if literal is not None:
+            cursor.expect_symbol(")")
+            return literal
+        cursor.next()
+        cursor.expect_symbol(")")
+        return Default(DefaultKind.EXPRESSION)
+    cursor.skip_brackets()
+    return Default(DefaultKind.EXPRESSION)
+
+
+def _literal(cursor: Cursor) -> Default | None:
+    """A literal at the cursor, with its sign or introducer; None when there is none."""
+    sign = ""
+    place = 0
+    while cursor.at_symbol("-", place) or cursor.at_symbol("+", place):
+        sign = ("" if sign else "-") if cursor.at_symbol("-", place) else sign
+        place += 1
+    first = cursor.peek(place)
+    # A date literal (DATE'2024-01-01') and an introduced string (_latin1'x') have a word before the string.
+    if first.word in ("DATE", "TIME", "TIMESTAMP") or (first.word.startswith("_") and not sign):
+        place += 1
+    literal = cursor.peek(place)
+    kind = _LITERALS.get(literal.kind)
+    if kind is None and literal.word in ("TRUE", "FALSE"):
+        kind = DefaultKind.NUMBER
+    if kind is None:
+        return None
+    for _ in range(place):
+        cursor.next()
+    if kind is DefaultKind.STRING:
+        return Default(kind, cursor.string())
+    text = {"TRUE": "1", "FALSE": "0"}.get(literal.word, literal.text)
+    cursor.next()
+    return Default(kind, sign + text)
+
+
+_LITERALS = {
+    TokenKind.STRING: DefaultKind.STRING,
+    TokenKind.NUMBER: DefaultKind.NUMBER,
+    TokenKind.HEX: DefaultKind.HEX,
+    TokenKind.BIT: DefaultKind.BIT,
+}
+
+
+def _expression(cursor: Cursor) -> Default:
+    """An expression without brackets around it (MariaDB): a function call, a column, NEXT VALUE FOR a sequence."""
+    while cursor.take_symbol("-") or cursor.take_symbol("+"):
+        pass
+    if cursor.take("NEXT", "VALUE", "FOR") or cursor.take("PREVIOUS", "VALUE", "FOR"):
+        cursor.table()
+        return Default(DefaultKind.EXPRESSION)
+    cursor.column()
+    if cursor.at_symbol("("):
+        cursor.skip_brackets()
+    return Default(DefaultKind.EXPRESSION)

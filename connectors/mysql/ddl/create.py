@@ -1,0 +1,128 @@
+"""CREATE TABLE: columns, keys, options, LIKE and AS SELECT.
+
+Source of the grammar: the manual's page CREATE TABLE of MySQL 9.7 and of MariaDB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from connectors.mysql.ddl.columns import parse_column
+from connectors.mysql.ddl.cursor import Cursor
+from connectors.mysql.ddl.options import parse_option
+from connectors.mysql.ddl.statements import ColumnDefinition, CreateTable, TableOptions
+
+_QUERY = ("IGNORE", "REPLACE", "AS", "SELECT", "WITH", "TABLE", "VALUES")
+
+
+@dataclass(slots=True)
+class Elements:
+    """What is between the brackets of CREATE TABLE or of ALTER TABLE ... ADD ( ... )."""
+
+    columns: list[ColumnDefinition] = field(default_factory=list)
+    primary_key: tuple[str, ...] = ()
+    not_null: tuple[str, ...] = ()
+
+
+def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTable:
+    """Everything after `CREATE [OR REPLACE] TABLE`."""
+    if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+    statement = CreateTable(cursor.table(), if_not_exists=if_not_exists, or_replace=or_replace)
+    if cursor.take("LIKE"):
+        return replace(statement, like=cursor.table())
+    if cursor.at_symbol("(") and cursor.peek(1).word not in ("SELECT", "WITH", "VALUES", "TABLE"):
+        if cursor.peek(1).word == "LIKE":
+            cursor.next()
+            cursor.next()
+            statement = replace(statement, like=cursor.table())
+            cursor.expect_symbol(")")
+            return statement
+        elements = parse_elements(cursor)
+        statement = replace(
+            statement,
+            columns=tuple(elements.columns),
+            primary_key=elements.primary_key,
+            not_null=elements.not_null,
+        )
+    return _rest(cursor, statement)
+
+
+def parse_elements(cursor: Cursor) -> Elements:
+    """`( column or key or constraint, ... )`."""
+    elements = Elements()
+    cursor.expect_symbol("(")
+    while True:
+        _element(cursor, elements)
+        if not cursor.take_symbol(","):
+            break
+    cursor.expect_symbol(")")
+    return elements
+
+
+def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
+    """A key, constraint or period at the cursor, if there is one; columns of a primary key go to `elements`."""
+    if cursor.take("CONSTRAINT") and not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+        cursor.name()
+    if cursor.take("PRIMARY", "KEY"):
+        while not cursor.at_symbol("("):
+            _index_word(cursor)
+        elements.primary_key = cursor.names_in_brackets()
+        cursor.skip_to_comma()
+        return True
+    if cursor.at("PERIOD", "FOR"):
+        cursor.next()
+        cursor.next()
+        versioned = cursor.at("SYSTEM_TIME")
+        cursor.name()
+        elements.not_null += () if versioned else cursor.names_in_brackets()
+        cursor.skip_to_comma()
+        return True
+    vector_index = cursor.at("VECTOR") and cursor.peek(1).word in ("INDEX", "KEY")
+    if vector_index or cursor.at_any("INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "FOREIGN", "CHECK"):
+        cursor.skip_to_comma()
+        return True
+    return False
+
+
+def _index_word(cursor: Cursor) -> None:
+    """A word between PRIMARY KEY and its columns: an index name, `USING BTREE`."""
+    if cursor.take_any("USING", "TYPE"):
+        cursor.next()
+        return
+    cursor.name()
+
+
+def _element(cursor: Cursor, elements: Elements) -> None:
+    if parse_key_or_constraint(cursor, elements):
+        return
+    column = parse_column(cursor)
+    elements.columns.append(column)
+    if column.primary_key:
+        elements.primary_key = (column.name,)
+
+
+def _rest(cursor: Cursor, statement: CreateTable) -> CreateTable:
+    """Options, partitions and a query after the columns."""
+    options = TableOptions()
+    while not cursor.at_end():
+        if cursor.take_symbol(","):
+            continue
+        more = parse_option(cursor, options)
+        if more is not None:
+            options = more
+        elif cursor.take("PARTITION", "BY"):
+            while not (cursor.at_end() or cursor.at_any(*_QUERY)):
+                _skip_one(cursor)
+        elif cursor.at_any(*_QUERY) or cursor.at_symbol("("):
+            cursor.skip_statement()
+            return replace(statement, options=options, select=True)
+        else:
+            raise cursor.unexpected("a table option")
+    return replace(statement, options=options)
+
+
+def _skip_one(cursor: Cursor) -> None:
+    if cursor.at_symbol("("):
+        cursor.skip_brackets()
+    else:
+        cursor.next()

@@ -1,0 +1,174 @@
+"""A place in a statement's tokens: look ahead, accept, insist, step over."""
+
+from __future__ import annotations
+
+from cdc.schema import TableId
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.tokens import Token, TokenKind, Unreadable, tokenize
+
+_NAMES = (TokenKind.NAME, TokenKind.QUOTED)
+
+
+class Cursor:
+    """Reads tokens left to right. `take...` moves on only when it fits, `expect...` raises Unreadable if it does not."""
+
+    def __init__(self, sql: str, dialect: Dialect, database: str) -> None:
+        self.dialect = dialect
+        self.database = database
+        self._tokens = tokenize(sql, dialect)
+        self._ahead: list[Token] = []
+
+    def peek(self, ahead: int = 0) -> Token:
+        """The token that many places ahead; END beyond the last one."""
+        while len(self._ahead) <= ahead:
+            self._ahead.append(next(self._tokens))
+        return self._ahead[ahead]
+
+    def next(self) -> Token:
+        """Move past one token and return it."""
+        token = self.peek()
+        del self._ahead[0]
+        return token
+
+    def at_end(self) -> bool:
+        """At the end of the text or at a `;`."""
+        return self.peek().kind is TokenKind.END or self.at_symbol(";")
+
+    def at(self, *words: str) -> bool:
+        """These keywords come next, in this order."""
+        return all(self.peek(place).word == word for place, word in enumerate(words))
+
+    def at_any(self, *words: str) -> bool:
+        """One of these keywords comes next."""
+        return self.peek().word in words
+
+    def at_symbol(self, symbol: str, ahead: int = 0) -> bool:
+        """This symbol comes next."""
+        token = self.peek(ahead)
+        return token.kind is TokenKind.SYMBOL and token.text == symbol
+
+    def take(self, *words: str) -> bool:
+        """Move past these keywords if they come next, in this order."""
+        if not self.at(*words):
+            return False
+        for _ in words:
+            self.next()
+        return True
+
+    def take_any(self, *words: str) -> str:
+        """Move past one of these keywords; which one, or empty."""
+        return self.next().word if self.at_any(*words) else ""
+
+    def take_symbol(self, symbol: str) -> bool:
+        """Move past this symbol if it comes next."""
+        if not self.at_symbol(symbol):
+            return False
+        self.next()
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Move past these keywords."""
+        if not self.take(*words):
+            raise self.unexpected(" ".join(words))
+
+    def expect_symbol(self, symbol: str) -> None:
+        """Move past this symbol."""
+        if not self.take_symbol(symbol):
+            raise self.unexpected(symbol)
+
+    def name(self) -> str:
+        """An identifier, quoted or not."""
+        if self.peek().kind not in _NAMES:
+            raise self.unexpected("a name")
+        return self.next().text
+
+    def at_name(self) -> bool:
+        """An identifier or keyword comes next."""
+        return self.peek().kind in _NAMES
+
+    def word_or_string(self) -> str:
+        """A name that may also be written as a string, as character sets may."""
+        if self.peek().kind is TokenKind.STRING:
+            return self.next().text
+        return self.name()
+
+    def table(self) -> TableId:
+        """`table`, `db.table` or `.table`; without a database it is the statement's own."""
+        if self.take_symbol("."):
+            return TableId(self.database, self.name())
+        first = self.name()
+        if self.take_symbol("."):
+            return TableId(first, self.name())
+        return TableId(self.database, first)
+
+    def column(self) -> str:
+        """A column name, which ALTER and CREATE let be qualified: `table.column`, `db.table.column`."""
+        name = self.name()
+        while self.take_symbol("."):
+            name = self.name()
+        return name
+
+    def integer(self) -> int:
+        """A whole number."""
+        token = self.peek()
+        if token.kind is not TokenKind.NUMBER or not token.text.isdigit():
+            raise self.unexpected("a number")
+        return int(self.next().text)
+
+    def string(self) -> str:
+        """A string; neighbouring strings are one. A character set introducer before it is stepped over."""
+        if self.peek().kind is TokenKind.NAME and self.peek().text.startswith("_"):
+            self.next()
+        if self.peek().kind is not TokenKind.STRING:
+            raise self.unexpected("a string")
+        text = self.next().text
+        while self.peek().kind is TokenKind.STRING:
+            text += self.next().text
+        return text
+
+    def names_in_brackets(self) -> tuple[str, ...]:
+        """`(a, b (10) DESC, ...)`: the first name of each element."""
+        self.expect_symbol("(")
+        names = [self._key_part()]
+        while self.take_symbol(","):
+            names.append(self._key_part())
+        self.expect_symbol(")")
+        return tuple(names)
+
+    def _key_part(self) -> str:
+        name = self.column()
+        if self.at_symbol("("):
+            self.skip_brackets()
+        self.take_any("ASC", "DESC")
+        if self.at("WITHOUT", "OVERLAPS"):
+            raise self.unexpected("a column")
+        return name
+
+    def skip_brackets(self) -> None:
+        """Step over `( ... )` with everything in it."""
+        self.expect_symbol("(")
+        depth = 1
+        while depth:
+            token = self.next()
+            if token.kind is TokenKind.END:
+                raise Unreadable("a bracket is not closed")
+            if token.kind is TokenKind.SYMBOL:
+                depth += (token.text == "(") - (token.text == ")")
+
+    def skip_to_comma(self) -> None:
+        """Step over everything up to a comma or closing bracket of this level, or the end."""
+        while not (self.at_end() or self.at_symbol(",") or self.at_symbol(")")):
+            if self.at_symbol("("):
+                self.skip_brackets()
+            else:
+                self.next()
+
+    def skip_statement(self) -> None:
+        """Step over everything up to the end of the text, without looking at it."""
+        self._ahead = [Token(TokenKind.END, "", self.peek().start)]
+
+    def unexpected(self, wanted: str) -> Unreadable:
+        """The error for what comes next, when `wanted` should have come."""
+        token = self.peek()
+        found = "the end" if token.kind is TokenKind.END else repr(token.text[:40])
+        return Unreadable(f"expected {wanted} at offset {token.start}, found {found}")

@@ -1,0 +1,56 @@
+"""How the server that wrote a statement reads it: flavor, version, and the `sql_mode` it had at that moment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+# Bit numbers of `sql_mode` in the Q_SQL_MODE status variable (MySQL sql/system_variables.h, MariaDB sql/sql_class.h).
+_REAL_AS_FLOAT = 1
+_ANSI_QUOTES = 1 << 2
+_ORACLE = 1 << 9
+_NO_BACKSLASH_ESCAPES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The reading rules of one statement.
+
+    Attributes:
+        mariadb: MariaDB, else MySQL.
+        version: major * 10000 + minor * 100 + patch, as in versioned comments: 90704, 101119.
+        ansi_quotes: `"x"` is a name, not a string.
+        backslash_escapes: a backslash in a string escapes the next character.
+        real_as_float: REAL is FLOAT, not DOUBLE.
+        oracle: MariaDB's sql_mode=ORACLE, where some type names mean other types.
+        explicit_timestamps: `explicit_defaults_for_timestamp`; off makes TIMESTAMP columns NOT NULL unless they say
+            NULL.
+    """
+
+    mariadb: bool = False
+    version: int = 90700
+    ansi_quotes: bool = False
+    backslash_escapes: bool = True
+    real_as_float: bool = False
+    oracle: bool = False
+    explicit_timestamps: bool = True
+
+    @classmethod
+    def of(cls, server_version: str) -> Dialect:
+        """The dialect of a server by its version text: `9.7.4`, `10.11.19-MariaDB-log`, `5.5.5-10.6.1-MariaDB`."""
+        mariadb = "mariadb" in server_version.lower()
+        text = server_version.removeprefix("5.5.5-") if mariadb else server_version
+        numbers = [int(number) for number in re.findall(r"\d+", text)[:3]]
+        major, minor, patch = (*numbers, 0, 0, 0)[:3]
+        return cls(mariadb=mariadb, version=major * 10000 + minor * 100 + patch)
+
+    def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None) -> Dialect:
+        """The same server under the `sql_mode` bits of a QUERY event; None keeps `explicit_timestamps`."""
+        return replace(
+            self,
+            real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
+            ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
+            oracle=self.mariadb and bool(sql_mode & _ORACLE),
+            backslash_escapes=not sql_mode & _NO_BACKSLASH_ESCAPES,
+            explicit_timestamps=self.explicit_timestamps if explicit_timestamps is None else explicit_timestamps,
+        )

@@ -1,0 +1,78 @@
+"""Table options and database options, one at a time: those that matter are kept, the others are stepped over knowingly.
+
+Source of the names: `create_table_option` of sql/sql_yacc.yy in both servers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.mysql.ddl.charsets import charset_name
+from connectors.mysql.ddl.cursor import Cursor
+from connectors.mysql.ddl.statements import TableOptions
+from connectors.mysql.ddl.tokens import TokenKind
+
+_IGNORED = frozenset(
+    {
+        "ENGINE", "TYPE", "AUTO_INCREMENT", "AVG_ROW_LENGTH", "CHECKSUM", "TABLE_CHECKSUM", "COMPRESSION", "CONNECTION",
+        "DELAY_KEY_WRITE", "ENCRYPTION", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "SECONDARY_ENGINE",
+        "INSERT_METHOD", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PASSWORD", "ROW_FORMAT",
+        "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "TABLESPACE", "STORAGE", "UNION",
+        "AUTOEXTEND_SIZE", "PAGE_CHECKSUM", "TRANSACTIONAL", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "ENCRYPTED",
+        "ENCRYPTION_KEY_ID", "ITEF_QUOTES", "IETF_QUOTES",
+    }
+)  # fmt: skip
+
+
+def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
+    """One table option at the cursor added to `options`; None, and nothing read, when there is none."""
+    if cursor.take("DEFAULT"):
+        found = _charset_option(cursor, options)
+        if found is None:
+            raise cursor.unexpected("CHARACTER SET or COLLATE")
+        return found
+    if found := _charset_option(cursor, options):
+        return found
+    if cursor.take("COMMENT"):
+        cursor.take_symbol("=")
+        return replace(options, comment=cursor.string())
+    if cursor.take("WITH", "SYSTEM", "VERSIONING"):
+        return replace(options, versioned=True)
+    if cursor.take("START", "TRANSACTION"):
+        return options
+    if cursor.at_any("DATA", "INDEX") and cursor.peek(1).word == "DIRECTORY":
+        cursor.next()
+        _skip_value(cursor)
+        return options
+    if cursor.at("SEQUENCE") and (cursor.at_symbol("=", 1) or cursor.peek(1).kind is TokenKind.NUMBER):
+        return replace(options, sequence=_skip_value(cursor) == "1")
+    if cursor.peek().word in _IGNORED or cursor.at_symbol("=", 1):
+        _skip_value(cursor)
+        return options
+    return None
+
+
+def _charset_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
+    if cursor.take("CHARACTER", "SET") or cursor.take("CHARSET") or cursor.take("CHAR", "SET"):
+        cursor.take_symbol("=")
+        if cursor.take("DEFAULT"):
+            return replace(options, default_charset=True)
+        return replace(options, charset=charset_name(cursor.word_or_string()))
+    if cursor.take("COLLATE"):
+        cursor.take_symbol("=")
+        if cursor.take("DEFAULT"):
+            return options
+        return replace(options, collation=cursor.word_or_string())
+    return None
+
+
+def _skip_value(cursor: Cursor) -> str:
+    """Step over `name [=] value`; the value's text."""
+    cursor.next()
+    cursor.take_symbol("=")
+    if cursor.at_symbol("("):
+        cursor.skip_brackets()
+        return ""
+    if cursor.at_end() or cursor.at_symbol(",") or cursor.at_symbol(")"):
+        raise cursor.unexpected("a value")
+    return cursor.next().text

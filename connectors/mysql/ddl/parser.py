@@ -1,0 +1,241 @@
+"""The statement at the start of a text: which kind it is, and what it says.
+
+Every statement gets an answer. Kinds that change no columns, key or name are `Irrelevant` by a list of their first words,
+so a new kind of statement is `Unparsed`, never ignored by accident.
+"""
+
+from __future__ import annotations
+
+from cdc.schema import TableId
+from connectors.mysql.ddl.alter import parse_alter_table
+from connectors.mysql.ddl.charsets import charset_of
+from connectors.mysql.ddl.create import parse_create_table
+from connectors.mysql.ddl.cursor import Cursor
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.options import parse_option
+from connectors.mysql.ddl.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateSequence,
+    DropDatabase,
+    DropPrimaryKeyClause,
+    DropTable,
+    Irrelevant,
+    RenameTable,
+    Statement,
+    StatementDml,
+    TableOptions,
+    Truncate,
+    Unparsed,
+)
+from connectors.mysql.ddl.tokens import Unreadable
+
+_IRRELEVANT = frozenset(
+    {
+        "ANALYZE", "BACKUP", "BEGIN", "BINLOG", "CACHE", "CALL", "CHANGE", "CHECK", "CHECKSUM", "CLONE", "COMMIT",
+        "DEALLOCATE", "DESC", "DESCRIBE", "DO", "EXECUTE", "EXPLAIN", "FLUSH", "GET", "GRANT", "HANDLER", "HELP",
+        "INSTALL", "KILL", "LOCK", "OPTIMIZE", "PREPARE", "PURGE", "RELEASE", "REPAIR", "RESET", "RESIGNAL", "RESTART",
+        "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "SHUTDOWN", "SIGNAL", "START", "STOP", "UNINSTALL",
+        "UNLOCK", "USE", "XA", "END",
+    }
+)  # fmt: skip
+_OBJECTS = frozenset(
+    {
+        "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO",
+        "RESOURCE", "AGGREGATE", "PACKAGE", "LIBRARY", "ALGORITHM", "DEFINER", "SQL", "MATERIALIZED", "JSON",
+        "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "INSTANCE", "PREPARE", "MASKING", "CATALOG",
+    }
+)  # fmt: skip
+_DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD")
+
+
+def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
+    """The statements in a text, nearly always one; an empty text or one of comments only gives `Irrelevant`.
+
+    Args:
+        sql: the text of a QUERY event.
+        database: the default database of the statement.
+        dialect: how the server reads it; None means MySQL with its default sql_mode.
+    """
+    cursor = Cursor(sql, dialect or Dialect(), database)
+    statements: list[Statement] = []
+    try:
+        while True:
+            while cursor.take_symbol(";"):
+                pass
+            if cursor.at_end():
+                return tuple(statements) or (Irrelevant("comment"),)
+            statements.append(_one(cursor))
+            if not cursor.at_end():
+                raise cursor.unexpected("the end of the statement")
+    except Unreadable as error:
+        return (Unparsed(str(error), _named(sql, database, cursor.dialect)),)
+
+
+def _one(cursor: Cursor) -> Statement:
+    if cursor.take("SET", "STATEMENT"):
+        while not cursor.take("FOR"):
+            if cursor.at_end():
+                raise cursor.unexpected("FOR")
+            cursor.next()
+    word = cursor.peek().word
+    if word in ("CREATE", "ALTER", "DROP"):
+        cursor.next()
+        return {"CREATE": _create, "ALTER": _alter, "DROP": _drop}[word](cursor)
+    if word == "RENAME":
+        return _rename(cursor)
+    if cursor.take("TRUNCATE"):
+        cursor.take("TABLE")
+        statement = Truncate(cursor.table())
+        _wait(cursor)
+        return statement
+    if word in _DML or word == "WITH":
+        return _dml(cursor)
+    if word in _IRRELEVANT:
+        return _irrelevant(cursor, cursor.peek().word)
+    if cursor.at_symbol("("):
+        return _irrelevant(cursor, "query")
+    raise cursor.unexpected("a statement")
+
+
+def _irrelevant(cursor: Cursor, kind: str) -> Irrelevant:
+    cursor.skip_statement()
+    return Irrelevant(kind.lower())
+
+
+def _create(cursor: Cursor) -> Statement:
+    or_replace = cursor.take("OR", "REPLACE")
+    if cursor.take("TEMPORARY"):
+        return _irrelevant(cursor, "create temporary")
+    if cursor.take("TABLE"):
+        return parse_create_table(cursor, or_replace=or_replace)
+    if cursor.take("SEQUENCE"):
+        cursor.take("IF", "NOT", "EXISTS")
+        sequence = CreateSequence(cursor.table())
+        cursor.skip_statement()
+        return sequence
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        if_not_exists = cursor.take("IF", "NOT", "EXISTS")
+        return CreateDatabase(cursor.name(), _database_charset(cursor), if_not_exists, or_replace)
+    return _object(cursor, "create")
+
+
+def _alter(cursor: Cursor) -> Statement:
+    cursor.take_any("ONLINE", "OFFLINE")
+    cursor.take("IGNORE")
+    if cursor.take("TABLE"):
+        return parse_alter_table(cursor)
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT", "ENCRYPTION", "READ")
+        name = cursor.database if unnamed else cursor.name()
+        return AlterDatabase(name, _database_charset(cursor))
+    if cursor.at("SEQUENCE"):
+        return _irrelevant(cursor, "alter sequence")
+    return _object(cursor, "alter")
+
+
+def _drop(cursor: Cursor) -> Statement:
+    if cursor.take("TEMPORARY"):
+        return _irrelevant(cursor, "drop temporary")
+    if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
+        if_exists = cursor.take("IF", "EXISTS")
+        tables = [cursor.table()]
+        while cursor.take_symbol(","):
+            tables.append(cursor.table())
+        _wait(cursor)
+        cursor.take_any("RESTRICT", "CASCADE")
+        return DropTable(tuple(tables), if_exists)
+    if cursor.take_any("DATABASE", "SCHEMA"):
+        cursor.take("IF", "EXISTS")
+        return DropDatabase(cursor.name())
+    if cursor.take("INDEX"):
+        cursor.take("IF", "EXISTS")
+        name = cursor.name()
+        cursor.expect("ON")
+        table = cursor.table()
+        cursor.skip_statement()
+        primary = name.upper() == "PRIMARY"
+        return AlterTable(table, (DropPrimaryKeyClause(),)) if primary else Irrelevant("drop index")
+    return _object(cursor, "drop")
+
+
+def _object(cursor: Cursor, verb: str) -> Irrelevant:
+    cursor.take_any("ONLINE", "OFFLINE")
+    if not cursor.at_any(*_OBJECTS):
+        raise cursor.unexpected(f"something to {verb}")
+    return _irrelevant(cursor, f"{verb} {cursor.peek().word}")
+
+
+def _rename(cursor: Cursor) -> Statement:
+    cursor.next()
+    if cursor.at("USER"):
+        return _irrelevant(cursor, "rename user")
+    if not cursor.take_any("TABLE", "TABLES"):
+        raise cursor.unexpected("TABLE")
+    if_exists = cursor.take("IF", "EXISTS")
+    pairs = []
+    while True:
+        old = cursor.table()
+        _wait(cursor)
+        cursor.expect("TO")
+        pairs.append((old, cursor.table()))
+        if not cursor.take_symbol(","):
+            return RenameTable(tuple(pairs), if_exists)
+
+
+def _wait(cursor: Cursor) -> None:
+    """MariaDB's `WAIT n` and `NOWAIT`."""
+    if cursor.take("WAIT"):
+        cursor.integer()
+    cursor.take("NOWAIT")
+
+
+def _database_charset(cursor: Cursor) -> str | None:
+    """The character set among the options of a database, None when there is none."""
+    options = TableOptions()
+    while not cursor.at_end():
+        if cursor.take("READ", "ONLY"):
+            cursor.take_symbol("=")
+            cursor.next()
+        elif cursor.take("UPGRADE"):
+            cursor.skip_statement()
+        else:
+            cursor.take_symbol(",")
+            more = parse_option(cursor, options)
+            if more is None:
+                raise cursor.unexpected("a database option")
+            options = more
+    return options.charset or (charset_of(options.collation) if options.collation else None)
+
+
+def _dml(cursor: Cursor) -> Statement:
+    """Statement-format changes of rows: the table, when it is plain which one."""
+    kind = cursor.next().word
+    tables: tuple[TableId, ...] = ()
+    if kind in ("INSERT", "REPLACE"):
+        cursor.take_any("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY")
+        cursor.take("IGNORE")
+        cursor.take("INTO")
+        tables = (cursor.table(),)
+    elif kind == "LOAD" and not cursor.at_any("DATA", "XML"):
+        return _irrelevant(cursor, "load index")
+    cursor.skip_statement()
+    return StatementDml(kind.lower(), tables)
+
+
+def _named(sql: str, database: str, dialect: Dialect) -> tuple[TableId, ...]:
+    """The table that an unreadable ALTER or CREATE TABLE is about."""
+    cursor = Cursor(sql, dialect, database)
+    try:
+        words = 0
+        while not cursor.take("TABLE"):
+            words += 1
+            if cursor.at_end() or words > 6:
+                return ()
+            cursor.next()
+        if not cursor.take("IF", "NOT", "EXISTS"):
+            cursor.take("IF", "EXISTS")
+        return (cursor.table(),)
+    except Unreadable:
+        return ()

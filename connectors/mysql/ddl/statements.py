@@ -1,0 +1,319 @@
+"""What a statement says, as frozen values: names as written, nothing looked up, nothing inherited yet.
+
+A table name is `TableId` with the statement's default database filled in. `Unparsed` is an answer, never an exception:
+whoever follows the log has to re-read the tables it names, or stop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cdc.schema import LAST, Position, TableId
+
+
+class DefaultKind(Enum):
+    """How a DEFAULT is written. NOW is CURRENT_TIMESTAMP in all its spellings; EXPRESSION is anything computed."""
+
+    NULL = "null"
+    STRING = "string"
+    NUMBER = "number"
+    HEX = "hex"
+    BIT = "bit"
+    NOW = "now"
+    EXPRESSION = "expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A DEFAULT clause: `text` is the literal's value, its digits for HEX and BIT, empty for NOW and EXPRESSION."""
+
+    kind: DefaultKind
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSpec:
+    """A column type as written, synonyms resolved.
+
+    Attributes:
+        name: base type as in `MySqlColumn.type`; a `text` or `blob` with a length stands for the class that fits it.
+        length, scale: the numbers in brackets, None when not written.
+        unsigned: UNSIGNED or ZEROFILL.
+        labels: members of enum and set.
+        charset: character set that the type itself names: CHARACTER SET, ASCII, UNICODE, BYTE, NATIONAL.
+        serial: SERIAL, which brings NOT NULL AUTO_INCREMENT UNIQUE with it.
+    """
+
+    name: str
+    length: int | None = None
+    scale: int | None = None
+    unsigned: bool = False
+    labels: tuple[str, ...] = ()
+    charset: str | None = None
+    serial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column as written. `nullable` and `default` are None when nothing is said about them."""
+
+    name: str
+    type: TypeSpec
+    nullable: bool | None = None
+    default: Default | None = None
+    comment: str = ""
+    collation: str | None = None
+    generated: bool = False
+    primary_key: bool = False
+    auto_increment: bool = False
+    updated_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """Table options that change what rows or schemas look like; None when not written."""
+
+    charset: str | None = None
+    collation: str | None = None
+    default_charset: bool = False
+    comment: str | None = None
+    versioned: bool = False
+    sequence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """CREATE TABLE. `like` names the table to copy; `select` says that a query adds columns that are not written."""
+
+    table: TableId
+    columns: tuple[ColumnDefinition, ...] = ()
+    primary_key: tuple[str, ...] = ()
+    not_null: tuple[str, ...] = ()
+    options: TableOptions = field(default_factory=TableOptions)
+    like: TableId | None = None
+    select: bool = False
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumnClause:
+    """ADD [COLUMN]."""
+
+    column: ColumnDefinition
+    position: Position = LAST
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumnClause:
+    """MODIFY (the old name is the new one) and CHANGE. `position` is None when the column stays where it is."""
+
+    old_name: str
+    column: ColumnDefinition
+    position: Position | None = None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumnClause:
+    """RENAME COLUMN."""
+
+    old_name: str
+    new_name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumnClause:
+    """DROP [COLUMN]."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultClause:
+    """ALTER [COLUMN] ... SET DEFAULT or DROP DEFAULT (`default` None)."""
+
+    name: str
+    default: Default | None
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddPrimaryKeyClause:
+    """ADD PRIMARY KEY, also by a column's own PRIMARY KEY."""
+
+    columns: tuple[str, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPrimaryKeyClause:
+    """DROP PRIMARY KEY, also by its index or constraint name `PRIMARY`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotNullClause:
+    """ADD PERIOD FOR (MariaDB): its two columns become NOT NULL."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertClause:
+    """CONVERT TO CHARACTER SET; `charset` None means the database's own."""
+
+    charset: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsClause:
+    """Table options: default character set, comment."""
+
+    options: TableOptions
+
+
+@dataclass(frozen=True, slots=True)
+class RenameToClause:
+    """RENAME [TO | AS | =]."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class VersioningClause:
+    """ADD or DROP SYSTEM VERSIONING (MariaDB)."""
+
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRowsClause:
+    """Rows come or go as whole partitions or files, without row events in the log: `what` is the clause's words."""
+
+    what: str
+    brings: bool
+    other: TableId | None = None
+
+
+Clause = (
+    AddColumnClause
+    | ChangeColumnClause
+    | RenameColumnClause
+    | DropColumnClause
+    | SetDefaultClause
+    | AddPrimaryKeyClause
+    | DropPrimaryKeyClause
+    | NotNullClause
+    | ConvertClause
+    | OptionsClause
+    | RenameToClause
+    | VersioningClause
+    | MoveRowsClause
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE: the clauses that matter, in order; indexes, constraints, storage are stepped over knowingly."""
+
+    table: TableId
+    clauses: tuple[Clause, ...] = ()
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """RENAME TABLE: pairs of (old, new), carried out left to right."""
+
+    pairs: tuple[tuple[TableId, TableId], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """DROP TABLE of one or several; also DROP SEQUENCE and DROP VIEW, as far as names go."""
+
+    tables: tuple[TableId, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """TRUNCATE [TABLE]."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSequence:
+    """CREATE SEQUENCE (MariaDB): its rows are in the log like a table's and are nobody's data."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class CreateDatabase:
+    """CREATE DATABASE; `charset` None means the server's own. `or_replace` drops what was there."""
+
+    database: str
+    charset: str | None = None
+    if_not_exists: bool = False
+    or_replace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterDatabase:
+    """ALTER DATABASE; `charset` None when it stays."""
+
+    database: str
+    charset: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    """DROP DATABASE, with all its tables."""
+
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatementDml:
+    """Rows changed by a statement in the log (statement format): `tables` is empty when it cannot be told which."""
+
+    kind: str
+    tables: tuple[TableId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Irrelevant:
+    """A statement that changes no table's columns, key or name: `kind` is its first words."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """A statement that could not be understood. `tables` are those it names, empty when not even that is known."""
+
+    reason: str
+    tables: tuple[TableId, ...] = ()
+
+
+Statement = (
+    CreateTable
+    | AlterTable
+    | RenameTable
+    | DropTable
+    | Truncate
+    | CreateSequence
+    | CreateDatabase
+    | AlterDatabase
+    | DropDatabase
+    | StatementDml
+    | Irrelevant
+    | Unparsed
+)
