@@ -44,3 +44,30 @@ def errors(document: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError
 
     registry: Registry[Any] = Registry(retrieve=retrieve)  # type: ignore[call-arg]
     yield from Draft202012Validator(schema, registry=registry).iter_errors(document)
+
+
+def bundle() -> dict[str, Any]:
+    """The whole schema as one document: connectors in `$defs` instead of files beside it."""
+    names = [f"{role}s/{name}" for role, name in _committed()]
+    text = json.dumps(load("pipeline.json"))
+    for name in names:
+        text = text.replace(f'"{name}.json"', f'"#/$defs/{name.replace("/", "-")}"')
+    definitions = {name.replace("/", "-"): load(f"{name}.json") for name in names}
+    return {**json.loads(text), "$defs": definitions}
+
+
+def connector(name: str) -> dict[str, Any]:
+    """The schema of one connector: `mysql`, or `source/values` where a name is both. Raises LookupError, explained."""
+    role, slash, bare = name.rpartition("/")
+    found = [(which, known) for which, known in _committed() if known == bare and (not slash or which == role)]
+    if not found:
+        known = ", ".join(f"{which}/{each}" for which, each in _committed())
+        raise LookupError(f"no connector named {name!r}; known: {known}")
+    if len(found) > 1:
+        raise LookupError(f"{name!r} is several: {', '.join(f'{which}/{each}' for which, each in found)}")
+    return load(f"{found[0][0]}s/{found[0][1]}.json")
+
+
+def _committed() -> list[tuple[str, str]]:
+    """(role, connector name) of every committed schema."""
+    return [(role, path.stem) for role in ("source", "sink") for path in sorted((folder() / f"{role}s").glob("*.json"))]

@@ -1,0 +1,155 @@
+"""The command line: argv to calls. The only place that prints results and exits."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc import __version__
+
+EXIT_CODES = """
+Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
+engine failed (Spark, Java, the state directory). CDC_DEBUG=1 shows where an error came from.
+"""
+
+app = typer.Typer(
+    name="cdc",
+    help="Change data capture pipelines in YAML: MySQL and MariaDB binlogs to tables, exactly once.",
+    epilog=" ".join(EXIT_CODES.split()),
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cdc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+@app.command(epilog=EXIT_CODES)
+def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+    """Check pipeline files: every mistake with its line and column. Connects to nothing."""
+    from cdc.errors import SpecError
+    from cdc.spec.check import check_file
+
+    failed = False
+    for file in files:
+        try:
+            checked = check_file(file)
+        except SpecError as error:
+            failed = True
+            _complain(error)
+            continue
+        for warning in checked.warnings:
+            print(warning, file=sys.stderr)
+        print(f"{file}: ok")
+    raise typer.Exit(2 if failed else 0)
+
+
+@app.command(epilog=EXIT_CODES)
+def plan(file: PipelineFile) -> None:
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
+    from cdc.plan import plan_file, plan_text
+    from cdc.spec.check import check_file
+
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(warning, file=sys.stderr)
+    print(plan_text(plan_file(checked.spec)))
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    file: PipelineFile,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop at what the source's log holds now.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master, such as local[4]. Default: local[*].")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+    log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
+) -> None:
+    """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
+    from cdc.spec.check import check_file
+
+    if log_format not in ("text", "json"):
+        raise typer.BadParameter("must be text or json", param_hint="--log-format")
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(warning, file=sys.stderr)
+    from cdc.job.run import run as run_job
+
+    code = run_job(
+        checked.spec,
+        source_options=checked.spec.source,
+        sink_options=checked.spec.sink,
+        until_caught_up=until_caught_up,
+        master=master,
+        state_dir=state_dir,
+        log_format=log_format,
+    )
+    raise typer.Exit(code)
+
+
+@app.command(epilog=EXIT_CODES)
+def schema(
+    connector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this connector, such as source/mysql or sink/duckdb.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    import json
+
+    from cdc.spec import schemas
+
+    try:
+        document = schemas.bundle() if connector is None else schemas.connector(connector)
+    except LookupError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--connector") from error
+    print(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def main() -> None:
+    """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
+    if os.environ.get("CDC_DEBUG") == "1":
+        app()
+    try:
+        app()
+    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever comes here ends the process
+        sys.exit(_complain(error))
+
+
+def _complain(error: Exception) -> int:
+    """Print an error for people and return its exit code."""
+    from cdc.errors import CdcError, SpecError
+
+    if isinstance(error, SpecError):
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return error.exit_code
+    if isinstance(error, CdcError):
+        print(f"cdc: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"cdc: internal error: {type(error).__name__}: {error} (CDC_DEBUG=1 shows where)", file=sys.stderr)
+    return CdcError.exit_code
