@@ -102,8 +102,6 @@ def run(
 
     code = run_job(
         checked.spec,
-        source_options=checked.spec.source,
-        sink_options=checked.spec.sink,
         until_caught_up=until_caught_up,
         master=master,
         state_dir=state_dir,

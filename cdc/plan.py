@@ -49,7 +49,7 @@ class Plan:
 
 
 def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:
-    """Plan for tables the source has now. Asks the sink what is there when it can say. Raises SpecError on collisions."""
+    """Plan for the tables the source has now; asks the sink what is there. Raises SpecError on collisions."""
     check_routes(spec, tables)
     plans = [
         _plan_table(table, route(table, spec.route), schema, describes) for table, schema in sorted(tables.items())

@@ -126,7 +126,7 @@ class PipelineOptions(Block):
         if self.schema_change_behavior is None:
             yield Remark(
                 "schema.change.behavior",
-                "is not set: Flink CDC would be lenient, this tool evolves exactly (drops, renames and truncates too)",
+                "is not set: Flink CDC would be lenient, this tool evolves exactly: drops, renames and truncates too",
                 "write evolve to say so",
             )
         if self.local_time_zone is not None:
