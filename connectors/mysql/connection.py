@@ -1,0 +1,145 @@
+"""Connections to MySQL and MariaDB: how they are made, secured, timed out and retried. Runs on driver and executors."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import pymysql
+from pymysql.connections import Connection
+
+from cdc.errors import SourceError, SourceUnavailable
+from connectors.mysql.connection_errors import as_source_error
+from connectors.mysql.options import MySqlSourceOptions, TlsMode
+
+MySqlConnection: TypeAlias = "Connection[Any]"
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 15.0
+# Fixed for every session, whatever the server's defaults: TIMESTAMP values in UTC, backslash escapes in literals on,
+# and no mode that changes what a SELECT returns (PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES).
+_SESSION = "SET SESSION time_zone = '+00:00', sql_mode = ''"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionOptions:
+    """Everything needed to reach one server. Frozen and picklable: it travels to executors.
+
+    Attributes:
+        tls_mode: as the MySQL client's --ssl-mode; `preferred` takes TLS when the server offers it, unverified.
+        tls_ca: PEM file of the authorities to trust (verify-ca, verify-identity); default: the system's.
+        tls_cert, tls_key: PEM files of a client certificate; with one, `preferred` means `required`.
+        connect_timeout_s: for the TCP connection and the server's greeting.
+        read_timeout_s, write_timeout_s: for one answer of the server; None waits for ever. A query that takes longer
+            ends with SourceUnavailable.
+        max_retries: how often to try again when the server is not reachable; 0 tries once.
+    """
+
+    hostname: str
+    username: str
+    password: str = field(default="", repr=False)
+    port: int = 3306
+    tls_mode: TlsMode = "preferred"
+    tls_ca: str | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    connect_timeout_s: float = 30.0
+    read_timeout_s: float | None = 300.0
+    write_timeout_s: float | None = 60.0
+    max_retries: int = 3
+
+    @classmethod
+    def of(cls, options: MySqlSourceOptions) -> ConnectionOptions:
+        """What the pipeline file says about the connection."""
+        return cls(
+            hostname=options.hostname,
+            port=options.port,
+            username=options.username,
+            password=options.password.get_secret_value(),
+            tls_mode=options.tls,
+            tls_ca=options.tls_ca,
+            tls_cert=options.tls_cert,
+            tls_key=options.tls_key,
+            connect_timeout_s=options.connect_timeout_s,
+            max_retries=options.connect_max_retries,
+        )
+
+    @property
+    def where(self) -> str:
+        """`user@host:port`: how errors and log lines name this server."""
+        return f"{self.username}@{self.hostname}:{self.port}"
+
+
+def connect(options: ConnectionOptions, *, sleep: Callable[[float], object] = time.sleep) -> MySqlConnection:
+    """A new session: utf8mb4, UTC, autocommit. Tries again, with growing pauses, while the server is not reachable.
+
+    Authentication: caching_sha2_password (over TLS, or RSA without it), mysql_native_password, sha256_password,
+    client_ed25519. Raises SourceUnavailable after the last try, SourceError at once where trying again cannot help.
+    """
+    for attempt in range(options.max_retries + 1):
+        try:
+            return _connect_once(options)
+        except SourceUnavailable:
+            if attempt == options.max_retries:
+                raise
+            sleep(wait_before_retry_s(attempt))
+    raise SourceUnavailable("no connection was tried", where=options.where, hint="set connect.max-retries to 0 or more")
+
+
+def wait_before_retry_s(attempt: int) -> float:
+    """Seconds to wait after failed attempt number `attempt` (from 0): doubles each time up to `LONGEST_WAIT_S`."""
+    return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt, 16)))
+
+
+def _connect_once(options: ConnectionOptions) -> MySqlConnection:
+    secure = _tls_arguments(options)
+    try:
+        return pymysql.connect(
+            host=options.hostname,
+            port=options.port,
+            user=options.username,
+            password=options.password.encode(),  # as text PyMySQL would encode it in latin1
+            charset="utf8mb4",
+            autocommit=True,
+            init_command=_SESSION,
+            connect_timeout=options.connect_timeout_s,
+            read_timeout=options.read_timeout_s,
+            write_timeout=options.write_timeout_s,
+            program_name="cdc",
+            **secure,
+        )
+    except (pymysql.err.MySQLError, OSError, RuntimeError) as error:
+        # `from None`: the driver's frames hold the password in their arguments.
+        raise as_source_error(error, options.where) from None
+
+
+def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:
+    if options.tls_mode == "disabled":
+        return {"ssl_disabled": True}
+    if options.tls_mode == "preferred" and options.tls_cert is None:
+        return {}
+    return {"ssl": tls_context(options)}
+
+
+def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
+    """What is verified, and what is shown to the server. Raises SourceError for a file that cannot be used."""
+    verify = options.tls_mode in ("verify-ca", "verify-identity")
+    try:
+        context = ssl.create_default_context(cafile=options.tls_ca if verify else None)
+        # MySQL's own generated certificates lack extensions that newer OpenSSL asks for in strict mode.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.check_hostname = options.tls_mode == "verify-identity"
+        context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
+        if options.tls_cert is not None:
+            context.load_cert_chain(options.tls_cert, options.tls_key)
+    except OSError as error:
+        files = ", ".join(name for name in (options.tls_ca, options.tls_cert, options.tls_key) if name)
+        raise SourceError(
+            f"a TLS file cannot be used: {error.strerror or error}",
+            where=files,
+            hint="each must be a readable PEM file",
+        ) from error
+    return context

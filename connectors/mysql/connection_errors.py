@@ -1,0 +1,130 @@
+"""Errors of the driver and the server, turned once into ours: what happened, whether a retry helps, the next step.
+
+Server error numbers: MySQL "Server Error Message Reference", MariaDB "Error Codes"; 2000 to 2999 are the client's.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+
+import pymysql
+
+from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
+
+GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
+
+_GONE = frozenset(
+    {2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031}
+)
+_BUSY = {
+    1040: "the server has no connection left",
+    1203: "the user has too many connections",
+    1226: "the user exceeded a resource limit of its account",
+    1205: "a lock was not released in time",
+    1213: "the server chose this session to end a deadlock",
+}
+_REFUSED = {
+    1045: ("access denied", "check source.username and source.password, and from which hosts the account may connect"),
+    1698: ("access denied", "the account authenticates by another plugin than a password; give the pipeline its own"),
+    1130: ("this host may not connect to the server", "create the account for this host: CREATE USER 'user'@'%' ..."),
+    1129: ("the server blocks this host after many failed connections", "run FLUSH HOSTS on it"),
+    1251: ("the server asks for an authentication method that this client lacks", "use caching_sha2_password"),
+    2059: ("the server asks for an authentication method that this client lacks", "use caching_sha2_password"),
+    1862: ("the password has expired", "set a new one on the server"),
+    1820: ("the password has expired", "set a new one on the server"),
+    3118: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
+    4151: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
+    2026: ("the server does not offer TLS", "set tls.mode: preferred, or give the server a certificate"),
+    3159: ("the server accepts secure connections only", "set tls.mode: required"),
+    1049: ("the database does not exist", ""),
+}
+_PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1403, 1410})
+_DUMP_FAILED = 1236
+_PURGED = re.compile(
+    r"purged|could not find (?:first log|gtid state)|is not in the (?:master|source)'s binlog|> file size"
+    r"|impossible position|more gtids than|not present in",
+    re.IGNORECASE,
+)
+_DAMAGED = re.compile(r"crc|checksum|bogus data|corrupt|truncated|binlog file header|error reading", re.IGNORECASE)
+
+
+def as_source_error(error: Exception, where: str) -> SourceError:
+    """Our error for one of PyMySQL or the operating system; `where` is `user@host:port`. Holds no secret."""
+    if isinstance(error, SourceError):
+        return error
+    cause = getattr(error, "original_exception", None)
+    if isinstance(cause, Exception):
+        return _network_error(cause, where)
+    code, text = _code_and_text(error)
+    if code is None:
+        return _network_error(error, where)
+    return _server_error(code, text, where)
+
+
+def _code_and_text(error: Exception) -> tuple[int | None, str]:
+    if isinstance(error, pymysql.err.MySQLError) and len(error.args) > 1 and isinstance(error.args[0], int):
+        return error.args[0], str(error.args[1])
+    return None, str(error)
+
+
+def _server_error(code: int, text: str, where: str) -> SourceError:
+    if code == _DUMP_FAILED:
+        return _dump_error(text, where)
+    if code in _GONE:
+        return SourceUnavailable(f"the connection was lost: {text}", where=where, hint="is the server running?")
+    if code in _BUSY:
+        return SourceUnavailable(f"{_BUSY[code]}: {text}", where=where)
+    if code in _PRIVILEGE:
+        hint = f"run on the server: {GRANT.format(user=account(where))}"
+        return SourceError(f"the account lacks a privilege: {text}", where=where, hint=hint)
+    if code in _REFUSED:
+        message, hint = _REFUSED[code]
+        return SourceError(f"{message}: {text}", where=where, hint=hint)
+    return SourceError(f"the server answered with error {code}: {text}", where=where)
+
+
+def _dump_error(text: str, where: str) -> SourceError:
+    """Error 1236 is whatever ends a binlog dump; only its English text says what."""
+    if "same server_uuid/server_id" in text or "same server_id" in text:
+        hint = "set source.server-id to ids that no other replica or pipeline uses"
+        return SourceError(f"another client reads the log under the same server id: {text}", where=where, hint=hint)
+    if _PURGED.search(text):
+        hint = "start the pipeline anew with an empty state directory; keep binary logs longer on the server"
+        return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
+    if "max_allowed_packet" in text:
+        hint = "run on the server: SET GLOBAL max_allowed_packet = 1073741824"
+        return SourceError(f"an event is larger than the server may send: {text}", where=where, hint=hint)
+    if _DAMAGED.search(text):
+        return CorruptLog(f"the server cannot read its own binary log: {text}", where=where)
+    return SourceError(f"the server ended the binlog dump: {text}", where=where)
+
+
+def _network_error(error: Exception, where: str) -> SourceError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        hint = (
+            "name the authority that signed it in tls.ca; tls.mode verify-identity also wants source.hostname in the "
+            "certificate, verify-ca does not, and required verifies nothing"
+        )
+        return SourceError(f"the server's certificate is not accepted: {error.verify_message}", where=where, hint=hint)
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        hint = "the server may ask for a client certificate (tls.cert, tls.key) or offer only old TLS versions"
+        return SourceError(f"TLS failed: {error.reason or error}", where=where, hint=hint)
+    if isinstance(error, socket.gaierror):
+        return SourceUnavailable(
+            f"the host name is not known: {error.strerror}", where=where, hint="check source.hostname"
+        )
+    if isinstance(error, TimeoutError):
+        return SourceUnavailable(
+            "no answer in time", where=where, hint="check source.hostname, source.port and firewalls"
+        )
+    if isinstance(error, OSError):
+        hint = "is the server running there, and is source.port right?"
+        return SourceUnavailable(f"no connection: {error.strerror or error}", where=where, hint=hint)
+    return SourceError(f"the server cannot be used: {error}", where=where)
+
+
+def account(where: str) -> str:
+    """`'user'@'%'` for a statement to copy, out of `user@host:port`."""
+    return "'" + where.rpartition("@")[0].replace("'", "''") + "'@'%'"

@@ -1,0 +1,169 @@
+"""Table definitions as the server has them now, in a few queries however many tables there are.
+
+Sources: MySQL manual "INFORMATION_SCHEMA COLUMNS Table", MariaDB "Information Schema COLUMNS Table". Where the two
+differ (defaults, hidden columns of system-versioned tables) the differences end in this file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from cdc.errors import SchemaUnknown
+from cdc.schema import TableId
+from connectors.mysql.column_type import parse_column_type, unescape
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.server_info import Row, query, where_of
+from connectors.mysql.table import MySqlColumn, MySqlTable
+
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+_DATABASES_ONE_BY_ONE = 50
+_NOT_CAPTURED = ", ".join(f"'{name}'" for name in sorted(SYSTEM_DATABASES))
+_VERSIONED = "SYSTEM VERSIONED"
+
+_TABLES = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT FROM information_schema.TABLES "
+    f"WHERE TABLE_TYPE IN ('BASE TABLE', '{_VERSIONED}') AND TABLE_SCHEMA NOT IN ({_NOT_CAPTURED})"
+)
+_NAMES = _TABLES.replace(", TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT", "")
+_COLUMNS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, COLUMN_DEFAULT, "
+    "COLUMN_COMMENT, EXTRA, ORDINAL_POSITION, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE "
+)
+_KEYS = (
+    "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM information_schema.STATISTICS "
+    "WHERE INDEX_NAME = 'PRIMARY' AND "
+)
+_GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTUAL|PERSISTENT)\b", re.IGNORECASE)
+_LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x'[0-9A-Fa-f]*'")
+
+
+def table_ids(connection: MySqlConnection) -> tuple[TableId, ...]:
+    """Every table the account can see, sorted; no views, no sequences, no system databases."""
+    return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in query(connection, _NAMES)))
+
+
+def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:
+    """The definitions of the wanted tables, sorted by name. Driver.
+
+    Invisible columns and MySQL's generated invisible primary key are there like others, since rows in the log have
+    them. MariaDB's JSON is what it is there, LONGTEXT. A MariaDB table with system versioning has its two row columns,
+    also where they are not declared, and its key ends with the second: the log carries every version of a row.
+
+    Raises SchemaUnknown for a definition that cannot be understood.
+    """
+    _show_generated_keys(connection)
+    rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES)}
+    chosen = {table: row for table, row in rows.items() if wanted(table)}
+    databases = sorted({table.database for table in chosen})
+    columns = _by_table(_ask(connection, _COLUMNS, databases), chosen, order=9)
+    keys = _by_table(_ask(connection, _KEYS, databases), chosen, order=3)
+    where = where_of(connection)
+    mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
+    return {
+        table: _table(table, chosen[table], columns.get(table, ()), keys.get(table, ()), mariadb=mariadb, where=where)
+        for table in sorted(chosen)
+        if columns.get(table)  # else dropped between the two questions; the log says so
+    }
+
+
+def _show_generated_keys(connection: MySqlConnection) -> None:
+    """A server may hide generated invisible primary keys; servers without that variable have no such keys."""
+    name = "show_gipk_in_create_table_and_information_schema"
+    if query(connection, f"SHOW VARIABLES LIKE '{name}'"):
+        query(connection, f"SET SESSION {name} = ON")
+
+
+def _ask(connection: MySqlConnection, sql: str, databases: Sequence[str]) -> Iterator[Row]:
+    # MariaDB opens only the tables of a database when that is given as a constant; a list makes it open all.
+    if len(databases) > _DATABASES_ONE_BY_ONE:
+        yield from query(connection, f"{sql} TABLE_SCHEMA NOT IN ({_NOT_CAPTURED})")
+        return
+    for database in databases:
+        yield from query(connection, f"{sql} TABLE_SCHEMA = %s", (database,))
+
+
+def _by_table(rows: Iterator[Row], chosen: Collection[TableId], *, order: int) -> dict[TableId, tuple[Row, ...]]:
+    found: dict[TableId, list[Row]] = defaultdict(list)
+    for row in rows:
+        table = TableId(str(row[0]), str(row[1]))
+        if table in chosen:
+            found[table].append(row)
+    return {table: tuple(sorted(some, key=lambda row: int(row[order]))) for table, some in found.items()}
+
+
+def _table(
+    table: TableId, row: Row, columns: Sequence[Row], keys: Sequence[Row], *, mariadb: bool, where: str
+) -> MySqlTable:
+    try:
+        found = tuple(_column(column, mariadb=mariadb) for column in columns)
+    except ValueError as error:
+        hint = "leave the table out with tables.exclude"
+        raise SchemaUnknown(f"{table}: {error}", where=where, hint=hint) from error
+    key = tuple(str(row[2]) for row in keys)
+    if row[2] == _VERSIONED and not any(column[10] == "ROW START" for column in columns):
+        found, key = _with_versions(found, key)
+    return MySqlTable(table, found, key, charset_of(str(row[3] or "utf8mb4")), str(row[4] or ""))
+
+
+def _with_versions(
+    columns: tuple[MySqlColumn, ...], key: tuple[str, ...]
+) -> tuple[tuple[MySqlColumn, ...], tuple[str, ...]]:
+    """The undeclared columns of a system-versioned table, which its rows in the log have at their end."""
+    hidden = tuple(
+        MySqlColumn(name, "timestamp", 6, nullable=False, generated=True) for name in ("row_start", "row_end")
+    )
+    return (*columns, *hidden), (*key, "row_end") if key else ()
+
+
+def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
+    name, extra = str(row[2]), _extra(row)
+    try:
+        parsed = parse_column_type(str(row[3]))
+    except ValueError as error:
+        raise ValueError(f"column {name}: {error}") from error
+    return MySqlColumn(
+        name=name,
+        type=parsed.type,
+        length=parsed.length,
+        scale=parsed.scale,
+        unsigned=parsed.unsigned,
+        charset=_modern(str(row[4])) if row[4] else None,
+        labels=parsed.labels,
+        nullable=str(row[5]).upper() == "YES",
+        default=_default(row[6], parsed.type, extra, mariadb=mariadb),
+        comment=str(row[7] or ""),
+        generated=bool(_GENERATED.search(extra)),
+    )
+
+
+def _extra(row: Row) -> str:
+    return str(row[8] or "")
+
+
+def _default(value: object, kind: str, extra: str, *, mariadb: bool) -> str | None:
+    """The text of a literal default; None when there is none, and for expressions, which have no value of their own.
+
+    MySQL shows a literal bare and marks expressions in EXTRA; MariaDB shows SQL text: `'a'`, `NULL`, `5`, `uuid()`.
+    """
+    if value is None or _GENERATED.search(extra) or "DEFAULT_GENERATED" in extra:
+        return None
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not mariadb:
+        return None if kind in ("datetime", "timestamp") and text.upper().startswith("CURRENT_TIMESTAMP") else text
+    literal = _LITERAL.fullmatch(text)
+    if literal:
+        return unescape(literal[1])
+    return text if _NUMBER.fullmatch(text) else None
+
+
+def charset_of(collation: str) -> str:
+    """`utf8mb4_0900_ai_ci` -> `utf8mb4`."""
+    return _modern(collation.partition("_")[0])
+
+
+def _modern(charset: str) -> str:
+    name = charset.lower()
+    return "utf8mb3" if name == "utf8" else name

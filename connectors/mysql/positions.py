@@ -1,0 +1,166 @@
+"""Positions in a server's binary log: which files there are, where to start, and whether a position is still there."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pymysql
+from pymysql.constants import COMMAND
+
+from cdc.errors import PositionLost, SourceError
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.connection_errors import as_source_error
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server_check import announce_reader, choose_server_ids
+from connectors.mysql.server_info import ServerInfo, query, where_of
+
+FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
+_NON_BLOCK = 0x01  # BINLOG_DUMP_NON_BLOCK: end at the end of the log instead of waiting for more
+_RESTART = "start the pipeline anew with an empty state directory, and keep binary logs longer on the server"
+_RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariadb": "SET GLOBAL expire_logs_days = 7"}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogPosition:
+    """A byte position in a binlog file of one server; an event begins there, or the file ends."""
+
+    file: str
+    position: int = FIRST_POSITION
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One binlog file of the server; the last one of a list is still growing."""
+
+    name: str
+    size: int
+
+
+def list_logs(connection: MySqlConnection) -> tuple[LogFile, ...]:
+    """The binlog files that the server still has, oldest first. Raises SourceError when there is no binary log."""
+    return tuple(LogFile(str(row[0]), int(row[1])) for row in query(connection, "SHOW BINARY LOGS"))
+
+
+def earliest_position(connection: MySqlConnection) -> LogPosition:
+    """The beginning of the oldest file."""
+    return LogPosition(list_logs(connection)[0].name)
+
+
+def position_at(open_session: Callable[[], MySqlConnection], timestamp_ms: int) -> LogPosition:
+    """The beginning of the file that holds the first transaction committed at `timestamp_ms` (since 1970 UTC) or later.
+
+    That is the last file opened before that second, or the oldest file; the reader leaves out the transactions before
+    the time. Looks at the first event of log2(number of files) files, each in a session of its own.
+    """
+    connection = open_session()
+    try:
+        logs = list_logs(connection)
+    finally:
+        connection.close()
+    found = last_before(logs, timestamp_ms // 1000, lambda log: opened_s(open_session(), log.name))
+    return LogPosition(found.name)
+
+
+def last_before(logs: Sequence[LogFile], time_s: int, opened_s: Callable[[LogFile], int]) -> LogFile:
+    """The last file opened before `time_s`, else the first one; `opened_s` is asked log2(n) times. Pure."""
+    low, high = 0, len(logs)  # files before `low` were opened before the time, files from `high` on were not
+    while low < high:
+        middle = (low + high) // 2
+        if opened_s(logs[middle]) < time_s:
+            low = middle + 1
+        else:
+            high = middle
+    return logs[max(0, low - 1)]
+
+
+def opened_s(connection: MySqlConnection, file: str) -> int:
+    """When the server opened a binlog file: seconds since 1970 of its first event. Closes the connection."""
+    try:
+        for name in ("master_binlog_checksum", "source_binlog_checksum"):
+            query(connection, f"SET @{name} = @@GLOBAL.binlog_checksum")
+        announce_reader(connection, str(uuid.uuid4()))
+        query(connection, "SET @mariadb_slave_capability = 4")
+        server_id = choose_server_ids(connection, 1)[0]
+        return _first_event_time(connection, server_id, file)
+    finally:
+        connection.close()
+
+
+def _first_event_time(connection: MySqlConnection, server_id: int, file: str) -> int:
+    request = struct.pack("<IHI", FIRST_POSITION, _NON_BLOCK, server_id) + file.encode()
+    try:
+        connection._execute_command(COMMAND.COM_BINLOG_DUMP, request)  # type: ignore[attr-defined]
+        while True:
+            packet = connection._read_packet()  # type: ignore[no-untyped-call]
+            if packet.is_eof_packet():
+                raise PositionLost(f"the server has no event in {file}", where=where_of(connection), hint=_RESTART)
+            # An OK byte, then the event header: 4 bytes time; the ROTATE that names the file has none.
+            seconds = struct.unpack_from("<I", packet.get_all_data(), 1)[0]
+            if seconds:
+                return int(seconds)
+    except (pymysql.err.MySQLError, OSError) as error:
+        raise as_source_error(error, where_of(connection)) from error
+
+
+def check_file_position(connection: MySqlConnection, info: ServerInfo, wanted: LogPosition) -> None:
+    """Raises PositionLost, naming what is gone, when the server cannot continue from that file and position."""
+    logs = list_logs(connection)
+    found = next((log for log in logs if log.name == wanted.file), None)
+    if found is None:
+        have = f"the server has {logs[0].name} to {logs[-1].name}" if logs else "the server has no binlog file"
+        raise PositionLost(f"{wanted.file} is gone; {have}", where=where_of(connection), hint=_hint(info))
+    if wanted.position > found.size:
+        message = f"{wanted} is beyond the end of the file ({found.size}): the log was reset, or this is another server"
+        raise PositionLost(message, where=where_of(connection), hint=_RESTART)
+
+
+def check_gtid_position(connection: MySqlConnection, info: ServerInfo, done: str) -> None:
+    """Raises PositionLost, naming what is gone, when the server cannot send everything after the GTIDs in `done`.
+
+    `done` is a MySQL GTID set or a MariaDB GTID position, and may be empty: then nothing was seen yet.
+    """
+    try:
+        if info.mariadb:
+            _check_mariadb_gtid(connection, info, MariaDbGtid.parse(done))
+        else:
+            _check_mysql_gtid(connection, info, GtidSet.parse(done))
+    except ValueError as error:
+        raise SourceError(str(error), where=where_of(connection), hint="correct the GTID set") from error
+
+
+def _check_mysql_gtid(connection: MySqlConnection, info: ServerInfo, done: GtidSet) -> None:
+    if not info.gtid:
+        fix = "start by file and position, or run the server with gtid_mode = ON"
+        raise SourceError("the server does not use GTIDs (gtid_mode)", where=where_of(connection), hint=fix)
+    lost = GtidSet.parse(info.purged).minus(done)
+    if lost:
+        message = f"the transactions {lost} are purged from the server's log and were not read yet"
+        raise PositionLost(message, where=where_of(connection), hint=_hint(info))
+    unknown = done.of_source(info.server_uuid).minus(GtidSet.parse(info.executed)) if info.server_uuid else GtidSet()
+    if unknown:
+        message = f"the server does not know its own transactions {unknown}: it was reset or restored from a backup"
+        raise PositionLost(message, where=where_of(connection), hint=_RESTART)
+
+
+def _check_mariadb_gtid(connection: MySqlConnection, info: ServerInfo, done: MariaDbGtid) -> None:
+    oldest = list_logs(connection)[0].name
+    rows = query(connection, "SHOW BINLOG EVENTS IN %s LIMIT 3", (oldest,))
+    before = next((str(row[5]) for row in rows if row[2] == "Gtid_list"), "[]")
+    lost = done.behind(MariaDbGtid.parse(before.strip("[]")))
+    if lost:
+        message = f"the log begins in {oldest} after {lost}, and not everything up to there was read"
+        raise PositionLost(message, where=where_of(connection), hint=_hint(info))
+    unknown = MariaDbGtid.parse(info.executed).behind(done)
+    if unknown:
+        message = f"the server does not know {unknown}: its log was reset, or this is another server"
+        raise PositionLost(message, where=where_of(connection), hint=_RESTART)
+
+
+def _hint(info: ServerInfo) -> str:
+    return f"{_RESTART}: {_RETENTION[info.flavor]}"

@@ -1,0 +1,133 @@
+"""What has to hold before a pipeline starts: server settings, privileges, and a replica id that nobody else uses."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+import pymysql
+from pymysql.constants import COMMAND
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.connection_errors import GRANT, account, as_source_error
+from connectors.mysql.server_info import ServerInfo, query, server_info, where_of
+
+# Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
+_PICKED = range(2**31, 2**32 - 1)
+_TABLES_PER_QUERY = 200
+
+
+def check_server(connection: MySqlConnection) -> ServerInfo:
+    """The server's state, when its log can be captured. Raises one SourceError with every reason why not.
+
+    Supported as they are: encrypted binary logs (the server decrypts what it sends), compressed transactions and
+    MariaDB's log_bin_compress, any binlog_checksum, binlog_row_value_options = PARTIAL_JSON.
+    """
+    info = server_info(connection)
+    problems = list(settings_problems(info))
+    if problems:
+        message = "; ".join(what for what, _ in problems)
+        raise SourceError(message, where=where_of(connection), hint="; ".join(fix for _, fix in problems))
+    check_replication_privilege(connection, info.server_id)
+    return info
+
+
+def settings_problems(info: ServerInfo) -> Iterator[tuple[str, str]]:
+    """(what is wrong, what to do) for each setting that would lose data. Pure."""
+    if not info.log_bin:
+        fix = "add log-bin=binlog and server-id=1 under [mysqld] in its configuration file and restart it"
+        yield "the server writes no binary log (log_bin is OFF)", fix
+        return
+    if info.row_format != "ROW":
+        fix = "run on the server: SET GLOBAL binlog_format = 'ROW' (sessions that are open keep the old one)"
+        yield f"binlog_format is {info.row_format}, changes are logged as statements", fix
+    if info.row_image != "FULL":
+        fix = "run on the server: SET GLOBAL binlog_row_image = 'FULL' (sessions that are open keep the old one)"
+        yield f"binlog_row_image is {info.row_image}, rows are logged without all of their columns", fix
+
+
+def check_replication_privilege(connection: MySqlConnection, server_id: int) -> None:
+    """Raises SourceError with the GRANT statement when the account may not read the binary log.
+
+    Asks with the command a replica registers with, under the server's own id, which is not shown as a replica.
+    """
+    # COM_REGISTER_SLAVE: id, host, user, password (each with a length byte), port, rank, master id.
+    body = struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
+    try:
+        connection._execute_command(COMMAND.COM_REGISTER_SLAVE, body)  # type: ignore[attr-defined]
+        connection._read_packet()  # type: ignore[no-untyped-call]
+    except (pymysql.err.MySQLError, OSError) as error:
+        raise as_source_error(error, where_of(connection)) from error
+
+
+def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None:
+    """Raises SourceError naming the first of these tables that the account may not read. Reads no row."""
+    names = [f"{quoted(table.database)}.{quoted(table.table)}" for table in tables]
+    for start in range(0, len(names), _TABLES_PER_QUERY):
+        part = names[start : start + _TABLES_PER_QUERY]
+        query(connection, " UNION ALL ".join(f"(SELECT 1 FROM {name} WHERE FALSE)" for name in part))
+
+
+def quoted(name: str) -> str:
+    """An identifier in back quotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def grant_statement(connection: MySqlConnection) -> str:
+    """The statement that gives this connection's account what a pipeline needs."""
+    return GRANT.format(user=account(where_of(connection)))
+
+
+def choose_server_ids(
+    connection: MySqlConnection, count: int, allowed: range | None = None, *, picker: random.Random | None = None
+) -> tuple[int, ...]:
+    """`count` different replica ids that no registered replica uses: from `allowed`, else random high ones.
+
+    Raises SourceError when the range has too few left. Two readers with one id would cut each other's connection.
+    """
+    used = used_server_ids(connection)
+    if allowed is None:
+        chosen = (picker or random.SystemRandom()).sample(_PICKED, count + len(used))
+        return tuple(number for number in chosen if number not in used)[:count]
+    free = tuple(number for number in allowed if number not in used)
+    if len(free) < count:
+        raise SourceError(
+            f"source.server-id gives {len(allowed)} ids, {len(free)} of them free, and {count} are needed",
+            where=where_of(connection),
+            hint=f"make the range at least {count + len(allowed) - len(free)} long, or leave the option out",
+        )
+    return free[:count]
+
+
+def used_server_ids(connection: MySqlConnection) -> frozenset[int]:
+    """The server's own id and those of its registered replicas (as far as the account may see them)."""
+    own = {int(query(connection, "SELECT @@GLOBAL.server_id")[0][0])}
+    for statement in ("SHOW REPLICAS", "SHOW SLAVE HOSTS"):
+        try:
+            return frozenset(own | {int(row[0]) for row in query(connection, statement)})
+        except SourceError as error:
+            if error.retryable:
+                raise  # the connection is gone; other errors: a spelling this server lacks, or no privilege
+    return frozenset(own)
+
+
+def announce_reader(connection: MySqlConnection, uuid: str) -> None:
+    """Give a session that is about to dump the log an identity of its own.
+
+    A MySQL server ends an older dump of the same replica uuid, or without one of the same server id (function
+    `kill_zombie_dump_threads`). So every reader needs another uuid.
+    """
+    query(connection, "SET @replica_uuid = %s, @slave_uuid = %s", (uuid, uuid))
+
+
+def explain_no_tables(visible: Sequence[TableId], pattern: str, connection: MySqlConnection) -> SourceError:
+    """The error for a pattern that matches nothing; an account sees only tables it has a privilege on."""
+    names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
+    return SourceError(
+        f"no table matches {pattern!r}; the account can see {len(visible)} tables: {names or 'none'}",
+        where=where_of(connection),
+        hint=f"check source.tables; if the tables exist, run on the server: {grant_statement(connection)}",
+    )

@@ -1,0 +1,131 @@
+"""What a server is and where its binary log stands, asked in one go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pymysql
+
+from cdc.errors import SourceError
+from connectors.mysql.connection import MySqlConnection
+from connectors.mysql.connection_errors import as_source_error
+
+Flavor: TypeAlias = Literal["mysql", "mariadb"]
+Row: TypeAlias = tuple[Any, ...]
+
+_VARIABLES = (
+    "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
+    "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A server at one moment.
+
+    Attributes:
+        version: as the server says it; `version_number` is (major, minor, patch).
+        server_uuid: MySQL's; empty on MariaDB, which has none.
+        gtid: transactions carry GTIDs (MariaDB: always; MySQL: gtid_mode ON).
+        executed: the GTID set or position at `file`/`position`, in the server's spelling on one line; may be empty.
+        purged: MySQL's gtid_purged; empty on MariaDB.
+        file, position: end of the binary log; empty and 0 when `log_bin` is off.
+        row_image, row_format, row_value_options: binlog_row_image and so on, upper case.
+    """
+
+    flavor: Flavor
+    version: str
+    version_number: tuple[int, int, int]
+    server_id: int
+    server_uuid: str
+    gtid: bool
+    log_bin: bool
+    row_format: str
+    row_image: str
+    row_value_options: str
+    lower_case_table_names: int
+    executed: str
+    purged: str
+    file: str
+    position: int
+
+    @property
+    def mariadb(self) -> bool:
+        """The server is MariaDB."""
+        return self.flavor == "mariadb"
+
+
+def query(connection: MySqlConnection, sql: str, arguments: Sequence[object] | None = None) -> tuple[Row, ...]:
+    """Rows of one statement. Raises SourceError or SourceUnavailable instead of the driver's errors."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, arguments)
+            return tuple(cursor.fetchall())
+    except (pymysql.err.MySQLError, OSError) as error:
+        raise as_source_error(error, where_of(connection)) from error
+
+
+def where_of(connection: MySqlConnection) -> str:
+    """`user@host:port` of a connection."""
+    user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user
+    return f"{user}@{connection.host}:{connection.port}"
+
+
+def server_info(connection: MySqlConnection) -> ServerInfo:
+    """Ask the server. Needs REPLICATION CLIENT when the binary log is on; raises SourceError with the GRANT."""
+    values = _variables(connection)
+    flavor: Flavor = "mariadb" if "mariadb" in values["version"].lower() else "mysql"
+    number = version_number(values["version"])
+    log_bin = values.get("log_bin", "OFF").upper() in ("ON", "1")
+    file, position, executed = _log_status(connection, flavor, number) if log_bin else ("", 0, "")
+    return ServerInfo(
+        flavor=flavor,
+        version=values["version"],
+        version_number=number,
+        server_id=int(values.get("server_id", "0")),
+        server_uuid=values.get("server_uuid", "") if flavor == "mysql" else "",
+        gtid=flavor == "mariadb" or values.get("gtid_mode", "OFF").upper() == "ON",
+        log_bin=log_bin,
+        row_format=values.get("binlog_format", "ROW").upper(),
+        row_image=values.get("binlog_row_image", "FULL").upper(),
+        row_value_options=values.get("binlog_row_value_options", "").upper(),
+        lower_case_table_names=int(values.get("lower_case_table_names", "0")),
+        executed=executed,
+        purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
+        file=file,
+        position=position,
+    )
+
+
+def version_number(text: str) -> tuple[int, int, int]:
+    """`9.7.4-2` -> (9, 7, 4); MariaDB's replication prefix `5.5.5-` is not a version. Raises SourceError."""
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", text.removeprefix("5.5.5-"))
+    if match is None:
+        raise SourceError(f"the server's version {text!r} is not understood")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def _variables(connection: MySqlConnection) -> dict[str, str]:
+    names = ", ".join(f"'{name}'" for name in _VARIABLES)
+    rows = query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    return {str(name).lower(): str(value) for name, value in rows}
+
+
+def _log_status(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
+    """File, position and GTIDs that belong together."""
+    new = flavor == "mysql" and number >= (8, 2, 0)
+    rows = query(connection, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
+    if not rows:
+        return "", 0, ""
+    file, position = str(rows[0][0]), int(rows[0][1])
+    if flavor == "mysql":
+        return file, position, _one_line(str(rows[0][4] or ""))
+    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
+    return file, position, str(found[0][0] or "")
+
+
+def _one_line(text: str) -> str:
+    return "".join(text.split())
