@@ -127,9 +127,10 @@ def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: By
 def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     # A sound document cannot grow beyond the bound; one whose offsets point to the same bytes again and again can.
     ceiling = at + json_text_bound(end - start)
-    outer = np.empty((MAX_DEPTH, 5), np.int64)
+    # One row per container around this one: its offset from `start`, and its next element * 4 + its kind.
+    outer = np.empty((MAX_DEPTH, 2), np.uint32)
     depth = 0
-    base, index = start, np.int64(0)
+    base, index, holder = start, np.int64(0), np.int64(kind)
     flags, count, limit = _open(kind, src, start, end)
     if count < 0:
         return CORRUPT
@@ -148,8 +149,9 @@ def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at:
             if depth == 0:
                 return at
             depth -= 1
-            base, limit, flags = outer[depth, 0], outer[depth, 1], outer[depth, 2]
-            count, index = outer[depth, 3], outer[depth, 4]
+            base, index = start + np.int64(outer[depth, 0]), np.int64(outer[depth, 1]) >> 2
+            holder = np.int64(outer[depth, 1]) & 3
+            flags, count, limit = _open(holder, src, base, end)
             continue
         if index > 0:
             dst[at] = np.uint8(44)
@@ -164,7 +166,7 @@ def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at:
             if at < 0:
                 return at
         index += 1
-        kind = src[entry]
+        kind = src[np.uint64(entry)]
         value = entry + 1
         if not _inlined(kind, large):
             value = base + np.int64(little(src, entry + 1, width))
@@ -177,10 +179,9 @@ def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at:
             continue
         if depth + 1 >= MAX_DEPTH:
             return CORRUPT
-        outer[depth, 0], outer[depth, 1], outer[depth, 2] = base, limit, flags
-        outer[depth, 3], outer[depth, 4] = count, index
+        outer[depth, 0], outer[depth, 1] = base - start, index << 2 | holder
         depth += 1
-        base, index = value, np.int64(0)
+        base, index, holder = value, np.int64(0), np.int64(kind)
         flags, count, limit = _open(kind, src, value, limit)
         if count < 0:
             return CORRUPT

@@ -19,6 +19,8 @@ SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY = 0, 1, 2, 3
 LITERAL, INT16, UINT16, INT32, UINT32, INT64, UINT64, DOUBLE, STRING, OPAQUE = 4, 5, 6, 7, 8, 9, 10, 11, 12, 15
 
 _LITERALS = np.frombuffer(b"nulltruefalse", np.uint8)
+_ONES = np.uint64(0x0101_0101_0101_0101)
+_HIGHS = np.uint64(0x8080_8080_8080_8080)
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 # The letter after the backslash for a control character, 0 for the \u00XX form.
 _ESCAPES = np.array([{8: 98, 9: 116, 10: 110, 12: 102, 13: 114}.get(i, 0) for i in range(32)], np.uint8)
@@ -27,9 +29,11 @@ _ESCAPES = np.array([{8: 98, 9: 116, 10: 110, 12: 102, 13: 114}.get(i, 0) for i 
 @njit(cache=True, nogil=True, inline="always")
 def little(src: Bytes, at: Int, width: Int) -> Word:
     """The little-endian unsigned integer of `width` bytes at `at`; the caller has checked the bounds."""
+    # Unsigned subscripts: Numba then leaves out its check for negative ones, and LLVM makes one load of the loop.
+    first = np.uint64(at)
     value = np.uint64(0)
     for i in range(width):
-        value |= np.uint64(src[at + i]) << np.uint64(8 * i)
+        value |= np.uint64(src[first + np.uint64(i)]) << np.uint64(8 * i)
     return value
 
 
@@ -67,10 +71,19 @@ def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
     return width
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _special(word: Word) -> Word:
+    """Zero when all eight bytes are ASCII and none needs an escape."""
+    high = word | (word - _ONES * np.uint64(32)) & ~word  # a high bit for 0x80 and more, and for less than 0x20
+    quote, backslash = word ^ _ONES * np.uint64(34), word ^ _ONES * np.uint64(92)
+    high |= (quote - _ONES) & ~quote | (backslash - _ONES) & ~backslash
+    return high & _HIGHS
+
+
 @njit(cache=True, nogil=True)
 def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write the UTF-8 text `src[start:end]` as a quoted JSON string; offset after it, `FULL` or `CORRUPT`."""
-    room = dst.size - 7
+    room = dst.size - 9
     if at > room:
         return FULL
     dst[at] = np.uint8(34)
@@ -79,7 +92,16 @@ def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     while i < end:
         if at > room:
             return FULL
-        byte = src[i]
+        if i + 8 <= end:
+            word = little(src, i, 8)
+            if _special(word) == np.uint64(0):
+                first = np.uint64(at)
+                for j in range(8):
+                    dst[first + np.uint64(j)] = np.uint8(word >> np.uint64(8 * j))
+                at += 8
+                i += 8
+                continue
+        byte = src[np.uint64(i)]
         if byte >= 0x80:
             width = utf8_width(src, i, end)
             if width == 0:
@@ -90,11 +112,13 @@ def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
             i += width
             continue
         if byte >= 0x20 and byte != 34 and byte != 92:
-            dst[at] = byte
+            dst[np.uint64(at)] = byte
             at += 1
         else:
             at = _escaped(byte, dst, at)
         i += 1
+    if at > room + 8:
+        return FULL
     dst[at] = np.uint8(34)
     return at + 1
 
