@@ -16,8 +16,10 @@ setup: $(READY)-dev $(READY)-java ## make .venv with everything for running and 
 run-ready: $(READY)-run $(READY)-java
 
 demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
-	@rm -rf .cdc/demo
+	@rm -rf .cdc/demo .cdc/demo.duckdb .cdc/demo.duckdb.wal
+	@mkdir -p .cdc
 	@$(VENV)/bin/cdc run pipelines/demo.yaml --state-dir .cdc/demo
+	@echo && echo "what is in .cdc/demo.duckdb now:"
 	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
 
 test: setup ## run all tests (real servers: make services)

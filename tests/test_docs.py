@@ -1,0 +1,128 @@
+"""The documentation is true: commands, options, errors, links and examples are held against the code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+import yaml
+
+from cdc import errors, registry
+from cdc.cli import app
+from cdc.spec.check import check
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+}
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
+ENVIRONMENT = {"MYSQL_PASSWORD": "secret"}
+
+
+def prose(page: str) -> str:
+    """A page without its code blocks."""
+    return re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented_with_its_options(name: str) -> None:
+    page = PAGES["docs/cli.md"]
+    assert f"cdc {name}" in page
+    for parameter in COMMANDS[name].params:
+        for flag in [option for option in parameter.opts if option.startswith("--") and option != "--help"]:
+            assert f"`{flag}" in page, f"docs/cli.md says nothing about cdc {name} {flag}"
+
+
+def test_every_flag_in_the_command_line_page_exists() -> None:
+    known = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
+    shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES["docs/cli.md"]))
+    assert shown - known - {"--version"} == set()
+
+
+@pytest.mark.parametrize("role", ["source", "sink"])
+def test_every_option_is_in_the_reference(role: registry.Role) -> None:
+    page = PAGES["docs/options.md"]
+    for name in registry.names(role):
+        section = page.partition(f"## {role.capitalize()} `{name}`")[2].partition("\n## ")[0]
+        for field, info in registry.options(role, name).model_fields.items():
+            if not info.exclude:
+                assert f"`{info.alias or field}`" in section, f"docs/options.md lacks {role} {name}: {info.alias}"
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.__name__)
+def test_every_error_has_a_line_in_troubleshooting_with_its_exit_code(error: type[errors.CdcError]) -> None:
+    row = rf"^\| `{error.__name__}` \| {error.exit_code} \| [^|]+\|[^|]*\|$"
+    assert re.search(row, PAGES["docs/troubleshooting.md"], re.MULTILINE)
+
+
+def test_every_exit_code_is_documented() -> None:
+    shown = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGES["docs/cli.md"], re.MULTILINE)}
+    assert {0, *(error.exit_code for error in ERRORS)} <= shown
+
+
+def pipelines() -> Iterator[tuple[str, str]]:
+    """The YAML blocks that are whole pipelines, and the files in `pipelines/`."""
+    for page, text in PAGES.items():
+        for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE), 1):
+            if {"source", "sink"} <= set(yaml.safe_load(block)):
+                yield f"{page}:{number}", block
+    for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+        yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("where", "text"), [pytest.param(*found, id=found[0]) for found in pipelines()])
+def test_a_pipeline_that_is_shown_is_valid(where: str, text: str) -> None:
+    file = str(ROOT / where.rpartition(":")[0]) if ":" in where else str(ROOT / where)
+    assert check(file, text.encode(), env=ENVIRONMENT).spec.source.type in registry.names("source")
+
+
+def test_the_readme_shows_a_pipeline_of_about_ten_lines() -> None:
+    block = re.findall(r"^```yaml\n(.*?)^```", PAGES["README.md"], re.DOTALL | re.MULTILINE)[0]
+    assert len(block.splitlines()) <= 12
+
+
+def test_the_readme_lists_the_connectors_that_work_and_no_others() -> None:
+    rows = re.findall(r"^\| (`[^|]+)\|([^|]*)\|([^|]*)\| (works|planned) \|$", PAGES["README.md"], re.MULTILINE)
+    shown: dict[str, set[str]] = {"source": set(), "sink": set()}
+    for names, source, sink, state in rows:
+        if state == "works":
+            for name in re.findall(r"`([a-z-]+)`", names):
+                shown["source"] |= {name} if source.strip() else set()
+                shown["sink"] |= {name} if sink.strip() else set()
+    assert shown == {"source": set(registry.names("source")), "sink": set(registry.names("sink"))}
+
+
+def anchors(page: str) -> set[str]:
+    """GitHub's anchors of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_somewhere(page: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (ROOT / page).parent / path if path else ROOT / page
+        assert found.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(found.resolve().relative_to(ROOT).as_posix()), f"{page} links to {target}"
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    linked = set(re.findall(r"\]\((docs/[^)#]+)", PAGES["README.md"]))
+    assert {page for page in PAGES if page.startswith("docs/")} == linked
+
+
+def test_every_make_target_that_is_mentioned_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    mentioned = {target for text in PAGES.values() for target in re.findall(r"(?:`|^ {4})make ([a-z-]+)", text, re.M)}
+    assert mentioned
+    assert mentioned <= targets
