@@ -1,0 +1,156 @@
+"""Column types: this tool's to DuckDB's, lossless, and back. Pure text, nothing is executed here.
+
+| type | DuckDB | why |
+|---|---|---|
+| integers | TINYINT .. BIGINT, UTINYINT .. UBIGINT | |
+| DECIMAL(p, s) | DECIMAL(p, s), VARCHAR beyond 38 digits | DuckDB's DECIMAL ends at 38 |
+| CHAR, VARCHAR, STRING | VARCHAR | lengths are not enforced by DuckDB |
+| JSON | JSON | text in the source's own spelling |
+| BINARY, VARBINARY, BYTES, GEOMETRY | BLOB | |
+| DATE | DATE | |
+| TIME | INTERVAL | MySQL's TIME is a signed span up to 838:59:59, DuckDB's TIME is a time of day |
+| TIMESTAMP | TIMESTAMP | microseconds |
+| TIMESTAMP_LTZ | TIMESTAMPTZ | an instant |
+| VECTOR | FLOAT[] | |
+"""
+
+from __future__ import annotations
+
+import re
+
+from cdc.schema import Column, DataType, Kind
+
+TEXT, BLOB, INTERVAL, JSON = "VARCHAR", "BLOB", "INTERVAL", "JSON"
+TIMESTAMP, TIMESTAMPTZ = "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
+
+_SQL: dict[Kind, str] = {
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.TINYINT: "TINYINT",
+    Kind.SMALLINT: "SMALLINT",
+    Kind.INT: "INTEGER",
+    Kind.BIGINT: "BIGINT",
+    Kind.TINYINT_UNSIGNED: "UTINYINT",
+    Kind.SMALLINT_UNSIGNED: "USMALLINT",
+    Kind.INT_UNSIGNED: "UINTEGER",
+    Kind.BIGINT_UNSIGNED: "UBIGINT",
+    Kind.FLOAT: "FLOAT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.CHAR: TEXT,
+    Kind.VARCHAR: TEXT,
+    Kind.STRING: TEXT,
+    Kind.JSON: JSON,
+    Kind.BINARY: BLOB,
+    Kind.VARBINARY: BLOB,
+    Kind.BYTES: BLOB,
+    Kind.DATE: "DATE",
+    Kind.TIME: INTERVAL,
+    Kind.TIMESTAMP: TIMESTAMP,
+    Kind.TIMESTAMP_LTZ: TIMESTAMPTZ,
+    Kind.GEOMETRY: BLOB,
+    Kind.VECTOR: "FLOAT[]",
+}
+_KIND = {
+    **{sql: kind for kind, sql in _SQL.items() if sql not in (TEXT, BLOB)},
+    TEXT: Kind.STRING,
+    BLOB: Kind.BYTES,
+}
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_UNSIGNED = ("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),\s*(\d+)\)")
+
+
+def duckdb_type(data_type: DataType) -> str:
+    """The DuckDB type of a column, spelled as DuckDB itself spells it in `duckdb_columns()`."""
+    if data_type.kind is Kind.DECIMAL:
+        precision = data_type.length or 10
+        return f"DECIMAL({precision},{data_type.scale or 0})" if precision <= 38 else TEXT
+    return _SQL[data_type.kind]
+
+
+def data_type(sql: str) -> DataType:
+    """This tool's type for a DuckDB type, as near as it goes: other types of foreign tables are STRING."""
+    if match := _DECIMAL.fullmatch(sql):
+        return DataType(Kind.DECIMAL, int(match[1]), int(match[2]))
+    kind = _KIND.get(sql, Kind.STRING)
+    return DataType(kind, 6 if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else None)
+
+
+def can_be_key(sql: str) -> bool:
+    """Whether DuckDB can index the type: INTERVAL (TIME) and lists cannot be part of a PRIMARY KEY."""
+    return sql != INTERVAL and not sql.endswith("[]")
+
+
+def holds(actual: str, wanted: str) -> bool:
+    """Whether an existing column of type `actual` takes every value of `wanted` unchanged."""
+    if actual == wanted:
+        return True
+    if wanted in _SIGNED:
+        return actual in _SIGNED[_SIGNED.index(wanted) :]
+    if wanted in _UNSIGNED:
+        place = _UNSIGNED.index(wanted)
+        return actual in _UNSIGNED[place:] or actual in _SIGNED[place + 1 :]
+    if old := _DECIMAL.fullmatch(wanted):
+        new = _DECIMAL.fullmatch(actual)
+        return bool(new) and _digits(new) >= _digits(old) and int(new[2]) >= int(old[2])  # type: ignore[index, arg-type]
+    return (actual, wanted) in {("DOUBLE", "FLOAT"), (TEXT, JSON)}
+
+
+def _digits(decimal: re.Match[str]) -> int:
+    return int(decimal[1]) - int(decimal[2])
+
+
+def text_literal(text: str) -> str:
+    """A DuckDB string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def default_literal(column: Column) -> str | None:
+    """SQL for what existing rows get in a new column; None when that is NULL.
+
+    A default that is no literal of the type (`CURRENT_TIMESTAMP`, an expression) comes to NULL.
+    """
+    if column.default is None:
+        return None
+    kind, sql = column.type.kind, duckdb_type(column.type)
+    if bits := re.fullmatch(r"[bB]'([01]*)'", column.default):
+        number = int(bits[1] or "0", 2)
+        if sql != BLOB:
+            return f"CAST({number} AS {sql})"
+        return f"from_hex('{number.to_bytes(column.type.length or 1, 'big').hex()}')"
+    if sql == BLOB and (hexadecimal := re.fullmatch(r"0[xX]((?:[0-9A-Fa-f]{2})*)", column.default)):
+        return f"from_hex('{hexadecimal[1]}')"
+    if sql == BLOB:
+        return f"encode({text_literal(column.default)})" if kind is not Kind.GEOMETRY else None
+    return f"TRY_CAST({text_literal(column.default)} AS {sql})"
+
+
+def conversion(expression: str, actual: str, column: Column, old: Column | None) -> str:
+    """SQL that turns a value of type `actual` into the column's new definition, as MySQL's ALTER does.
+
+    `old` is the definition before, when known: fewer fractional digits round the values that are there.
+    """
+    new = duckdb_type(column.type)
+    if actual == new:
+        return _rounded(expression, new, column.type, old)
+    if new == BLOB:
+        return f"encode(CAST({expression} AS VARCHAR))"
+    if actual == BLOB:
+        return f"CAST(decode({expression}) AS {new})"
+    return f"CAST({expression} AS {new})"
+
+
+def _rounded(expression: str, sql: str, new: DataType, old: Column | None) -> str:
+    if not rounds(new, old):
+        return expression
+    step = 10 ** (6 - (new.length or 0))
+    if sql == INTERVAL:
+        return f"to_microseconds(CAST(round(epoch_us({expression}) / {step}) * {step} AS BIGINT))"
+    moved = f"(epoch_us({expression}) + {step // 2})"
+    whole = f"{moved} - (({moved} % {step}) + {step}) % {step}"
+    return f"make_timestamptz({whole})" if sql == TIMESTAMPTZ else f"make_timestamp({whole})"
+
+
+def rounds(new: DataType, old: Column | None) -> bool:
+    """Whether a change of type takes fractional digits away and leaves the DuckDB type as it is."""
+    timed = new.kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+    return timed and old is not None and old.type.kind is new.kind and (new.length or 0) < (old.type.length or 0)
