@@ -1,4 +1,4 @@
-"""FORMAT_DESCRIPTION events: who wrote the log, whether events have checksums, and whether their layout is the known one.
+"""FORMAT_DESCRIPTION events: who wrote the log, whether events have checksums, whether their layout is the known one.
 
 Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_events.h`; MariaDB's is the same.
 """
@@ -59,7 +59,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
     for kind, size in _KNOWN.items():
         if kind <= len(lengths) and lengths[kind - 1] not in (size, 0):
             raise UnsupportedChange(
-                f"{events.type_name(kind)} events of server {version!r} have a post-header of {lengths[kind - 1]} bytes, "
+                f"{events.type_name(kind)} events of server {version!r} have {lengths[kind - 1]} bytes of post-header, "
                 f"not {size}",
                 where=where,
                 hint="this server version writes a layout that is not known here",

@@ -14,6 +14,7 @@ import numpy as np
 from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql import events, format_description
 from connectors.mysql.chunk import Bytes, EventChunk, file_number
+from connectors.mysql.event_bodies import heartbeat_position, rotate_target
 from connectors.mysql.expand import expand
 from connectors.mysql.kernels import framing
 from connectors.mysql.kernels.gtid_log import NO_TIME
@@ -90,7 +91,7 @@ class Indexer:
             if stopped == framing.CONTROL and not self._control(buffer, count - 1):
                 kept -= 1
             if kept:
-                chunk = self._chunk(file, buffer, kept, checksum)
+                chunk = self._chunk(file, buffer, kept, checksum or (count == 1 and self._checksum))
                 if self._state[framing.EXPAND]:
                     self._state[framing.EXPAND] = 0
                     yield from expand(chunk)
@@ -141,7 +142,7 @@ class Indexer:
             self._heartbeat(kind, stated, body)
             return False
         if kind == events.ROTATE and made_up:
-            self.file, self.position = parse_rotate_body(body, self.where)
+            self.file, self.position = rotate_target(body, self.where)
             self._state[framing.COMMIT_MS] = NO_TIME
             return False
         if kind == events.MARIADB_START_ENCRYPTION and made_up:
@@ -180,7 +181,7 @@ class Indexer:
     def _heartbeat(self, kind: int, stated: int, body: bytes) -> None:
         """A heartbeat names how far the server has read: the only sign of events that it skipped for us."""
         if kind == events.HEARTBEAT_V2:
-            name, position = parse_heartbeat_v2(body, self.where)
+            name, position = heartbeat_position(body, self.where)
         else:
             name, position = body.decode("utf-8", "replace"), self.position + ((stated - self.position) & 0xFFFFFFFF)
         if name == self.file and self.position < position < self.position + (1 << 31) * (
@@ -211,26 +212,3 @@ class Indexer:
                 where=self.where,
                 hint="it may change rows, so it is not skipped; please report the server version",
             )
-
-
-def parse_rotate_body(body: bytes, where: str) -> tuple[str, int]:
-    """(next file, position in it) of a ROTATE event's body. Raises CorruptLog."""
-    if len(body) <= 8:
-        raise CorruptLog("a ROTATE event without a file name", where=where)
-    return body[8:].rstrip(b"\0").decode("utf-8", "replace"), int.from_bytes(body[:8], "little")
-
-
-def parse_heartbeat_v2(body: bytes, where: str) -> tuple[str, int]:
-    """(file, position) of a HEARTBEAT_V2 event: type, length, value; 1 is the name, 2 the position, 0 ends."""
-    name, position, at = "", 0, 0
-    while at < len(body) and body[at] != 0:
-        if at + 2 > len(body) or at + 2 + body[at + 1] > len(body):
-            raise CorruptLog("a heartbeat whose lengths do not fit", where=where)
-        kind, value = body[at], body[at + 2 : at + 2 + body[at + 1]]
-        at += 2 + len(value)
-        if kind == 1:
-            name = value.decode("utf-8", "replace")
-        elif kind == 2 and value:
-            width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(value[0])
-            position = value[0] if width is None else int.from_bytes(value[1 : 1 + width], "little")
-    return name, position

@@ -81,7 +81,7 @@ def carry(buffer: Bytes, at: int, filled: int, size: int) -> Bytes:
 
 def _fill(file: BinaryIO, buffer: Bytes, at: int, want: int) -> int:
     """Read until `want` bytes are there or the file ends; returns how many came."""
-    view, got = memoryview(buffer), 0
+    view, got = memoryview(buffer.data), 0
     while got < want:
         count = file.readinto(view[at + got : at + want])  # type: ignore[attr-defined]
         if not count:

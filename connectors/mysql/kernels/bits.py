@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
+from connectors.mysql.kernels.kernel_types import Bytes, Int
+
 
 @njit(cache=True, nogil=True, inline="always")
-def u16(data: Any, at: int) -> int:
+def u16(data: Bytes, at: Int) -> Int:
     """Two bytes."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8
 
 
 @njit(cache=True, nogil=True, inline="always")
-def u24(data: Any, at: int) -> int:
+def u24(data: Bytes, at: Int) -> Int:
     """Three bytes."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
 
 
 @njit(cache=True, nogil=True, inline="always")
-def u32(data: Any, at: int) -> int:
+def u32(data: Bytes, at: Int) -> Int:
     """Four bytes."""
     low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
     return low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
 
 
 @njit(cache=True, nogil=True)
-def number(data: Any, at: int, size: int) -> int:
+def number(data: Bytes, at: Int, size: Int) -> Int:
     """`size` (0..8) bytes; eight come back as a signed number."""
     value = np.int64(0)
     for index in range(size):
@@ -37,7 +37,7 @@ def number(data: Any, at: int, size: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def varlen(data: Any, at: int, end: int) -> tuple[int, int]:
+def varlen(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """A variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
 
     The count of trailing one bits in the first byte is the count of bytes that follow; the value sits above them

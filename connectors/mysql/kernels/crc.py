@@ -14,6 +14,7 @@ from llvmlite import binding
 from numba import config, njit
 
 from connectors.mysql.kernels import crc_fold
+from connectors.mysql.kernels.kernel_types import Bytes, Int
 
 _POLYNOMIAL: Final = 0xEDB88320
 
@@ -35,7 +36,7 @@ _TABLE: Final = _tables()
 
 
 @njit(cache=True, nogil=True)
-def crc32_table(data: Any, start: int, end: int) -> int:
+def crc32_table(data: Bytes, start: Int, end: Int) -> Int:
     """CRC-32 of `data[start:end]`; the caller has checked 0 <= start <= end <= len(data)."""
     crc = np.int64(0xFFFFFFFF)
     at = start
@@ -60,7 +61,7 @@ def crc32_table(data: Any, start: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def crc32_folded(data: Any, start: int, end: int) -> int:
+def crc32_folded(data: Bytes, start: Int, end: Int) -> Int:
     """As `crc32_table`, with carry-less multiplication from 16 bytes on."""
     if end - start < crc_fold.SHORTEST:
         return crc32_table(data, start, end)

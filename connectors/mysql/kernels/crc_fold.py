@@ -115,9 +115,9 @@ class _Builder:
         return b.not_(b.trunc(b.lshr(folded, ir.Constant(_I128, 32)), _I32))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fold(typing: Any, data: Any, start: Any, size: Any) -> Any:
-    """`fold(data, start, size)`: CRC-32 of `data[start:start + size]`; the caller checked size >= SHORTEST and bounds."""
+    """`fold(data, start, size)`: CRC-32 of `data[start:start + size]`; size >= SHORTEST and bounds checked before."""
     if not (isinstance(data, types.Array) and data.dtype == types.uint8 and data.layout == "C"):
         return None
     return types.int64(data, types.int64, types.int64), _generate

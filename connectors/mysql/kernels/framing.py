@@ -19,6 +19,7 @@ from connectors.mysql import events
 from connectors.mysql.kernels.bits import u24, u32
 from connectors.mysql.kernels.crc import crc32
 from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
+from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 from connectors.mysql.kernels.query_kind import query_kind
 
 FILE, STREAM, PAYLOAD = 0, 1, 2
@@ -63,9 +64,9 @@ _ROLES: Final = _roles()
 
 @njit(cache=True, nogil=True)
 def index_events(
-    buffer: Any, limit: int, framing: int, checksum: bool, state: Any, start: Any, end: Any, kind: Any,
-    end_position: Any, commit_ms: Any, kinds: Any, capacity: int,
-) -> tuple[int, int]:  # fmt: skip
+    buffer: Bytes, limit: Int, framing: Int, checksum: bool, state: Ints, start: Ints, end: Ints, kind: Bytes,
+    end_position: Ints, commit_ms: Ints, kinds: Bytes, capacity: Int,
+) -> tuple[Int, Int]:  # fmt: skip
     """Index whole events from `state[AT]` on; returns (entries written, why it stopped).
 
     Args:
@@ -145,7 +146,7 @@ def index_events(
 
 
 @njit(cache=True, nogil=True)
-def _position(buffer: Any, first: int, size: int, before: int, framing: int) -> int:
+def _position(buffer: Bytes, first: Int, size: Int, before: Int, framing: Int) -> Int:
     """True position after the event; -1 when the event's own position contradicts it.
 
     The header holds the position modulo 2**32. In a file it must be the offset; a stream may skip events of the file.
@@ -161,7 +162,7 @@ def _position(buffer: Any, first: int, size: int, before: int, framing: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def _bounds(buffer: Any, at: int, limit: int, framing: int, state: Any) -> tuple[int, int, int, int]:
+def _bounds(buffer: Bytes, at: Int, limit: Int, framing: Int, state: Ints) -> tuple[Int, Int, Int, Int]:
     """The next event: (first byte, byte after it, offset after its framing or 0 if incomplete, error code)."""
     if framing == STREAM:
         first, last, after, code = _packet(buffer, at, limit, state)
@@ -181,7 +182,7 @@ def _bounds(buffer: Any, at: int, limit: int, framing: int, state: Any) -> tuple
 
 
 @njit(cache=True, nogil=True)
-def _packet(buffer: Any, at: int, limit: int, state: Any) -> tuple[int, int, int, int]:
+def _packet(buffer: Bytes, at: Int, limit: Int, state: Ints) -> tuple[Int, Int, Int, Int]:
     """As `_bounds` for one event in one or more packets; several are joined in place, over their own headers."""
     after, parts = at, 0
     while True:
@@ -206,7 +207,7 @@ def _packet(buffer: Any, at: int, limit: int, state: Any) -> tuple[int, int, int
 
 
 @njit(cache=True, nogil=True)
-def _join(buffer: Any, at: int, parts: int) -> int:
+def _join(buffer: Bytes, at: Int, parts: Int) -> Int:
     """Move the payloads of all packets but the first down to the end of the first; returns the end of the event."""
     last = at + 4 + events.MAX_PACKET
     source = last

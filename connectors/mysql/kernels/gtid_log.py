@@ -6,27 +6,28 @@ MariaDB `sql/log_event.h` (`Gtid_log_event`).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 from numba import njit
 
 from connectors.mysql import events
 from connectors.mysql.kernels.bits import number, varlen
+from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 
 _BODY: Final = events.HEADER_SIZE
 _PLAIN_SIZE: Final = 42
 """flags 1, source id 16, number 8, logical clock type 1, last committed 8, sequence number 8."""
 _LOGICAL_CLOCK: Final = 2
 _HAS_ORIGINAL: Final = 1 << 55
+_SERIALIZATION: Final = 1
 NO_TIME: Final = -1
 BAD: Final = -2
 
-SOURCE, TAG, NUMBER, COMMIT, SERVER = 0, 1, 2, 3, 4
-
 
 @njit(cache=True, nogil=True)
-def plain_commit_us(data: Any, start: int, end: int) -> int:
-    """Immediate commit time of a GTID or ANONYMOUS_GTID event, microseconds; NO_TIME before MySQL 8, BAD if too short."""
+def plain_commit_us(data: Bytes, start: Int, end: Int) -> Int:
+    """Immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds, or NO_TIME (before MySQL 8) or BAD."""
     body = start + _BODY
     if end - body < 25:
         return BAD
@@ -36,7 +37,7 @@ def plain_commit_us(data: Any, start: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def tagged_fields(data: Any, start: int, end: int, source: Any, out: Any) -> bool:
+def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -> Int:
     """Read a GTID_TAGGED event. False when it is corrupt.
 
     Args:
@@ -47,7 +48,7 @@ def tagged_fields(data: Any, start: int, end: int, source: Any, out: Any) -> boo
     out[3] = NO_TIME
     at = start + _BODY
     version, at = varlen(data, at, end)
-    if at < 0 or version != 0:
+    if at < 0 or version != _SERIALIZATION:
         return False
     _, at = varlen(data, at, end)
     if at >= 0:
@@ -79,3 +80,57 @@ def tagged_fields(data: Any, start: int, end: int, source: Any, out: Any) -> boo
         if 1 <= field <= 3:
             seen |= 1 << (field - 1)
     return False
+
+
+@njit(cache=True, nogil=True)
+def find_runs(
+    data: Bytes, start: Ints, end: Ints, kind: Bytes, first: Int, last: Int, runs: Ints
+) -> Int:  # fmt: skip
+    """Runs of neighbouring transactions of one source in events `first` up to `last`: (event, from, to) rows of `runs`.
+
+    A run of MariaDB is one domain and server, with any gaps. Returns the number of runs; -1 - index of a corrupt event.
+    """
+    source, previous = np.zeros(16, np.uint8), np.zeros(16, np.uint8)
+    fields = np.zeros(4, np.int64)
+    count, tag_at, tag_size, last_kind = 0, np.int64(0), np.int64(0), 0
+    for index in range(first, last):
+        code = kind[index]
+        if code != events.GTID and code != events.GTID_TAGGED and code != events.MARIADB_GTID:
+            continue
+        if not _identity(data, start[index], end[index], code, source, fields):
+            return -1 - index
+        same = count > 0 and code == last_kind and fields[2] == tag_size
+        for byte in range(16):
+            same = same and source[byte] == previous[byte]
+        for byte in range(fields[2] if same else 0):
+            same = same and data[fields[1] + byte] == data[tag_at + byte]
+        if same and (code == events.MARIADB_GTID or fields[0] == runs[count - 1, 2] + 1):
+            runs[count - 1, 2] = fields[0]
+            continue
+        runs[count, 0], runs[count, 1], runs[count, 2] = index, fields[0], fields[0]
+        previous[:] = source
+        tag_at, tag_size, last_kind = fields[1], fields[2], code
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _identity(data: Bytes, start: Int, end: Int, code: Int, source: Bytes, fields: Ints) -> Int:
+    """The source id and number of any GTID event, in the places where `tagged_fields` puts them."""
+    if code == events.GTID_TAGGED:
+        return tagged_fields(data, start, end, source, fields)
+    fields[:] = 0
+    body = start + _BODY
+    if code == events.MARIADB_GTID:
+        if end - body < 13:
+            return False
+        fields[0] = number(data, body, 8)
+        source[:] = 0
+        source[0:4] = data[body + 8 : body + 12]
+        source[4:8] = data[start + 5 : start + 9]
+        return True
+    if end - body < 25:
+        return False
+    source[:] = data[body + 1 : body + 17]
+    fields[0] = number(data, body + 17, 8)
+    return True

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numba import njit
 
 from connectors.mysql import events
 from connectors.mysql.kernels.bits import u16
+from connectors.mysql.kernels.kernel_types import Bytes, Int
 
 _HEADER: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 _BEGIN, _COMMIT, _HARMLESS = np.uint8(events.BEGIN), np.uint8(events.COMMIT), np.uint8(events.HARMLESS)
@@ -41,7 +42,7 @@ _LETTERS: Final = np.array([(chr(code).isalnum() and code < 128) or chr(code) in
 
 
 @njit(cache=True, nogil=True)
-def _word(data: Any, at: int, end: int) -> tuple[int, int]:
+def _word(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """The word at `at` in capitals, packed as `_packed` does, and the offset after it; 0 when there is none."""
     packed, letters = np.int64(0), 0
     while at < end and _LETTERS[data[at]]:
@@ -56,14 +57,14 @@ def _word(data: Any, at: int, end: int) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def _line_end(data: Any, at: int, end: int) -> int:
+def _line_end(data: Bytes, at: Int, end: Int) -> Int:
     while at < end and data[at] != 10:
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _comment_end(data: Any, at: int, end: int) -> int:
+def _comment_end(data: Bytes, at: Int, end: Int) -> Int:
     """The offset after a plain comment that begins at `at`; `at` itself when there is none, or a versioned one."""
     if data[at] == 35:  # '#'
         return _line_end(data, at, end)
@@ -80,7 +81,7 @@ def _comment_end(data: Any, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _skip_space(data: Any, at: int, end: int) -> int:
+def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
     """The offset of the first byte that is neither white space, `;` nor inside a plain comment."""
     while at < end:
         after = at + 1 if _SPACES[data[at]] else _comment_end(data, at, end)
@@ -91,7 +92,7 @@ def _skip_space(data: Any, at: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def query_kind(data: Any, start: int, end: int) -> int:
+def query_kind(data: Bytes, start: Int, end: Int) -> Int:
     """`events.BEGIN` .. `events.ROLLBACK` of the QUERY event at `data[start:end]` without checksum; -1 when corrupt."""
     if end - start < _HEADER:
         return -1
@@ -102,7 +103,7 @@ def query_kind(data: Any, start: int, end: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def statement_kind(data: Any, at: int, end: int) -> int:
+def statement_kind(data: Bytes, at: Int, end: Int) -> Int:
     """As `query_kind`, of the statement text `data[at:end]`. Plain comments before it are stepped over."""
     at = _skip_space(data, at, end)
     if at >= end:

@@ -1,0 +1,168 @@
+"""What is inside the events that are not rows: queries, GTIDs, rotations. For single events; rows have kernels."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdc.errors import CorruptLog
+from connectors.mysql import events
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.kernels import gtid_log
+
+_QUERY_HEAD = events.QUERY_POST_HEADER
+_MARIADB_STANDALONE = 0x01
+_MARIADB_XA_PREPARED, _MARIADB_XA_COMPLETED = 0x40, 0x80
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """The identity of one transaction.
+
+    Attributes:
+        source: MySQL: `uuid` or `uuid:tag`; MariaDB: `domain-server`; empty for ANONYMOUS_GTID.
+        number: transaction number (MySQL) or sequence number (MariaDB).
+        standalone: MariaDB: the transaction is a single statement and no COMMIT or XID follows.
+        xa: MariaDB: the transaction is the prepare step of XA, or its completion (XA COMMIT, XA ROLLBACK).
+    """
+
+    source: str
+    number: int
+    standalone: bool = False
+    xa: bool = False
+
+    def __str__(self) -> str:
+        if not self.source:
+            return ""
+        return f"{self.source}:{self.number}" if len(self.source) >= 36 else f"{self.source}-{self.number}"
+
+
+def parse_gtid(chunk: EventChunk, index: int) -> Gtid:
+    """Read a GTID, ANONYMOUS_GTID, GTID_TAGGED or MARIADB_GTID event. Raises CorruptLog."""
+    kind, body = int(chunk.type[index]), chunk.body(index)
+    if kind == events.MARIADB_GTID:
+        _need(chunk, index, body, 13)
+        server = int.from_bytes(chunk.buffer[int(chunk.start[index]) + 5 :][:4].tobytes(), "little")
+        number, domain, flags = struct.unpack_from("<QIB", body)
+        xa = bool(flags & (_MARIADB_XA_PREPARED | _MARIADB_XA_COMPLETED))
+        return Gtid(f"{domain}-{server}", number, bool(flags & _MARIADB_STANDALONE), xa)
+    if kind == events.GTID_TAGGED:
+        source, fields = np.zeros(16, np.uint8), np.zeros(4, np.int64)
+        if not gtid_log.tagged_fields(chunk.buffer, int(chunk.start[index]), int(chunk.end[index]), source, fields):
+            raise CorruptLog("a GTID event that cannot be read", where=chunk.where(index))
+        number, at, size, _ = fields.tolist()
+        tag = chunk.buffer[at : at + size].tobytes().decode("ascii", "replace")
+        return Gtid(f"{uuid.UUID(bytes=source.tobytes())}" + (f":{tag}" if tag else ""), number)
+    if kind == events.ANONYMOUS_GTID:
+        return Gtid("", 0)
+    _need(chunk, index, body, 25)
+    return Gtid(str(uuid.UUID(bytes=body[1:17])), int.from_bytes(body[17:25], "little"))
+
+
+def gtid_runs(chunk: EventChunk, first: int, last: int) -> list[tuple[str, int, int]]:
+    """GTIDs of the events `first` up to, not including, `last` as runs (`uuid[:tag]`, from, to), both ends included.
+
+    Runs are in log order and not merged beyond neighbours. Anonymous transactions have none. Raises CorruptLog.
+    """
+    return [
+        (parse_gtid(chunk, index).source, begin, end)
+        for index, begin, end in _runs(chunk, first, last)
+        if chunk.type[index] != events.MARIADB_GTID
+    ]
+
+
+def mariadb_gtid_runs(chunk: EventChunk, first: int, last: int) -> list[tuple[int, int, int]]:
+    """As `gtid_runs`, for MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
+    found = []
+    for index, _, number in _runs(chunk, first, last):
+        if chunk.type[index] == events.MARIADB_GTID:
+            domain, _, server = parse_gtid(chunk, index).source.partition("-")
+            found.append((int(domain), int(server), number))
+    return found
+
+
+def _runs(chunk: EventChunk, first: int, last: int) -> list[tuple[int, int, int]]:
+    if not 0 <= first <= last <= len(chunk):
+        raise IndexError(f"events {first}:{last} of a chunk of {len(chunk)}")
+    capacity = int(np.isin(chunk.type[first:last], sorted(events.GTID_TYPES)).sum())
+    runs = np.empty((capacity, 3), np.int64)
+    count = gtid_log.find_runs(chunk.buffer, chunk.start, chunk.end, chunk.type, first, last, runs)
+    if count < 0:
+        raise CorruptLog("a GTID event that cannot be read", where=chunk.where(-1 - count))
+    return [(index, begin, end) for index, begin, end in runs[:count].tolist()]
+
+
+def parse_rotate(chunk: EventChunk, index: int) -> tuple[str, int]:
+    """(next file, position in it) of a ROTATE event. Raises CorruptLog."""
+    return rotate_target(chunk.body(index), chunk.where(index))
+
+
+def rotate_target(body: bytes, where: str) -> tuple[str, int]:
+    """As `parse_rotate`, from the event's body."""
+    if len(body) <= 8:
+        raise CorruptLog("a ROTATE event without a file name", where=where)
+    return body[8:].rstrip(b"\0").decode("utf-8", "replace"), int.from_bytes(body[:8], "little")
+
+
+def heartbeat_position(body: bytes, where: str) -> tuple[str, int]:
+    """(file, position) of a HEARTBEAT_V2 event: type, length, value; 1 is the name, 2 the position, 0 ends."""
+    name, position, at = "", 0, 0
+    while at < len(body) and body[at] != 0:
+        if at + 2 > len(body) or at + 2 + body[at + 1] > len(body):
+            raise CorruptLog("a heartbeat whose lengths do not fit", where=where)
+        kind, value = body[at], body[at + 2 : at + 2 + body[at + 1]]
+        at += 2 + len(value)
+        if kind == 1:
+            name = value.decode("utf-8", "replace")
+        elif kind == 2 and value:
+            width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(value[0])
+            position = value[0] if width is None else int.from_bytes(value[1 : 1 + width], "little")
+    return name, position
+
+
+def parse_previous_gtids(chunk: EventChunk, index: int) -> list[tuple[str, int, int]]:
+    """(`uuid[:tag]`, from, to), both ends included, of a PREVIOUS_GTIDS event. Raises CorruptLog.
+
+    The layout is that of `dump_command.encode_gtid_set`.
+    """
+    body, found = chunk.body(index), []
+    try:
+        (head,) = struct.unpack_from("<Q", body)
+        tagged = head >> 56 == 1
+        count, at = (head >> 8 & 0xFFFFFFFFFFFF if tagged else head), 8
+        for _ in range(count):
+            source = str(uuid.UUID(bytes=body[at : at + 16]))
+            at += 16
+            if tagged:
+                size = body[at] >> 1
+                source += f":{body[at + 1 : at + 1 + size].decode('ascii')}" if size else ""
+                at += 1 + size
+            (intervals,) = struct.unpack_from("<Q", body, at)
+            at += 8
+            for _ in range(intervals):
+                begin, end = struct.unpack_from("<QQ", body, at)
+                found.append((source, begin, end - 1))
+                at += 16
+    except (struct.error, ValueError, IndexError) as error:
+        raise CorruptLog("a PREVIOUS_GTIDS event that cannot be read", where=chunk.where(index)) from error
+    return found
+
+
+def parse_gtid_list(chunk: EventChunk, index: int) -> list[tuple[int, int, int]]:
+    """(domain, server id, sequence number) of a MARIADB_GTID_LIST event: all before this file. Raises CorruptLog."""
+    body = chunk.body(index)
+    _need(chunk, index, body, 4)
+    count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
+    _need(chunk, index, body, 4 + 16 * count)
+    return [struct.unpack_from("<IIQ", body, 4 + 16 * entry) for entry in range(count)]
+
+
+def _need(chunk: EventChunk, index: int, body: bytes, size: int) -> None:
+    if len(body) < size:
+        name = events.type_name(int(chunk.type[index]))
+        raise CorruptLog(
+            f"a {name} event of {len(body)} bytes, at least {size} were expected", where=chunk.where(index)
+        )
