@@ -8,10 +8,10 @@ import duckdb
 
 
 def main(path: str) -> int:
-    """List every table but the tool's own (`_cdc...`); the exit code, 1 when there is none."""
+    """List every table but the tool's own (schema `_cdc`); the exit code, 1 when there is none."""
     with duckdb.connect(path, read_only=True) as connection:
         found = connection.execute(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT starts_with(table_name, '_cdc') ORDER BY ALL"
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE schema_name <> '_cdc' ORDER BY ALL"
         ).fetchall()
         for schema, table in found:
             rows = connection.execute(f'SELECT count(*) FROM "{schema}"."{table}"').fetchall()[0][0]
