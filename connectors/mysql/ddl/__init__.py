@@ -1,1 +1,1 @@
-"""DDL of MySQL and MariaDB as found in QUERY events: `parse` gives statements, `Catalog` applies them to definitions."""
+"""DDL of MySQL and MariaDB as QUERY events carry it: `parse` gives statements, `Catalog` applies them."""

@@ -1,6 +1,7 @@
 """A column definition: name, type and every attribute clause of both servers.
 
-Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.yy, `field_spec`, `attribute` of MariaDB's.
+Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.yy,
+`field_spec`, `attribute` of MariaDB's.
 """
 
 from __future__ import annotations
@@ -221,7 +222,8 @@ def _now(cursor: Cursor) -> Default:
 
 def _bracketed(cursor: Cursor) -> Default:
     """`(expression)`. A bare literal in brackets, as TEXT and JSON defaults need them, stays a literal."""
-    if cursor.at_symbol(")", 2) or (cursor.at_symbol("-", 1) and cursor.at_symbol(")", 3)):
+    introduced = cursor.at_symbol("-", 1) or cursor.peek(1).word.startswith("_")
+    if cursor.at_symbol(")", 3 if introduced else 2):
         cursor.next()
         literal = Default(DefaultKind.NULL) if cursor.take("NULL") else _literal(cursor)
         if literal is not None:

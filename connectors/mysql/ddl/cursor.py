@@ -10,7 +10,7 @@ _NAMES = (TokenKind.NAME, TokenKind.QUOTED)
 
 
 class Cursor:
-    """Reads tokens left to right. `take...` moves on only when it fits, `expect...` raises Unreadable if it does not."""
+    """Reads tokens left to right: `take...` moves on only when it fits, `expect...` raises Unreadable if not."""
 
     def __init__(self, sql: str, dialect: Dialect, database: str) -> None:
         self.dialect = dialect

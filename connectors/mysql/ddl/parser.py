@@ -1,7 +1,7 @@
 """The statement at the start of a text: which kind it is, and what it says.
 
-Every statement gets an answer. Kinds that change no columns, key or name are `Irrelevant` by a list of their first words,
-so a new kind of statement is `Unparsed`, never ignored by accident.
+Every statement gets an answer. Kinds that change no columns, key or name are `Irrelevant` by a list of their first
+words, so a new kind of statement is `Unparsed`, never ignored by accident.
 """
 
 from __future__ import annotations

@@ -1,0 +1,171 @@
+"""What each kind of statement does to the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import DropTable as DropTableChange
+from cdc.schema import TableId, TruncateTable
+from connectors.mysql.ddl.definition import altered, created
+from connectors.mysql.ddl.renames import rename_tables
+from connectors.mysql.ddl.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateDatabase,
+    CreateSequence,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    MoveRowsClause,
+    RenameTable,
+    RenameToClause,
+    Statement,
+    Truncate,
+)
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.table import MySqlTable
+
+_MISSING_HINT = (
+    "the log began after the table was made, or its definition was read too late: start from a position after this one"
+)
+
+
+def carry_out(statement: Statement, work: Work) -> None:
+    """Do what the statement says. Raises UnsupportedChange or SchemaUnknown; kinds without effect do nothing."""
+    match statement:
+        case CreateTable():
+            _create_table(statement, work)
+        case AlterTable():
+            _alter_table(statement, work)
+        case RenameTable(pairs=pairs):
+            rename_tables([(work.known.known_name(old), work.known.known_name(new)) for old, new in pairs], work)
+        case DropTable(tables=tables):
+            for table in tables:
+                _drop_table(work.known.known_name(table), work)
+        case Truncate(table=table):
+            table = work.known.known_name(table)
+            if work.wanted(table) and work.table(table) is not None:
+                work.changes.append(TruncateTable(table))
+        case CreateSequence(table=table):
+            work.put_mark(work.known.known_name(table), "sequence")
+        case CreateDatabase():
+            _create_database(statement, work)
+        case AlterDatabase(database=database, charset=charset):
+            if charset is not None:
+                work.databases[_database(database, work)] = charset
+        case DropDatabase(database=database):
+            _drop_database(_database(database, work), work)
+        case _:
+            pass
+
+
+def _create_table(statement: CreateTable, work: Work) -> None:
+    table = work.known.known_name(statement.table)
+    old = work.table(table)
+    # A table that is not captured may have been there all along without being known.
+    if statement.if_not_exists and (old is not None or not work.wanted(table)):
+        return
+    if statement.options.sequence:
+        work.put_mark(table, "sequence")
+        return
+    new = _created(replace(statement, table=table), work)
+    work.put(table, new)
+    if not work.wanted(table):
+        return
+    work.free_name(table)
+    if old is not None and statement.or_replace:
+        work.emit(old, None)
+        old = None
+    work.emit(old, new)
+
+
+def _created(statement: CreateTable, work: Work) -> MySqlTable | None:
+    """The new definition; None when it cannot be told and nobody asks for it."""
+    if statement.like is not None:
+        source = work.table(work.known.known_name(statement.like))
+        if source is None and work.wanted(statement.table):
+            raise SchemaUnknown(
+                f"it was created like {statement.like}, whose definition is not known",
+                where=str(statement.table),
+                hint=_MISSING_HINT,
+            )
+        return None if source is None else replace(source, id=statement.table)
+    if statement.select:
+        if work.wanted(statement.table):
+            raise SchemaUnknown(
+                "it was created from a query, and the log does not tell all of its columns",
+                where=str(statement.table),
+                hint="use binlog_format=ROW, where the server logs the whole definition",
+            )
+        return None
+    charset = work.database_charset(statement.table.database)
+    return created(statement, database_charset=charset, dialect=work.dialect)
+
+
+def _alter_table(statement: AlterTable, work: Work) -> None:
+    table = work.known.known_name(statement.table)
+    old = work.table(table)
+    _rows_moved(table, statement, work)
+    target = next((clause.table for clause in statement.clauses if isinstance(clause, RenameToClause)), None)
+    if old is None:
+        _alter_unknown(table, statement, work)
+    else:
+        outcome = altered(old, statement, database_charset=work.database_charset(table.database), dialect=work.dialect)
+        if outcome.table != old:
+            work.put(table, outcome.table)
+        if work.wanted(table):
+            work.emit(old, outcome.table, outcome.origins)
+            work.notices += outcome.notices
+    if target is not None:
+        rename_tables([(table, work.known.known_name(target))], work)
+
+
+def _alter_unknown(table: TableId, statement: AlterTable, work: Work) -> None:
+    changing = [clause for clause in statement.clauses if not isinstance(clause, (RenameToClause, MoveRowsClause))]
+    if changing and work.wanted(table) and not statement.if_exists and work.mark(table) != "sequence":
+        raise SchemaUnknown("the log alters it, but its definition is not known", where=str(table), hint=_MISSING_HINT)
+
+
+def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
+    for clause in statement.clauses:
+        if not isinstance(clause, MoveRowsClause):
+            continue
+        other = None if clause.other is None else work.known.known_name(clause.other)
+        brings = clause.brings and work.wanted(table)
+        if brings or (other is not None and work.wanted(other)):
+            raise UnsupportedChange(
+                f"{clause.what} brings rows into a captured table that the log does not hold",
+                where=str(table if brings else other),
+                hint="copy the table anew: start with a new state directory, or take the table out of `tables`",
+            )
+        if work.wanted(table):
+            work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
+
+
+def _drop_table(table: TableId, work: Work) -> None:
+    if work.table(table) is not None and work.wanted(table):
+        work.changes.append(DropTableChange(table))
+    work.put(table, None)
+    if work.mark(table) == "sequence":
+        work.put_mark(table, None)
+
+
+def _create_database(statement: CreateDatabase, work: Work) -> None:
+    database = _database(statement.database, work)
+    if statement.or_replace:
+        _drop_database(database, work)
+    known = work.databases.get(database) or work.known.databases.get(database)
+    if known is None or not statement.if_not_exists:
+        work.databases[database] = statement.charset or work.charset
+
+
+def _drop_database(database: str, work: Work) -> None:
+    for table in work.tables_of(database):
+        _drop_table(table, work)
+    if database in work.known.databases or database in work.databases:
+        work.databases[database] = None
+
+
+def _database(name: str, work: Work) -> str:
+    return work.known.known_name(TableId(name, "")).database

@@ -1,0 +1,182 @@
+"""The definitions of all tables at one point of the log, and what a statement does to them.
+
+Tables that are not captured are tracked too, as far as the log defines them: CREATE TABLE ... LIKE, renames and online
+schema changes need them. Rules for names that leave or enter the captured tables:
+
+* renamed away: capturing stops with a notice, the sink table keeps its rows until the name is used again;
+* renamed in: its rows were not followed, so it is refused, unless it is the end of a gh-ost or pt-osc change and
+  `online_schema_changes` is on: then the table's rows are the same and only its definition changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from cdc.schema import SchemaChange, TableId
+from connectors.mysql.ddl.actions import carry_out
+from connectors.mysql.ddl.delta import Delta, Mark
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.parser import parse
+from connectors.mysql.ddl.statements import StatementDml, Unparsed
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.table import MySqlTable
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True)
+class DdlResult:
+    """What one statement did.
+
+    Attributes:
+        changes: for the sink, in order; of captured tables only.
+        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved).
+        delta: everything the catalog now knows differently; goes into the schema history.
+        notices: what the user should see; each a sentence.
+        dml: row changes in statement format that may concern captured tables: they are not followed.
+        unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
+    """
+
+    changes: tuple[SchemaChange, ...] = ()
+    touched: frozenset[TableId] = frozenset()
+    delta: Delta = field(default_factory=Delta)
+    notices: tuple[str, ...] = ()
+    dml: tuple[StatementDml, ...] = ()
+    unparsed: tuple[Unparsed, ...] = ()
+
+    @property
+    def captured(self) -> bool:
+        """Captured tables are concerned: a batch has to end before this statement."""
+        return bool(self.changes or self.touched or self.dml or self.unparsed)
+
+
+class Catalog:
+    """Definitions at one point of the log. Mutable; not for use by two threads.
+
+    Args:
+        wanted: whether a table is captured.
+        dialect: the server's flavor and version.
+        lower_case_table_names: the server's variable: 1 folds names, 2 compares them folded.
+        tinyint1_as_boolean: as in `table_schema`.
+        online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
+    """
+
+    def __init__(
+        self,
+        *,
+        wanted: Callable[[TableId], bool],
+        dialect: Dialect | None = None,
+        lower_case_table_names: int = 0,
+        tinyint1_as_boolean: bool = False,
+        online_schema_changes: bool = False,
+    ) -> None:
+        self.wanted, self.dialect = wanted, dialect or Dialect()
+        self.lower_case_table_names = lower_case_table_names
+        self.tinyint1_as_boolean, self.online_schema_changes = tinyint1_as_boolean, online_schema_changes
+        self.tables: dict[TableId, MySqlTable] = {}
+        self.databases: dict[str, str] = {}
+        self.marks: dict[TableId, Mark] = {}
+
+    @property
+    def captured(self) -> dict[TableId, MySqlTable]:
+        """The captured tables."""
+        return {table: definition for table, definition in self.tables.items() if self.wanted(table)}
+
+    @property
+    def sequences(self) -> frozenset[TableId]:
+        """MariaDB sequences: the log has rows of theirs that are nobody's data."""
+        return frozenset(table for table, mark in self.marks.items() if mark == "sequence")
+
+    def update(self, delta: Delta) -> None:
+        """Take over what a statement changed, as read from the schema history."""
+        _fold(self.tables, delta.tables)
+        _fold(self.databases, delta.databases)
+        _fold(self.marks, delta.marks)
+
+    def apply(
+        self,
+        sql: str,
+        database: str,
+        *,
+        sql_mode: int = 0,
+        charset: str = "utf8mb4",
+        explicit_timestamps: bool | None = None,
+        executed_at: datetime | None = None,
+    ) -> DdlResult:
+        """Carry out a statement of the log.
+
+        Args:
+            database: its default database.
+            sql_mode: bits of the QUERY event's Q_SQL_MODE.
+            charset: the server's default character set (of `collation_server`), for databases that name none.
+            explicit_timestamps: explicit_defaults_for_timestamp when the event tells it.
+            executed_at: when the statement ran; see `diff`.
+
+        Raises UnsupportedChange or SchemaUnknown, and then nothing has changed here.
+        """
+        dialect = self.dialect.with_mode(sql_mode, explicit_timestamps=explicit_timestamps)
+        work = Work(self, dialect, charset, executed_at)
+        dml: list[StatementDml] = []
+        unparsed: list[Unparsed] = []
+        for statement in parse(sql, database=database, dialect=dialect):
+            if isinstance(statement, StatementDml):
+                if self._concerned(statement.tables):
+                    dml.append(statement)
+            elif isinstance(statement, Unparsed):
+                if self._concerned(statement.tables):
+                    unparsed.append(statement)
+                work.forget(statement.tables)
+            else:
+                carry_out(statement, work)
+        return self._result(work, tuple(dml), tuple(unparsed))
+
+    def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:
+        """Take over definitions read from `information_schema`: at the start, or after an unparsed statement."""
+        work = Work(self, self.dialect, "utf8mb4", None)
+        work.databases.update(databases or {})
+        for table in tables:
+            old = work.table(table.id)
+            if old != table:
+                work.put(table.id, table)
+                if self.wanted(table.id):
+                    work.emit(old, table)
+        return self._result(work, (), ())
+
+    def ignore_sequences(self, sequences: Iterable[TableId]) -> DdlResult:
+        """Take over the names of MariaDB sequences that are there at the start."""
+        work = Work(self, self.dialect, "utf8mb4", None)
+        for sequence in sequences:
+            work.put_mark(sequence, "sequence")
+        return self._result(work, (), ())
+
+    def known_name(self, table: TableId) -> TableId:
+        """The name by which the server knows a table that a statement writes so."""
+        if self.lower_case_table_names == 1:
+            return TableId(table.database.lower(), table.table.lower())
+        if self.lower_case_table_names == 2 and table not in self.tables:
+            folded = str(table).lower()
+            return next((known for known in self.tables if str(known).lower() == folded), table)
+        return table
+
+    def _concerned(self, tables: tuple[TableId, ...]) -> bool:
+        return not tables or any(self.wanted(self.known_name(table)) for table in tables)
+
+    def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
+        delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks))
+        touched = frozenset(
+            table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)
+        )
+        self.update(delta)
+        return DdlResult(tuple(work.changes), touched, delta, tuple(work.notices), dml, unparsed)
+
+
+def _fold(into: dict[_K, _V], new: Mapping[_K, _V | None]) -> None:
+    for name, value in new.items():
+        if value is None:
+            into.pop(name, None)
+        else:
+            into[name] = value

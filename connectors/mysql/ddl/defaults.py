@@ -1,0 +1,151 @@
+"""A column's DEFAULT as the text MySQL's `information_schema` shows: rounded, padded and spelled like a stored value.
+
+Computed defaults have no text, except CURRENT_TIMESTAMP. `fill_text` is the value that rows already there get when
+the column is added.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+from connectors.mysql.ddl.statements import Default, DefaultKind
+from connectors.mysql.ddl.tokens import TokenKind
+from connectors.mysql.ddl.types import literal_bytes
+from connectors.mysql.table import MySqlColumn
+
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
+_DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
+_COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
+_CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
+
+
+def default_text(default: Default | None, column: MySqlColumn) -> str | None:
+    """The default's text, None when there is none or it is NULL or computed."""
+    if default is None or default.kind in (DefaultKind.NULL, DefaultKind.EXPRESSION):
+        return None
+    if default.kind is DefaultKind.NOW:
+        return f"CURRENT_TIMESTAMP({column.length})" if column.length else "CURRENT_TIMESTAMP"
+    if column.type == "bit":
+        return f"b'{_bits(default):b}'"
+    if default.kind in (DefaultKind.HEX, DefaultKind.BIT):
+        data = _bytes(default)
+        text = str(int.from_bytes(data, "big")) if column.type in _NUMBERS else data.decode("utf-8", "replace")
+    else:
+        text = default.text
+    return _stored(text, column)
+
+
+def fill_text(column: MySqlColumn) -> str | None:
+    """What rows already there get for an added column: its default, else NULL, else MySQL's implicit default.
+
+    None also when that value is computed, or is a zero date, which other systems do not know.
+    """
+    if column.default is not None or column.nullable or column.generated:
+        return column.default
+    if column.type in _NUMBERS:
+        return _stored("0", column)
+    if column.type == "bit":
+        return "b'0'"
+    if column.type == "enum":
+        return column.labels[0]
+    if column.type == "time":
+        return _stored("0", column)
+    if column.type == "binary":
+        return "\0" * (column.length or 0)
+    return "" if column.type.endswith(("char", "text", "blob", "varbinary", "set")) else None
+
+
+def _stored(text: str, column: MySqlColumn) -> str:
+    """The text as a value of the column's type would show."""
+    kind = column.type
+    if kind == "year":
+        return _year(text)
+    if kind in _NUMBERS:
+        return _number(text, column)
+    if kind in ("date", "datetime", "timestamp"):
+        return _date(text, column)
+    if kind == "time":
+        return _time(text, column.length or 0)
+    if kind == "enum":
+        return _labels([text], column)
+    if kind == "set":
+        return _labels(text.split(",") if text else [], column)
+    if kind == "binary":
+        return text.ljust(column.length or 0, "\0")
+    if kind == "char":
+        return text.rstrip(" ")
+    return text
+
+
+def _number(text: str, column: MySqlColumn) -> str:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        return text
+    if column.type in ("float", "double") and column.scale is None:
+        number = f"{float(value):.6g}" if column.type == "float" else repr(float(value))
+        return number.removesuffix(".0")
+    scale = column.scale or 0
+    return f"{value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
+
+
+def _year(text: str) -> str:
+    if not text.isdigit() or len(text) > 2:
+        return text.zfill(4)
+    # A one- or two-digit number is a year from 1970 to 2069; the number 0 is the zero year.
+    return "0000" if int(text) == 0 else str(int(text) + (2000 if int(text) < 70 else 1900))
+
+
+def _date(text: str, column: MySqlColumn) -> str:
+    digits = 0 if column.type == "date" else column.length or 0
+    if text.strip() == "0":
+        date, clock = "0000-00-00", "0"
+    else:
+        match = _COMPACT.fullmatch(text.strip()) or _DATE.fullmatch(text.strip())
+        if match is None:
+            return text
+        year = match[1] if len(match[1]) == 4 else _year(match[1])
+        date = f"{year}-{int(match[2]):02}-{int(match[3]):02}"
+        compact = match.re is _COMPACT and match[4]
+        clock = f"{match[4]}:{match[5]}:{match[6]}{match[7] or ''}" if compact else match[4] or "0"
+    return date if column.type == "date" else f"{date} {_clock(clock, digits)}"
+
+
+def _time(text: str, digits: int) -> str:
+    sign = "-" if text.startswith("-") else ""
+    text = text.removeprefix("-")
+    if text.partition(".")[0].isdigit() and ":" not in text:
+        # A bare number is HHMMSS read from the right.
+        whole, dot, fraction = text.partition(".")
+        whole = whole.zfill(6)
+        text = f"{whole[:-4]}:{whole[-4:-2]}:{whole[-2:]}{dot}{fraction}"
+    return sign + _clock(text, digits)
+
+
+def _clock(text: str, digits: int) -> str:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        return text
+    clock = f"{int(match[1]):02}:{int(match[2] or 0):02}:{int(match[3] or 0):02}"
+    return f"{clock}.{(match[4] or '').ljust(digits, '0')[:digits]}" if digits else clock
+
+
+def _labels(values: list[str], column: MySqlColumn) -> str:
+    """Members in the case and order of the definition."""
+    if column.type == "enum":
+        return next((label for label in column.labels if label.lower() == values[0].lower()), values[0])
+    wanted = {value.lower() for value in values}
+    return ",".join(label for label in column.labels if label.lower() in wanted)
+
+
+def _bits(default: Default) -> int:
+    if default.kind is DefaultKind.NUMBER:
+        return int(Decimal(default.text))
+    data = _bytes(default) if default.kind is not DefaultKind.STRING else default.text.encode()
+    return int.from_bytes(data, "big")
+
+
+def _bytes(default: Default) -> bytes:
+    return literal_bytes(TokenKind.HEX if default.kind is DefaultKind.HEX else TokenKind.BIT, default.text)

@@ -1,0 +1,239 @@
+"""CREATE TABLE and ALTER TABLE carried out on definitions, as the servers do it. Pure.
+
+An ALTER works in two rounds, as `mysql_prepare_alter_table` of sql/sql_table.cc does: first the columns that are
+there, in their order, are dropped, renamed and changed in place; then added and moved columns take their positions in
+the order of the clauses. `AFTER x` therefore means the new names, all else in a statement means the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import Position, TableId
+from connectors.mysql.ddl.charsets import charset_of
+from connectors.mysql.ddl.defaults import default_text
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.resolve import in_charset, resolve_column
+from connectors.mysql.ddl.statements import (
+    AddColumnClause,
+    AddPrimaryKeyClause,
+    AlterTable,
+    ChangeColumnClause,
+    Clause,
+    ColumnDefinition,
+    ConvertClause,
+    CreateTable,
+    DropColumnClause,
+    DropPrimaryKeyClause,
+    NotNullClause,
+    OptionsClause,
+    RenameColumnClause,
+    SetDefaultClause,
+    TableOptions,
+    VersioningClause,
+)
+from connectors.mysql.table import MySqlColumn, MySqlTable
+
+_C = TypeVar("_C", bound=Clause)
+_ROW_FORMAT_HINT = "take the table out of `tables`, or drop its system versioning"
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """An altered table; `origins` gives each column's old name, None for added ones. `notices` are for the user."""
+
+    table: MySqlTable
+    origins: Mapping[str, str | None]
+    notices: tuple[str, ...] = ()
+
+
+def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) -> MySqlTable:
+    """The table that CREATE TABLE with written columns makes."""
+    options = statement.options
+    refuse_versioning(statement.table, options.versioned)
+    charset = _option_charset(options, database_charset) or database_charset
+    columns = [resolve_column(column, charset, dialect) for column in statement.columns]
+    if not dialect.explicit_timestamps:
+        columns = _automatic_timestamps(columns, statement.columns)
+    key = tuple(_actual(columns, name, statement.table) for name in statement.primary_key)
+    fixed = {name.lower() for name in (*key, *statement.not_null)}
+    columns = [replace(column, nullable=False) if column.name.lower() in fixed else column for column in columns]
+    return MySqlTable(statement.table, tuple(columns), key, charset, options.comment or "")
+
+
+def altered(table: MySqlTable, statement: AlterTable, *, database_charset: str, dialect: Dialect) -> Altered:
+    """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition."""
+    return _Alteration(table, statement.clauses, database_charset, dialect).result()
+
+
+def refuse_versioning(table: TableId, versioned: bool) -> None:
+    """System-versioned tables log a delete as an update and have columns of their own: not supported."""
+    if versioned:
+        raise UnsupportedChange("the table is system-versioned", where=str(table), hint=_ROW_FORMAT_HINT)
+
+
+class _Alteration:
+    """One ALTER TABLE under way: columns in their new order, keyed by nothing but their place."""
+
+    def __init__(self, table: MySqlTable, clauses: tuple[Clause, ...], database_charset: str, dialect: Dialect) -> None:
+        self.table, self.clauses, self.dialect = table, clauses, dialect
+        self.charset, self.convert_to, self.comment = table.charset, "", table.comment
+        self.columns: list[MySqlColumn] = []
+        self.origins: dict[str, str | None] = {}
+        self.notices: list[str] = []
+        self._options(database_charset)
+
+    def result(self) -> Altered:
+        self._in_place()
+        self._placed()
+        key = self._primary_key()
+        fixed = {name.lower() for name in key}
+        for clause in self._of(NotNullClause):
+            fixed |= {name.lower() for name in clause.columns}
+        columns = tuple(replace(c, nullable=False) if c.name.lower() in fixed else c for c in self.columns)
+        table = replace(self.table, columns=columns, primary_key=key, charset=self.charset, comment=self.comment)
+        return Altered(table, self.origins, tuple(self.notices))
+
+    def _options(self, database_charset: str) -> None:
+        for clause in self.clauses:
+            if isinstance(clause, ConvertClause):
+                self.charset = self.convert_to = clause.charset or database_charset
+            elif isinstance(clause, OptionsClause):
+                self.charset = _option_charset(clause.options, database_charset) or self.charset
+                self.comment = self.comment if clause.options.comment is None else clause.options.comment
+                refuse_versioning(self.table.id, clause.options.versioned)
+            elif isinstance(clause, VersioningClause):
+                refuse_versioning(self.table.id, clause.on)
+
+    def _in_place(self) -> None:
+        """First round: the columns that are there."""
+        dropped = self._by_old_name(DropColumnClause, lambda clause: clause.name)
+        renamed = self._by_old_name(RenameColumnClause, lambda clause: clause.old_name)
+        changed = self._by_old_name(ChangeColumnClause, lambda clause: clause.old_name)
+        defaults = self._by_old_name(SetDefaultClause, lambda clause: clause.name)
+        for column in self.table.columns:
+            name = column.name.lower()
+            if name in dropped:
+                continue
+            if name in changed:
+                if changed[name].position is None:
+                    self._insert(self._resolved(changed[name].column), column.name, None)
+                continue
+            new = in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
+            if name in defaults:
+                new = replace(new, default=default_text(defaults[name].default, new))
+            if name in renamed:
+                new = replace(new, name=renamed[name].new_name)
+            self._insert(new, column.name, None)
+
+    def _placed(self) -> None:
+        """Second round: added and moved columns."""
+        for clause in self.clauses:
+            if isinstance(clause, ChangeColumnClause) and clause.position is not None:
+                old = self._find(self.table.columns, clause.old_name)
+                if old is not None:
+                    self._insert(self._resolved(clause.column), old.name, clause.position)
+            elif isinstance(clause, AddColumnClause):
+                if self._find(self.columns, clause.column.name) is not None:
+                    if clause.if_not_exists:
+                        continue
+                    raise _misfit(self.table.id, f"adds column {clause.column.name}, which is there already")
+                column = self._resolved(clause.column)
+                self._insert(column, None, clause.position)
+                self._note_values(clause.column, column)
+
+    def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
+        computed = written.default is not None and column.default is None and not written.default.text
+        if written.auto_increment or column.generated or (computed and not column.nullable):
+            self.notices.append(
+                f"{self.table.id}: the server computed column {column.name} of rows already there; "
+                "the log does not tell these values"
+            )
+
+    def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
+        self.origins[column.name] = origin
+        if position is not None and position.first:
+            self.columns.insert(0, column)
+        elif position is not None and position.after is not None:
+            after = self._find(self.columns, position.after)
+            if after is None:
+                raise _misfit(self.table.id, f"puts a column after {position.after}, which is not there")
+            self.columns.insert(self.columns.index(after) + 1, column)
+        else:
+            self.columns.append(column)
+
+    def _resolved(self, definition: ColumnDefinition) -> MySqlColumn:
+        column = resolve_column(definition, self.charset, self.dialect)
+        return in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
+
+    def _primary_key(self) -> tuple[str, ...]:
+        new_names = {old: new for new, old in self.origins.items() if old is not None}
+        dropped = any(True for _ in self._of(DropPrimaryKeyClause))
+        key = () if dropped else tuple(new_names[name] for name in self.table.primary_key if name in new_names)
+        for clause in self._of(AddPrimaryKeyClause):
+            if not (clause.if_not_exists and key):
+                key = tuple(_actual(self.columns, name, self.table.id) for name in clause.columns)
+        return key
+
+    def _by_old_name(self, kind: type[_C], name_of: Callable[[_C], str]) -> dict[str, _C]:
+        """The clauses of a kind by the old column they name; one that names nothing must say IF EXISTS."""
+        found: dict[str, _C] = {}
+        for clause in self._of(kind):
+            name = name_of(clause)
+            if self._find(self.table.columns, name) is not None:
+                found[name.lower()] = clause
+            elif not getattr(clause, "if_exists", False):
+                raise _misfit(self.table.id, f"names column {name}, which is not there")
+        return found
+
+    def _of(self, kind: type[_C]) -> Iterator[_C]:
+        return (clause for clause in self.clauses if isinstance(clause, kind))
+
+    @staticmethod
+    def _find(columns: Iterable[MySqlColumn], name: str) -> MySqlColumn | None:
+        return next((column for column in columns if column.name.lower() == name.lower()), None)
+
+
+def _option_charset(options: TableOptions, database_charset: str) -> str | None:
+    if options.charset is not None:
+        return options.charset
+    if options.collation is not None and (charset := charset_of(options.collation)):
+        return charset
+    return database_charset if options.default_charset else None
+
+
+def _automatic_timestamps(columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...]) -> list[MySqlColumn]:
+    """Without explicit_defaults_for_timestamp the first TIMESTAMP defaults to now, the others to the zero date."""
+    result, first = [], True
+    for column, definition in zip(columns, written, strict=True):
+        if column.type == "timestamp":
+            silent = definition.default is None and not column.nullable and not column.generated
+            digits = f"({column.length})" if column.length else ""
+            if silent and first and not definition.updated_now:
+                column = replace(column, default=f"CURRENT_TIMESTAMP{digits}")
+            elif silent:
+                zeros = "." + "0" * column.length if column.length else ""
+                column = replace(column, default=f"0000-00-00 00:00:00{zeros}")
+            first = False
+        result.append(column)
+    return result
+
+
+def _actual(columns: Iterable[MySqlColumn], name: str, table: TableId) -> str:
+    """The column's name as its definition spells it."""
+    for column in columns:
+        if column.name.lower() == name.lower():
+            return column.name
+    raise _misfit(table, f"names column {name}, which is not there")
+
+
+def _misfit(table: TableId, what: str) -> SchemaUnknown:
+    return SchemaUnknown(
+        f"a statement in the log {what}",
+        where=str(table),
+        hint="the log is older or newer than the table definition that reading began with: start from a position "
+        "after the last change of this table, or set binlog_row_metadata=FULL on the server",
+    )

@@ -1,0 +1,77 @@
+"""What a statement changes in the catalog, as a value that the schema history stores. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from cdc.schema import TableId
+from connectors.mysql.table import MySqlColumn, MySqlTable
+
+Mark = Literal["left", "sequence"]
+"""`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """New values by name; None means gone.
+
+    Attributes:
+        tables: definitions, of captured and other tables.
+        databases: default character sets.
+        marks: names that stand for something else than a captured table.
+    """
+
+    tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
+    databases: Mapping[str, str | None] = field(default_factory=dict)
+    marks: Mapping[TableId, Mark | None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.databases or self.marks)
+
+
+def delta_to_json(delta: Delta) -> dict[str, Any]:
+    """A delta as an object: `tables` and `marks` are lists of [database, table, value]."""
+    value: dict[str, Any] = {
+        "tables": [
+            [table.database, table.table, None if definition is None else table_to_json(definition)]
+            for table, definition in delta.tables.items()
+        ]
+    }
+    if delta.databases:
+        value["databases"] = dict(delta.databases)
+    if delta.marks:
+        value["marks"] = [[table.database, table.table, mark] for table, mark in delta.marks.items()]
+    return value
+
+
+def delta_from_json(value: Mapping[str, Any]) -> Delta:
+    """The delta that `delta_to_json` wrote."""
+    tables = {
+        TableId(database, name): None if definition is None else table_from_json(TableId(database, name), definition)
+        for database, name, definition in value["tables"]
+    }
+    marks = {TableId(database, name): mark for database, name, mark in value.get("marks", ())}
+    return Delta(tables, value.get("databases", {}), marks)
+
+
+def table_to_json(table: MySqlTable) -> dict[str, Any]:
+    """A definition as an object without its name; column attributes with their default value are left out."""
+    value: dict[str, Any] = {"columns": [_column_to_json(column) for column in table.columns], "charset": table.charset}
+    if table.primary_key:
+        value["primary_key"] = list(table.primary_key)
+    if table.comment:
+        value["comment"] = table.comment
+    return value
+
+
+def table_from_json(table: TableId, value: Mapping[str, Any]) -> MySqlTable:
+    """The definition that `table_to_json` wrote."""
+    columns = tuple(MySqlColumn(**{**column, "labels": tuple(column.get("labels", ()))}) for column in value["columns"])
+    return MySqlTable(table, columns, tuple(value.get("primary_key", ())), value["charset"], value.get("comment", ""))
+
+
+def _column_to_json(column: MySqlColumn) -> dict[str, Any]:
+    value = {one.name: getattr(column, one.name) for one in fields(column) if getattr(column, one.name) != one.default}
+    return {**value, "labels": list(column.labels)} if column.labels else value

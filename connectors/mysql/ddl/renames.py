@@ -1,0 +1,112 @@
+"""Tables that change their names: inside the captured tables, out of them, and into them. Swaps included.
+
+A statement's pairs are followed to the end before anything is judged: `RENAME TABLE a TO t, b TO a, t TO b` swaps two
+tables through a name that need not be captured.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cdc.errors import UnsupportedChange
+from cdc.schema import DropTable, RenameTable, TableId
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.table import MySqlTable
+
+# gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
+_COPY = re.compile(r"_+(?P<table>.+)_(?:gho|new)")
+
+Pair = tuple[TableId, TableId]
+
+
+def rename_tables(pairs: Sequence[Pair], work: Work) -> None:
+    """Carry out the pairs left to right. Raises UnsupportedChange when rows come in that were not followed."""
+    finals = _finals(pairs)
+    definitions = {origin: work.table(origin) for origin in finals}
+    marks = {origin: work.mark(origin) for origin in finals}
+    swapped = {target for target in finals.values() if _online_copy(target, finals, definitions, work) is not None}
+    for origin in finals:
+        work.put(origin, None)
+        if marks[origin] == "sequence":
+            work.put_mark(origin, None)
+    for origin, target in finals.items():
+        definition = definitions[origin]
+        work.put(target, None if definition is None else replace(definition, id=target))
+        if marks[origin] == "sequence":
+            work.put_mark(target, "sequence")
+        elif target in swapped:
+            work.emit(definitions[target], work.table(target))
+        else:
+            _judge(origin, target, origin in swapped, work)
+    _emit_steps(pairs, finals, definitions, work)
+
+
+def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
+    """Where each table that is there at the start ends up."""
+    origins: dict[TableId, TableId] = {}
+    for old, new in pairs:
+        origins[new] = origins.pop(old, old)
+    return {origin: target for target, origin in origins.items()}
+
+
+def _judge(origin: TableId, target: TableId, replaced: bool, work: Work) -> None:
+    """A table that leaves, or enters, the captured ones."""
+    if origin == target or work.wanted(origin) == work.wanted(target):
+        return
+    if work.wanted(target):
+        raise UnsupportedChange(
+            f"{origin}, which is not captured, was renamed to this captured table, so its rows are not known",
+            where=str(target),
+            hint="for gh-ost and pt-online-schema-change set scan.parse.online.schema.changes.enabled: true; "
+            "else capture the other name too, or copy the table anew with a new state directory",
+        )
+    if work.table(target) is not None and not replaced:
+        work.put_mark(origin, "left")
+        work.notices.append(
+            f"{origin} was renamed to {target}, which is not captured: its changes are no longer followed, "
+            "the sink keeps its rows"
+        )
+
+
+def _online_copy(
+    target: TableId,
+    finals: dict[TableId, TableId],
+    definitions: dict[TableId, MySqlTable | None],
+    work: Work,
+) -> TableId | None:
+    """The copy that takes a captured table's place at the end of an online schema change; None when it is no such."""
+    if not work.known.online_schema_changes or not work.wanted(target) or definitions.get(target) is None:
+        return None
+    for origin, final in finals.items():
+        match = _COPY.fullmatch(origin.table)
+        copy = match is not None and match["table"] == target.table and origin.database == target.database
+        if copy and final == target and not work.wanted(origin) and definitions[origin] is not None:
+            return origin
+    return None
+
+
+def _emit_steps(
+    pairs: Sequence[Pair],
+    finals: dict[TableId, TableId],
+    definitions: dict[TableId, MySqlTable | None],
+    work: Work,
+) -> None:
+    """The statement's own steps, of the tables that stay captured; through the same temporary names."""
+    staying = {
+        origin
+        for origin, target in finals.items()
+        if work.wanted(origin) and work.wanted(target) and definitions[origin] is not None
+    }
+    if all(finals[origin] == origin for origin in staying):
+        return
+    current: dict[TableId, TableId] = {}
+    for old, new in pairs:
+        origin = current.pop(old, old)
+        current[new] = origin
+        if origin in staying:
+            if work.mark(new) == "left":
+                work.changes.append(DropTable(new))
+                work.put_mark(new, None)
+            work.changes.append(RenameTable(old, new))

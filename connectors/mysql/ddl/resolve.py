@@ -1,0 +1,115 @@
+"""A column as written, in a table with a default character set, to the column as the server keeps it. Pure.
+
+Checked against `information_schema` of the real servers (tests/fixtures/ddl). Display widths are dropped, except that
+of TINYINT(1), as MySQL itself has done since 8.0.19: they say nothing about values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from connectors.mysql.ddl.charsets import charset_of, max_bytes
+from connectors.mysql.ddl.defaults import default_text
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.statements import ColumnDefinition, TypeSpec
+from connectors.mysql.table import MySqlColumn
+
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_CLASSES = ("tiny", "", "medium", "long")
+_LIMITS = (255, 65535, 16777215)
+_BINARY_TWIN = {"char": "binary", "varchar": "varbinary"}
+_LONGEST_ROW = 65535
+
+
+def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Dialect) -> MySqlColumn:
+    """The column as the server keeps it in a table whose default character set is `table_charset`."""
+    written = definition.type.charset or (charset_of(definition.collation) if definition.collation else None)
+    column = _typed(definition.name, definition.type, written or table_charset, dialect)
+    column = replace(
+        column,
+        nullable=_nullable(definition, dialect),
+        comment=definition.comment,
+        generated=definition.generated,
+    )
+    return replace(column, default=default_text(definition.default, column))
+
+
+def in_charset(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:
+    """The column after CONVERT TO CHARACTER SET: text keeps its room in characters, so it may take a wider type."""
+    if column.charset in (None, "binary"):
+        return column
+    typed = _typed(column.name, TypeSpec(column.type, column.length, labels=column.labels), charset, dialect)
+    if column.type.endswith("text") and charset != "binary":
+        chars = _room(column.type) // max_bytes(column.charset or charset)
+        typed = replace(typed, type=_lob("text", chars * max_bytes(charset)))
+    return replace(column, type=typed.type, length=typed.length, charset=typed.charset)
+
+
+def _typed(name: str, spec: TypeSpec, charset: str, dialect: Dialect) -> MySqlColumn:
+    column = MySqlColumn(name, spec.name, spec.length, spec.scale, spec.unsigned)
+    kind = spec.name
+    if kind in _INTEGERS:
+        boolean = kind == "tinyint" and spec.length == 1 and not spec.unsigned
+        return replace(column, length=1 if boolean else None)
+    if kind in ("date", "year"):
+        return replace(column, length=None)
+    if kind in ("time", "datetime", "timestamp"):
+        return replace(column, length=spec.length or None)
+    if kind == "decimal":
+        return replace(column, length=spec.length or 10, scale=spec.scale or 0)
+    if kind in ("bit", "char", "binary"):
+        least = 1 if kind == "bit" else 0
+        return _text(replace(column, length=1 if spec.length is None else max(spec.length, least)), charset)
+    if kind == "vector":
+        return replace(column, length=2048 if spec.length is None else spec.length)
+    if kind == "json" and dialect.mariadb:
+        return replace(column, type="longtext", charset="utf8mb4")
+    if kind in ("enum", "set"):
+        return replace(column, labels=tuple(_label(label, charset) for label in spec.labels), charset=charset)
+    if kind.endswith(("text", "blob")):
+        return _sized_lob(column, spec, charset, dialect)
+    return _text(column, charset)
+
+
+def _label(label: str, charset: str) -> str:
+    return label if charset == "binary" else label.rstrip(" ")
+
+
+def _text(column: MySqlColumn, charset: str) -> MySqlColumn:
+    """CHAR and VARCHAR in their character set; `binary` makes them BINARY, and what is too long becomes a LOB."""
+    column = replace(column, charset=charset) if column.type in _BINARY_TWIN else column
+    if column.charset == "binary":
+        column = replace(column, type=_BINARY_TWIN[column.type], charset=None)
+    length = column.length or 0
+    if column.type == "varchar" and length * max_bytes(charset) > _LONGEST_ROW:
+        return replace(column, type=_lob("text", length * max_bytes(charset)), length=None)
+    if column.type == "varbinary" and length > _LONGEST_ROW:
+        return replace(column, type=_lob("blob", length), length=None)
+    return column
+
+
+def _sized_lob(column: MySqlColumn, spec: TypeSpec, charset: str, dialect: Dialect) -> MySqlColumn:
+    text = spec.name.endswith("text")
+    family = "text" if text and charset != "binary" else "blob"
+    name = spec.name[:-4] + family
+    # TEXT(n) and BLOB(n) stand for the smallest class with room for n; MariaDB takes 0 for "not given".
+    if spec.length is not None and (spec.length > 0 or not dialect.mariadb):
+        name = _lob(family, spec.length * (max_bytes(charset) if text else 1))
+    return replace(column, type=name, length=None, charset=charset if family == "text" else None)
+
+
+def _lob(family: str, size: int) -> str:
+    return _CLASSES[sum(size > limit for limit in _LIMITS)] + family
+
+
+def _room(lob: str) -> int:
+    """The most bytes a TEXT type holds."""
+    return (*_LIMITS, 4294967295)[_CLASSES.index(lob[:-4])]
+
+
+def _nullable(definition: ColumnDefinition, dialect: Dialect) -> bool:
+    if definition.auto_increment or definition.primary_key:
+        return False
+    if definition.nullable is None and definition.type.name == "timestamp" and not dialect.explicit_timestamps:
+        return definition.generated
+    return definition.nullable is not False

@@ -1,0 +1,97 @@
+"""One statement under way: what it changes is collected here, and taken over by the catalog only when all went well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from cdc.schema import DropTable, SchemaChange, TableId
+from connectors.mysql.ddl.delta import Mark
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.diff import Origins, diff
+from connectors.mysql.table import MySqlTable
+
+
+class Known(Protocol):
+    """What is known before the statement: the catalog."""
+
+    tables: dict[TableId, MySqlTable]
+    databases: dict[str, str]
+    marks: dict[TableId, Mark]
+    wanted: Callable[[TableId], bool]
+    tinyint1_as_boolean: bool
+    online_schema_changes: bool
+
+    def known_name(self, table: TableId) -> TableId:
+        """The name by which the server knows a table that a statement writes so."""
+        ...
+
+
+class Work:
+    """The catalog as the statement has left it so far: `known` below, changed names on top.
+
+    `charset` is the server's default character set; `changes` are for the sink, `notices` for the user.
+    """
+
+    def __init__(self, known: Known, dialect: Dialect, charset: str, executed_at: datetime | None) -> None:
+        self.known, self.dialect, self.charset, self.executed_at = known, dialect, charset, executed_at
+        self.tables: dict[TableId, MySqlTable | None] = {}
+        self.databases: dict[str, str | None] = {}
+        self.marks: dict[TableId, Mark | None] = {}
+        self.changes: list[SchemaChange] = []
+        self.notices: list[str] = []
+
+    def wanted(self, table: TableId) -> bool:
+        """The table is captured."""
+        return self.known.wanted(table)
+
+    def table(self, table: TableId) -> MySqlTable | None:
+        """The definition as of now, None when there is no such table or it is not known."""
+        return self.tables[table] if table in self.tables else self.known.tables.get(table)
+
+    def mark(self, table: TableId) -> Mark | None:
+        """What the name stands for, other than a table."""
+        return self.marks[table] if table in self.marks else self.known.marks.get(table)
+
+    def put(self, table: TableId, definition: MySqlTable | None) -> None:
+        """The definition from here on; None when the table is gone or no longer known."""
+        if definition is not None or self.table(table) is not None:
+            self.tables[table] = definition
+
+    def put_mark(self, table: TableId, mark: Mark | None) -> None:
+        """What the name stands for from here on."""
+        if self.mark(table) != mark:
+            self.marks[table] = mark
+
+    def forget(self, tables: Iterable[TableId]) -> None:
+        """These tables of others were changed in a way that is not understood."""
+        for table in (self.known.known_name(table) for table in tables):
+            if not self.wanted(table):
+                self.put(table, None)
+
+    def emit(self, old: MySqlTable | None, new: MySqlTable | None, origins: Origins | None = None) -> None:
+        """The changes from one definition to another, for the sink."""
+        self.changes += diff(
+            old,
+            new,
+            origins=origins,
+            tinyint1_as_boolean=self.known.tinyint1_as_boolean,
+            executed_at=self.executed_at,
+        )
+
+    def free_name(self, table: TableId) -> None:
+        """A captured name comes into use: what a table that was renamed away left in the sink goes now."""
+        if self.mark(table) == "left":
+            self.changes.append(DropTable(table))
+        self.put_mark(table, None)
+
+    def database_charset(self, database: str) -> str:
+        """The default character set of a database."""
+        charset = self.databases[database] if database in self.databases else self.known.databases.get(database)
+        return charset or self.charset
+
+    def tables_of(self, database: str) -> list[TableId]:
+        """The known tables of a database."""
+        names = dict.fromkeys((*self.known.tables, *self.tables))
+        return [table for table in names if table.database == database and self.table(table) is not None]
