@@ -72,7 +72,7 @@ def _alternatives(text: str) -> tuple[tuple[re.Pattern[str], ...], ...]:
 def _compile(pattern: str) -> tuple[re.Pattern[str], ...]:
     parts = [part.strip() for part in _split(pattern, ".") if part.strip()]
     if not parts or len(parts) > _MAX_PARTS:
-        raise PatternError(f"pattern {pattern!r} has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
+        raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
     return tuple(_compile_part(part, pattern) for part in parts)
 
 
@@ -85,7 +85,8 @@ def _compile_part(part: str, pattern: str) -> re.Pattern[str]:
             return re.compile(expression, re.IGNORECASE)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
-        raise PatternError(f"pattern {pattern!r}: {part!r} is not a regular expression, {reason}", _DOT_RULE) from error
+        hint = rf"any name is written \.* as in {pattern.removesuffix('*')}\.*" if part == "*" else _DOT_RULE
+        raise PatternError(f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", hint) from error
 
 
 def _split(text: str, separator: str) -> list[str]:

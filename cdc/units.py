@@ -51,7 +51,7 @@ def parse_size(value: object) -> int:
     """Bytes of a size; a number without a unit is bytes. Raises OptionError."""
     number, unit = _split(value, SIZE_RULE)
     if unit not in _BYTES:
-        raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb (1 kb = 1024 b)")
+        raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb")
     return int(float(number) * _BYTES[unit])
 
 
@@ -60,7 +60,8 @@ def duration_text(seconds: float) -> str:
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)} {unit}"
-    return f"{seconds * 1000:g} ms"
+    milliseconds = f"{seconds * 1000:.6f}".rstrip("0").rstrip(".")
+    return f"{milliseconds} ms"
 
 
 def size_text(size: int) -> str:

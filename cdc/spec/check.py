@@ -20,7 +20,7 @@ from cdc.options import Block, Options, Remark, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
 from cdc.spec import reader, schemas, tree
-from cdc.spec.explain import Explainer, nearest
+from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.tree import Node, Path, Scalar
 
@@ -78,6 +78,7 @@ class _Checker:
 
     def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
         self.file, self.root, self.folder = file, root, folder
+        self.document = tree.plain(root)
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
         self.warnings: list[SpecWarning] = []
@@ -87,7 +88,7 @@ class _Checker:
     def run(self) -> PipelineSpec | None:
         """The spec, None when there were problems."""
         source_class, sink_class = self._connector("source"), self._connector("sink")
-        self._hold_against(schemas.load("pipeline.json"), tree.plain(self.root), ())
+        self._hold_against(schemas.load("pipeline.json"))
         source = self._block(("source",), source_class) if source_class else None
         sink = self._block(("sink",), sink_class) if sink_class else None
         routes = self._rules("route", RouteRule)
@@ -138,17 +139,15 @@ class _Checker:
         if not schemas.exists(name):  # a connector of another package: its schema comes from its model
             from cdc.spec.export import options_schema
 
-            block = tree.find(self.root, (role,))
-            if block is not None:
-                self._hold_against(options_schema(found, name), tree.plain(block), (role,))
+            self._hold_against({"properties": {role: options_schema(found, name)}})
             self.foreign.add(path)
         return found
 
-    def _hold_against(self, schema: Mapping[str, Any], document: Any, at: Path) -> None:
-        for error in sorted(schemas.errors(document, schema), key=lambda error: len(error.absolute_path)):
+    def _hold_against(self, schema: Mapping[str, Any]) -> None:
+        for error in sorted(schemas.errors(self.document, schema), key=lambda error: len(error.absolute_path)):
             for path, problem in self.explain.violation(error):
-                if path not in self.foreign or at:
-                    self._report((*at, *path), problem)
+                if path not in self.foreign:
+                    self._report(path, problem)
 
     def _rules(self, name: str, model: type[AnyBlock]) -> list[AnyBlock | None]:
         node = tree.find(self.root, (name,))
@@ -205,7 +204,7 @@ class _Checker:
             return  # the schema has said so
         node = tree.find(self.root, where)
         raised = detail.get("ctx", {}).get("error")
-        message = str(raised) if isinstance(raised, ValueError) else str(detail["msg"])
+        message = str(raised) if isinstance(raised, ValueError) else said(detail) + self.explain.got(node)
         if isinstance(node, Scalar) and node.substituted:
             message = f"the value of {node.written} is not valid here"
         self._report(where, self.explain.problem(where, message, str(getattr(raised, "hint", ""))))
@@ -221,7 +220,7 @@ class _Checker:
         for index, rule in enumerate(routes):
             if rule is not None and TablePattern(rule.source_table).fewest_parts < source.table_parts:
                 path = ("route", index, "source-table")
-                message = f"{rule.source_table!r} holds a pattern of one part, which matches no table"
+                message = f"`{rule.source_table}` holds a pattern of one part, which matches no table"
                 hint = r"write database.table; all tables of a database are shop.\.* with both dots"
                 self._report(path, self.explain.problem(path, message, hint))
 

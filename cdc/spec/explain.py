@@ -65,7 +65,20 @@ class Explainer:
 
     def _kind(self, path: Path) -> str:
         kind = tree.find(self.root, (*path, "type"))
-        return kind.written if isinstance(kind, Scalar) and len(path) == 1 else ""
+        return f"{path[0]}/{kind.written}" if isinstance(kind, Scalar) and len(path) == 1 else ""
+
+
+def said(detail: Mapping[str, Any]) -> str:
+    """One of pydantic's errors as a rule in our words."""
+    bounds = {
+        "less_than_equal": ("le", "at most"),
+        "greater_than_equal": ("ge", "at least"),
+        "greater_than": ("gt", "more than"),
+    }
+    if detail["type"] in bounds:
+        name, words = bounds[detail["type"]]
+        return f"must be {words} {detail['ctx'][name]}"
+    return str(detail["msg"])
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -115,8 +115,9 @@ def _connectors() -> Iterator[tuple[Role, str, type[Options]]]:
 
 def _connector_schema(role: Role) -> dict[str, Any]:
     names = [name for which, name, _ in _connectors() if which == role]
+    place = "Where changes go to" if role == "sink" else "Where changes come from"
     return {
-        "description": f"The {role}: its `type` says which connector, the other keys are that connector's options.",
+        "description": f"{place}: `type` says which connector, the other keys are that connector's options.",
         "type": "object",
         "properties": {"type": {"description": "Connector name.", "enum": names}},
         "required": ["type"],
@@ -186,7 +187,9 @@ def _relax(node: dict[str, Any]) -> dict[str, Any]:
             return {"type": ["boolean", "string"], "pattern": pattern, "errorMessage": "must be true or false"}
         case "array":
             items = _relax(node.get("items", {}))
-            return {"type": "array", "items": items, "errorMessage": "must be a list"}
+            noun = str(items.get("errorMessage", "")).removeprefix("must be ")
+            rule = f"must be a list of {noun}" if noun == "text" else "must be a list"
+            return {"type": "array", "items": items, "errorMessage": rule}
         case "object":
             return {"type": "object", "errorMessage": "must be a mapping (`key: value`)"}
     return {}

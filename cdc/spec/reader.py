@@ -183,13 +183,18 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_LATE = ("could not find expected ':'", "found unexpected end of stream")
+"""Noticed far behind the mistake: the place to show is where the key or the quoted text starts."""
+
+
 def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     if isinstance(error, ReaderError):
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
         return _problem(file, Place(line, column), "a control character that YAML does not allow", "remove it")
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = str(getattr(error, "problem", None) or "not YAML")
+    first, second = ("context_mark", "problem_mark") if said.startswith(_LATE) else ("problem_mark", "context_mark")
+    mark = getattr(error, first, None) or getattr(error, second, None)
     place = _place(mark) if mark is not None else Place(1, 1)
     for start, message, hint in _SAYINGS:
         if said.startswith(start):

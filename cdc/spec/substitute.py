@@ -52,5 +52,7 @@ def _file(path: str, read_file: Callable[[str], str]) -> str:
     except UnicodeDecodeError as error:
         raise SubstitutionError(f"file {path} is not UTF-8 text", "save it as UTF-8") from error
     except OSError as error:
-        raise SubstitutionError(f"file {path} cannot be read: {error.strerror}", "check its rights") from error
+        raise SubstitutionError(
+            f"file {path} cannot be read: {error.strerror}", "name a file that can be read"
+        ) from error
     return text.removesuffix("\n").removesuffix("\r")

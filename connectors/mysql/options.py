@@ -95,7 +95,7 @@ class LogOptions(SourceOptions):
         for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
             if text is not None and TablePattern(text).fewest_parts < self.table_parts:
                 hint = r"write database.table; all tables of a database are shop.\.* with both dots"
-                yield Remark(key, f"{text!r} holds a pattern of one part, which matches no table", hint)
+                yield Remark(key, f"`{text}` holds a pattern of one part, which matches no table", hint)
 
 
 class MySqlSourceOptions(LogOptions):
@@ -125,7 +125,9 @@ class MySqlSourceOptions(LogOptions):
     type: Literal["mysql"] = Field(description="Connector name.")
     hostname: str = Field(min_length=1, description="Host name or address of the server.")
     port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
-    username: str = Field(min_length=1, description="User; needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT.")
+    username: str = Field(
+        min_length=1, description="Name of the user; needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT."
+    )
     password: SecretStr = Field(description="Password of the user; take it from `${NAME}` or `${file:path}`.")
     server_id: ServerId | None = Field(
         None,

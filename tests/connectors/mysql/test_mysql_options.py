@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from cdc.options import SecretStr
+from cdc.schema import TableId
+from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions, is_loopback
+
+
+def options(**given: object) -> MySqlSourceOptions:
+    values = {"type": "mysql", "hostname": "db", "username": "u", "password": SecretStr("p"), "tables": "a.b", **given}
+    return MySqlSourceOptions.model_validate(values)
+
+
+def remarks(**given: object) -> list[str]:
+    return [f"{remark.key}: {remark.message}" for remark in options(**given).problems()]
+
+
+@pytest.mark.parametrize("mode", ["earliest-offset", "latest-offset"])
+def test_modes_that_work_have_no_problem(mode: str) -> None:
+    assert remarks(startup_mode=mode) == []
+
+
+def test_a_specific_offset_is_a_file_with_position_or_a_gtid_set() -> None:
+    mode = {"startup_mode": "specific-offset"}
+    assert remarks(**mode, specific_offset_file="b.1", specific_offset_pos=4) == []
+    assert remarks(**mode, specific_offset_gtid_set="0-1-5") == []
+    assert len(remarks(**mode)) == 1
+    assert len(remarks(**mode, specific_offset_pos=4)) == 1
+    assert len(remarks(**mode, specific_offset_pos=4, specific_offset_gtid_set="0-1-5")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"), [("5400", range(5400, 5401)), ("5400-5408", range(5400, 5409)), ("7 - 9", range(7, 10))]
+)
+def test_server_ids_are_one_or_a_range(text: str, ids: range) -> None:
+    assert options(server_id=text).server_ids == ids
+    assert options().server_ids is None
+
+
+@pytest.mark.parametrize("text", ["0", "9-7", "1-4294967296", "a", "5-", "-5"])
+def test_impossible_server_ids_are_refused(text: str) -> None:
+    with pytest.raises(ValidationError):
+        options(server_id=text)
+
+
+@pytest.mark.parametrize(
+    ("hostname", "mode"),
+    [("localhost", "preferred"), ("127.0.0.9", "preferred"), ("::1", "preferred"), ("[::1]", "preferred"),
+     ("db.example", "verify-identity"), ("10.0.0.1", "verify-identity"), ("localhost.evil", "verify-identity")],
+)  # fmt: skip
+def test_tls_is_verified_by_default_except_on_this_machine(hostname: str, mode: str) -> None:
+    assert options(hostname=hostname).tls == mode
+    assert is_loopback(hostname) is (mode == "preferred")
+    assert options(hostname=hostname, tls_mode="disabled").tls == "disabled"
+
+
+def test_the_pattern_leaves_out_what_is_excluded() -> None:
+    pattern = options(tables=r"a.\.*", tables_exclude="a.x").pattern
+    assert pattern.matches(TableId("a", "b"))
+    assert not pattern.matches(TableId("a", "x"))
+
+
+def test_the_default_keeps_every_tinyint() -> None:
+    assert options().tinyint1_as_boolean is False
+
+
+def test_the_password_is_masked() -> None:
+    assert "p" not in repr(options(password=SecretStr("pppp")).password).removeprefix("SecretStr")
+    assert "pppp" not in repr(options(password=SecretStr("pppp")))
+
+
+def test_binlog_files_take_one_path_or_several() -> None:
+    one = BinlogFilesSourceOptions(type="binlog-files", path="a.*", tables="a.b", schema_files=["s.sql"])
+    assert (one.paths, one.schema_paths) == (("a.*",), ("s.sql",))
+    assert BinlogFilesSourceOptions(type="binlog-files", path=["a", "b"], tables="a.b").paths == ("a", "b")

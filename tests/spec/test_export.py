@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cdc.spec import schemas
+from cdc.spec.check import check_file
+from cdc.spec.export import documents
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = dict(documents())
+
+
+@pytest.mark.parametrize("path", sorted(GENERATED))
+def test_a_generated_file_is_fresh(path: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == GENERATED[path], "run: make schemas"
+
+
+def test_there_is_no_schema_without_a_connector() -> None:
+    committed = {str(path.relative_to(ROOT)) for path in (ROOT / "schemas").rglob("*.json")}
+    assert committed == {path for path in GENERATED if path.startswith("schemas/")}
+
+
+@pytest.mark.parametrize("path", [path for path in sorted(GENERATED) if path.endswith(".json")])
+def test_a_schema_is_itself_valid(path: str) -> None:
+    from jsonschema.validators import Draft202012Validator
+
+    Draft202012Validator.check_schema(json.loads(GENERATED[path]))
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "pipelines").glob("*.yaml")), ids=lambda file: file.stem)
+def test_an_example_pipeline_is_valid_and_warns_of_nothing(file: Path) -> None:
+    assert check_file(str(file), env={"MYSQL_PASSWORD": "x"}).warnings == ()
+
+
+def test_the_bundled_schema_gives_the_same_answers() -> None:
+    bundle = schemas.bundle()
+    good = {"source": {"type": "values", "rows": []}, "sink": {"type": "duckdb", "path": "x"}}
+    assert list(schemas.errors(good, bundle)) == []
+    bad = {"source": {"type": "mysql", "port": "x"}, "sink": {"type": "duckdb"}}
+    from_files = {error.message for error in schemas.errors(bad, schemas.load("pipeline.json"))}
+    assert {error.message for error in schemas.errors(bad, bundle)} == from_files
+    assert from_files
+
+
+def test_defaults_are_written_as_people_write_them() -> None:
+    options = schemas.load("sources/mysql.json")["properties"]
+    assert options["connect.timeout"]["default"] == "30 s"
+    assert options["max-batch-bytes"]["default"] == "64 mb"
+
+
+def test_one_connectors_schema_is_found_by_name() -> None:
+    assert schemas.connector("mysql") == schemas.connector("source/mysql")
+    with pytest.raises(LookupError, match=r"is several: source/values, sink/values"):
+        schemas.connector("values")
+    with pytest.raises(LookupError, match=r"no connector named 'orcale'; known: source/binlog-files"):
+        schemas.connector("orcale")
