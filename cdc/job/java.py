@@ -183,7 +183,7 @@ def _wrapped(runtime: Path, home: Path) -> Path:
         home.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
         _fill(scratch, runtime, wrapper)
-        _replace(scratch, home)
+        _put(scratch, home, wrapper)
     except OSError as error:
         hint = "set XDG_CACHE_HOME to a folder that can be written, or JAVA_HOME to a full JDK 17, 21 or 25"
         raise EngineError(f"cannot write the Java wrapper: {error.strerror}", where=str(home), hint=hint) from error
@@ -204,15 +204,18 @@ def _fill(scratch: Path, runtime: Path, wrapper: str) -> None:
     java.chmod(0o755)
 
 
-def _replace(scratch: Path, home: Path) -> None:
-    """Put `scratch` where `home` is; another process that was faster with the same content wins."""
-    if home.exists():
-        shutil.rmtree(home)
+def _put(scratch: Path, home: Path, wrapper: str) -> None:
+    """Make `scratch` the folder `home`. A sound one that another process put there first stays; a damaged one goes."""
     try:
         os.rename(scratch, home)
     except OSError:
-        if not (home / "bin" / "java").exists():
+        if not home.exists():
             raise
+        if _text(home / "bin" / "java") != wrapper:
+            aside = scratch.with_name(f"{scratch.name}-old")
+            os.rename(home, aside)
+            os.rename(scratch, home)
+            scratch = aside
         shutil.rmtree(scratch)
 
 

@@ -230,3 +230,19 @@ def test_spark_starts_on_the_packaged_java_when_the_machine_has_none(tmp_path: P
     count, running, chosen = result[0]
     assert count == "10"
     assert running == chosen
+
+
+def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -> None:
+    runtime = make_java(tmp_path / "runtime", "21.0.8", TRIMMED)
+    code = "import os, sys; from pathlib import Path; from cdc.job.java import choose_java\n"
+    code += f"home = choose_java(os.environ, bundled=lambda: Path({str(runtime)!r})).home\n"
+    code += "sys.stdout.write((home / 'bin' / 'java').read_text())"
+    env = environment(tmp_path)
+    children = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    wrappers = {child.communicate()[0] for child in children}
+    assert [child.returncode for child in children] == [0] * 4
+    assert len(wrappers) == 1
+    assert f"exec {runtime}/bin/java" in wrappers.pop()
+    assert len(list((tmp_path / ".cache" / "cdc").iterdir())) == 1
