@@ -1,0 +1,124 @@
+"""The command as a user runs it: a process of its own, its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+FIVE = ROOT / "tests" / "golden" / "spec" / "five_mistakes.yaml"
+DEMO = ROOT / "pipelines" / "demo.yaml"
+
+
+def cdc(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("CDC_", "MYSQL_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "cdc", *map(str, arguments)],
+        capture_output=True, text=True, env={**clean, **env}, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_version() -> None:
+    done = cdc("--version")
+    assert (done.returncode, done.stdout) == (0, f"cdc {__version__}\n")
+
+
+@pytest.mark.parametrize("command", [[], ["validate"], ["plan"], ["run"], ["schema"]])
+def test_help_names_the_exit_codes(command: list[str]) -> None:
+    done = cdc(*command, "--help")
+    assert done.returncode == 0
+    assert "Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed" in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_five_mistakes_are_printed_and_the_exit_code_is_2() -> None:
+    done = cdc("validate", FIVE, MYSQL_PASSWORD="hunter2")
+    assert done.returncode == 2
+    expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))
+    assert done.stderr == expected
+    assert done.stdout == ""
+
+
+def test_all_files_are_checked_although_one_is_wrong() -> None:
+    done = cdc("validate", FIVE, DEMO, "none.yaml", MYSQL_PASSWORD="x")
+    assert done.returncode == 2
+    assert done.stdout == f"{DEMO}: ok\n"
+    assert "none.yaml:1:1: cannot be read: no such file or directory (check the path)" in done.stderr
+
+
+def test_a_sound_file_is_ok_and_warnings_go_to_stderr(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\n")
+    done = cdc("validate", file)
+    assert (done.returncode, done.stdout) == (0, f"{file}: ok\n")
+    assert done.stderr.startswith(f"{file}:1:1: warning: pipeline.schema.change.behavior: is not set")
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_wrong_file_is_not_run(command: str) -> None:
+    done = cdc(command, FIVE, MYSQL_PASSWORD="hunter2")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 5
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["validate"], ["explode"], ["run", "--speed", "9", "x.yaml"], ["run", str(DEMO), "--log-format", "xml"],
+     ["schema", "--connector", "orcale"]],
+)  # fmt: skip
+def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
+    done = cdc(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_the_schema_is_one_json_document() -> None:
+    done = cdc("schema")
+    assert done.returncode == 0
+    assert set(json.loads(done.stdout)["properties"]) == {"source", "sink", "route", "transform", "pipeline"}
+
+
+def test_the_schema_of_one_connector() -> None:
+    done = cdc("schema", "--connector", "mysql")
+    assert json.loads(done.stdout) == json.loads((ROOT / "schemas" / "sources" / "mysql.json").read_text())
+
+
+REFUSING = """source:
+  type: mysql
+  hostname: 127.0.0.1
+  port: 1
+  username: app
+  password: hunter2
+  tables: a.b
+  scan.startup.mode: latest-offset
+  connect.max-retries: 0
+sink:
+  type: values
+pipeline:
+  schema.change.behavior: evolve
+"""
+
+
+def test_a_source_that_cannot_be_reached_ends_with_3(tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(REFUSING)
+    done = cdc("plan", file)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_debug_shows_where_an_error_came_from() -> None:
+    done = cdc("plan", FIVE, CDC_DEBUG="1", MYSQL_PASSWORD="x")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr

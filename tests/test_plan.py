@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from cdc.errors import SpecError
+from cdc.plan import Plan, make_plan, plan_text, router
+from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
+from cdc.spec.check import check
+from cdc.spec.model import PipelineSpec
+
+ORDERS = TableSchema(
+    (Column("id", DataType(Kind.INT), nullable=False), Column("note", DataType(Kind.VARCHAR, 40))), ("id",)
+)
+LOG = TableSchema((Column("line", DataType(Kind.STRING)),))
+TABLES = {TableId("shop", "orders"): ORDERS, TableId("shop", "log"): LOG}
+
+
+def spec(route: str = "") -> PipelineSpec:
+    text = f"source:\n  type: values\n  rows: []\nsink:\n  type: values\n{route}"
+    return check("p.yaml", text.encode(), env={}).spec
+
+
+class Described:
+    """A sink that has `ods.orders`, older than the source's."""
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        return TableSchema(ORDERS.columns[:1], ("id",)) if table == TableId("ods", "orders") else None
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        return [f"CREATE TABLE {change.table}" for change in changes if isinstance(change, CreateTable)]
+
+
+RULES = "route:\n  - source-table: shop.\\.*\n    sink-table: ods.<>\n    replace-symbol: <>\n"
+
+
+def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
+    text = plan_text(make_plan(spec(RULES), TABLES, Described()))
+    assert text.splitlines() == [
+        "pipeline p: values -> values, 2 tables",
+        "",
+        "shop.log -> ods.log  (to be created)",
+        "    line  STRING",
+        "    no primary key: changes are appended",
+        "  would run: CREATE TABLE ods.log",
+        "",
+        "shop.orders -> ods.orders  (exists, without note)",
+        "    id    INT NOT NULL",
+        "    note  VARCHAR(40)",
+        "    primary key (id)",
+        "  would run: CREATE TABLE ods.orders",
+    ]
+
+
+def test_a_sink_that_cannot_describe_is_planned_without_statements() -> None:
+    plan = make_plan(spec(), {TableId("shop", "log"): LOG}, None)
+    assert [(table.sink, table.statements) for table in plan.tables] == [(TableId("shop", "log"), ())]
+
+
+def test_a_plan_without_tables_says_so() -> None:
+    assert "no table matches" in plan_text(Plan("p", "mysql", "duckdb", ()))
+
+
+def test_two_tables_into_one_are_refused_with_the_files_name() -> None:
+    with pytest.raises(SpecError, match=r"p\.yaml:1:1: route: shop\.log, shop\.orders would all go to ods\.all"):
+        make_plan(spec("route:\n  - source-table: shop.\\.*\n    sink-table: ods.all\n"), TABLES, None)
+
+
+def test_the_router_follows_the_rules() -> None:
+    assert router(spec(RULES))(TableId("shop", "orders")) == TableId("ods", "orders")
