@@ -111,7 +111,7 @@ def _connect_once(options: ConnectionOptions) -> MySqlConnection:
             program_name="cdc",
             **secure,
         )
-    except (pymysql.err.MySQLError, OSError, RuntimeError) as error:
+    except (pymysql.err.MySQLError, OSError, RuntimeError, UnicodeError) as error:
         # `from None`: the driver's frames hold the password in their arguments.
         raise as_source_error(error, options.where) from None
 

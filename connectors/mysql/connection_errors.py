@@ -41,6 +41,7 @@ _REFUSED = {
     1049: ("the database does not exist", ""),
 }
 _PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1403, 1410})
+_DENIED = 1045
 _DUMP_FAILED = 1236
 _PURGED = re.compile(
     r"purged|could not find (?:first log|gtid state)|is not in the (?:master|source)'s binlog|> file size"
@@ -50,8 +51,12 @@ _PURGED = re.compile(
 _DAMAGED = re.compile(r"crc|checksum|bogus data|corrupt|truncated|binlog file header|error reading", re.IGNORECASE)
 
 
-def as_source_error(error: Exception, where: str) -> SourceError:
-    """Our error for one of PyMySQL or the operating system; `where` is `user@host:port`. Holds no secret."""
+def as_source_error(error: Exception, where: str, *, logged_in: bool = False) -> SourceError:
+    """Our error for one of PyMySQL or the operating system; `where` is `user@host:port`. Holds no secret.
+
+    `logged_in`: the session was already open, so that "access denied" (1045) speaks of a privilege, as servers answer
+    replication commands, and not of the password.
+    """
     if isinstance(error, SourceError):
         return error
     cause = getattr(error, "original_exception", None)
@@ -60,7 +65,7 @@ def as_source_error(error: Exception, where: str) -> SourceError:
     code, text = _code_and_text(error)
     if code is None:
         return _network_error(error, where)
-    return _server_error(code, text, where)
+    return _privilege_error(text, where) if logged_in and code == _DENIED else _server_error(code, text, where)
 
 
 def _code_and_text(error: Exception) -> tuple[int | None, str]:
@@ -77,12 +82,16 @@ def _server_error(code: int, text: str, where: str) -> SourceError:
     if code in _BUSY:
         return SourceUnavailable(f"{_BUSY[code]}: {text}", where=where)
     if code in _PRIVILEGE:
-        hint = f"run on the server: {GRANT.format(user=account(where))}"
-        return SourceError(f"the account lacks a privilege: {text}", where=where, hint=hint)
+        return _privilege_error(text, where)
     if code in _REFUSED:
         message, hint = _REFUSED[code]
         return SourceError(f"{message}: {text}", where=where, hint=hint)
     return SourceError(f"the server answered with error {code}: {text}", where=where)
+
+
+def _privilege_error(text: str, where: str) -> SourceError:
+    hint = f"run on the server: {GRANT.format(user=account(where))}"
+    return SourceError(f"the account lacks a privilege: {text}", where=where, hint=hint)
 
 
 def _dump_error(text: str, where: str) -> SourceError:
@@ -111,6 +120,8 @@ def _network_error(error: Exception, where: str) -> SourceError:
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         hint = "the server may ask for a client certificate (tls.cert, tls.key) or offer only old TLS versions"
         return SourceError(f"TLS failed: {error.reason or error}", where=where, hint=hint)
+    if isinstance(error, UnicodeError):
+        return SourceError(f"this is not a host name: {error}", where=where, hint="check source.hostname")
     if isinstance(error, socket.gaierror):
         return SourceUnavailable(
             f"the host name is not known: {error.strerror}", where=where, hint="check source.hostname"

@@ -105,7 +105,7 @@ def _first_event_time(connection: MySqlConnection, server_id: int, file: str) ->
             if seconds:
                 return int(seconds)
     except (pymysql.err.MySQLError, OSError) as error:
-        raise as_source_error(error, where_of(connection)) from error
+        raise as_source_error(error, where_of(connection), logged_in=True) from error
 
 
 def check_file_position(connection: MySqlConnection, info: ServerInfo, wanted: LogPosition) -> None:

@@ -60,7 +60,7 @@ def check_replication_privilege(connection: MySqlConnection, server_id: int) -> 
         connection._execute_command(COMMAND.COM_REGISTER_SLAVE, body)  # type: ignore[attr-defined]
         connection._read_packet()  # type: ignore[no-untyped-call]
     except (pymysql.err.MySQLError, OSError) as error:
-        raise as_source_error(error, where_of(connection)) from error
+        raise as_source_error(error, where_of(connection), logged_in=True) from error
 
 
 def check_select(connection: MySqlConnection, tables: Iterable[TableId]) -> None:

@@ -65,7 +65,7 @@ def query(connection: MySqlConnection, sql: str, arguments: Sequence[object] | N
             cursor.execute(sql, arguments)
             return tuple(cursor.fetchall())
     except (pymysql.err.MySQLError, OSError) as error:
-        raise as_source_error(error, where_of(connection)) from error
+        raise as_source_error(error, where_of(connection), logged_in=True) from error
 
 
 def where_of(connection: MySqlConnection) -> str:
