@@ -42,14 +42,14 @@ class Reporter:
         """One line per committed batch; on a terminal the status line says it instead."""
         if self._live or not (report.rows or report.tables):
             return
-        lag = {} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)}
+        fields: dict[str, Any] = {} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)}
         self.line(
             "batch committed",
             batch=report.batch,
             tables=len(report.tables),
             rows=report.rows,
             duration_s=round(report.duration_s, 3),
-            **lag,
+            **fields,
         )
 
     def status(self, now: Snapshot, running: int | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError
 from cdc.job.batch import BatchRunner
@@ -190,7 +190,7 @@ class _Watch:
         """Wait one tick for the end of the query."""
         try:
             if self._query.isActive:
-                self._query.awaitTermination(_TICK_S)
+                self._query.awaitTermination(_TICK_S)  # type: ignore[arg-type]  # documented as int, takes fractions
             return not self._query.isActive and self._raise_failure()
         except PySparkException as error:
             raise self._failure(error) from error

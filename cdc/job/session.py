@@ -22,7 +22,7 @@ _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSyst
 def session_settings(name: str, master: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Spark settings of a pipeline; `CDC_SPARK_CONF` (`key=value` separated by `;`) overrides any of them.
 
-    Rows stay out of the JVM, so it needs little memory, and batches are small jobs, so settings that cost time per query
+    Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
     (code generation, adaptive plans) are off. Spark's local checksum file system forks a process per file; the raw one
     takes the two log writes of a batch from 75 + 49 ms to 10 + 12 ms.
     """

@@ -1,0 +1,173 @@
+"""The `binlog-files` source: archived binary log files, planned and decoded by the same code as a live server's log."""
+
+from __future__ import annotations
+
+import glob
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.errors import SourceError
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.source import Context, Count, Limits, Offset, Source, Split
+from connectors.mysql.chunk import EventChunk, file_number
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.log_file import read_chunks
+from connectors.mysql.log_range import LogRange
+from connectors.mysql.options import BinlogFilesSourceOptions
+from connectors.mysql.planner import Planner
+from connectors.mysql.positions import LogPosition
+from connectors.mysql.schemas import Schemas, shown_schema
+from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
+from connectors.mysql.table import MySqlTable
+
+LEAST_SPLIT_BYTES = 4 << 20
+"""Below this a second task costs more than it saves."""
+
+
+class BinlogFilesSource(Source):
+    """Offsets: {"file", "position", "gtids", "schemas"}; `file` is a file's name without its folder."""
+
+    bounded = True
+
+    def __init__(self, options: BinlogFilesSourceOptions, context: Context) -> None:
+        self._options, self._context = options, context
+        self._wanted = options.pattern.matches
+        self._segments: Iterator[Segment] | None = None
+        self._queue = SegmentQueue()
+        self._planned: tuple[Offset, list[Segment]] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_segments": None, "_queue": SegmentQueue(), "_planned": None}
+
+    def tables(self) -> Mapping[TableId, TableSchema]:
+        """The captured tables as they are at the end of the files: all of their statements are read."""
+        files = self._files()
+        with tempfile.TemporaryDirectory() as folder:
+            schemas = Schemas(Path(folder), self._options)
+            start = self._begin(schemas, files)
+            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files)
+            last = list(segments)[-1:]
+            count = last[0].schemas if last else schemas.history.count()
+            found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
+        return {table: shown_schema(definition, self._options) for table, definition in found.items()}
+
+    def initial_offset(self) -> Offset:
+        """The beginning of the first file; definitions come from `schema-files`."""
+        return self._begin(self._schemas(), self._files())
+
+    def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        """Plan until a batch is full or the files end; never waits."""
+        schemas = self._schemas()
+        baseline = schemas.first_offset_entries()
+        if start["schemas"] < baseline:
+            return {**start, "schemas": baseline}
+        if self._segments is None:
+            self._segments = self._plan(schemas, start, self._files())
+        enough = limits.max_bytes if limits is not None else None
+        while enough is None or self._queue.bytes <= enough:
+            segment = next(self._segments, None)
+            if segment is None:
+                break
+            self._queue.put(segment)
+        batch = self._queue.take(limits)
+        if not batch:
+            return start
+        end = end_offset(start, batch)
+        self._planned = (end, batch)
+        return end
+
+    def stop_at_current(self) -> None:
+        """Nothing to do: files end by themselves."""
+
+    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+        """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
+        begin, stop = _position(start), _position(end)
+        if begin == stop:
+            return []
+        ends = [stop]
+        if self._planned is not None and self._planned[0] == end:
+            batch = self._planned[1]
+            if not any(segment.tables for segment in batch):
+                return []
+            ends = [LogPosition(cut.file, cut.position) for cut in cut_points(batch, parallelism, LEAST_SPLIT_BYTES)]
+        starts = [begin, *ends[:-1]]
+        ranges = (LogRange(low, high, end["schemas"]) for low, high in zip(starts, ends, strict=True))
+        return [Split(index, part) for index, part in enumerate(ranges)]
+
+    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The history's entries between the two offsets."""
+        return self._schemas().changes(start["schemas"], end["schemas"])
+
+    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+        """Decode one range, which may span files."""
+        part: LogRange = split.payload
+        rows = self._schemas().decoder(part.schemas, self._wanted, count)
+        for chunk in _chunks(self._files(), part.start, part.end):
+            yield from rows.decode(chunk)
+
+    def _schemas(self) -> Schemas:
+        return Schemas(self._context.directory, self._options)
+
+    def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> Offset:
+        first = LogPosition(next(iter(files)))
+        schemas.begin(self._declared(), self._wanted, first, Dialect())
+        return {"file": first.file, "position": first.position, "gtids": None, "schemas": 0}
+
+    def _declared(self) -> list[MySqlTable]:
+        """The captured tables of `schema-files`."""
+        with tempfile.TemporaryDirectory() as folder:
+            catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, Dialect(), 0)
+        for path in _matching(self._options.schema_paths, "schema-files"):
+            catalog.apply(path.read_text(encoding="utf-8"), "")
+        return list(catalog.captured.values())
+
+    def _plan(self, schemas: Schemas, start: Offset, files: Mapping[str, Path]) -> Iterator[Segment]:
+        position = _position(start)
+        tracker = schemas.tracker(start["schemas"], self._wanted, Dialect(), 0)
+        planner = Planner(tracker, self._wanted, file=position.file, position=position.position)
+        for chunk in _chunks(files, position, None):
+            yield from planner.feed(chunk)
+
+    def _files(self) -> dict[str, Path]:
+        """The files by name, in log order. Raises SourceError when there are none, or two of one name."""
+        found: dict[str, Path] = {}
+        for path in sorted(_matching(self._options.paths, "path"), key=lambda path: (file_number(path.name), path)):
+            if path.name in found:
+                raise SourceError(
+                    f"two binlog files have the name {path.name}: {found[path.name]} and {path}",
+                    where="source.path",
+                    hint="files of different servers belong to different pipelines",
+                )
+            found[path.name] = path
+        return found
+
+
+def _matching(patterns: Sequence[str], option: str) -> list[Path]:
+    found: list[Path] = []
+    for pattern in patterns:
+        paths = [Path(path) for path in sorted(glob.glob(pattern)) if not path.endswith(".index")]
+        if not paths:
+            raise SourceError(f"no file matches {pattern}", where=f"source.{option}", hint="check the path")
+        found += paths
+    return list(dict.fromkeys(found))
+
+
+def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[EventChunk]:
+    """All chunks from `start` to `end` (None: to the last file's end)."""
+    names = list(files)
+    for name in (start.file, *([end.file] if end is not None else [])):
+        if name not in files:
+            raise SourceError(f"the file {name} is not there any more", where="source.path", hint="put it back")
+    last = names.index(end.file) if end is not None else len(names) - 1
+    for index in range(names.index(start.file), last + 1):
+        begin = start.position if names[index] == start.file else 4
+        stop = end.position if end is not None and names[index] == end.file else None
+        if stop is None or begin < stop:
+            yield from read_chunks(files[names[index]], begin, stop)
+
+
+def _position(offset: Offset) -> LogPosition:
+    return LogPosition(offset["file"], offset["position"])

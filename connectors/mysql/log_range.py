@@ -1,0 +1,96 @@
+"""Closed ranges of a log: what a task reads, from a live server or from files, and always the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cdc.errors import CorruptLog, SourceUnavailable
+from connectors.mysql import events
+from connectors.mysql.chunk import EventChunk, file_number
+from connectors.mysql.positions import LogPosition
+from connectors.mysql.stream import BinlogStream
+
+READ_S = 30.0
+TRIES = 8
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Events behind `start` up to `end`, a transaction end; `schemas` entries of the schema history hold in it."""
+
+    start: LogPosition
+    end: LogPosition
+    schemas: int
+
+    @property
+    def empty(self) -> bool:
+        """Nothing lies between start and end."""
+        return self.start == self.end
+
+
+def read_range(
+    wanted: LogRange,
+    open_stream: Callable[[LogPosition], BinlogStream],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[EventChunk]:
+    """The range's chunks from a live server, in log order. Executor.
+
+    A connection that breaks is opened again behind the last event given out, so the caller sees each event once.
+    Raises SourceUnavailable when the server stays away, PositionLost when it has purged the range.
+    """
+    at, tries = wanted.start, 0
+    while at != wanted.end:
+        try:
+            for chunk in _read_once(wanted, open_stream(at)):
+                yield chunk
+                at, tries = LogPosition(chunk.file, int(chunk.end_position[-1])), 0
+            return
+        except SourceUnavailable:
+            tries += 1
+            if tries >= TRIES:
+                raise
+            sleep(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S))
+
+
+def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[EventChunk]:
+    try:
+        while True:
+            chunk = stream.read(READ_S)
+            if chunk is None:
+                raise SourceUnavailable(
+                    f"the server sent nothing for {READ_S:.0f} s inside a part of its log that it has",
+                    where=f"{stream.file}:{stream.position}",
+                )
+            kept, done = within(wanted, chunk)
+            if len(kept):
+                yield kept
+            if done:
+                return
+    finally:
+        stream.close()
+
+
+def within(wanted: LogRange, chunk: EventChunk) -> tuple[EventChunk, bool]:
+    """The part of a chunk in the range, and whether the range ends there. Raises CorruptLog past the end."""
+    if chunk.file != wanted.end.file:
+        if file_number(chunk.file) > file_number(wanted.end.file):
+            raise CorruptLog(f"the log goes on in {chunk.file} before {wanted.end} came", where=chunk.where(0))
+        return chunk, False
+    kept = chunk.until(wanted.end.position)
+    if int(chunk.end_position[-1]) < wanted.end.position:
+        return kept, False
+    if not len(kept) or int(kept.end_position[-1]) != wanted.end.position:
+        raise CorruptLog(f"no event ends at {wanted.end}", where=chunk.where(0), hint="the server's log was reset")
+    return kept, len(kept) < len(chunk) or _ends_transaction(kept)
+
+
+def _ends_transaction(chunk: EventChunk) -> bool:
+    """Events out of one compressed payload share its end position, so the position alone does not tell."""
+    last = int(chunk.type[-1])
+    return last in (events.XID, events.XA_PREPARE) or (
+        last == events.QUERY and int(chunk.query_kind[-1]) != events.BEGIN
+    )

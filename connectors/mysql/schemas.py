@@ -1,0 +1,182 @@
+"""The schemas of one pipeline: kept by the stream reader while it follows the log, read by the driver and the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterTableComment,
+    Column,
+    CreateTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+from cdc.source import Count
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.decoder import Decoder
+from connectors.mysql.event_bodies import Query, parse_query
+from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
+from connectors.mysql.options import LogOptions
+from connectors.mysql.positions import LogPosition
+from connectors.mysql.table import MySqlTable, table_schema
+
+Wanted = Callable[[TableId], bool]
+
+
+class Schemas:
+    """The schema history of a pipeline, seen through its options. Cheap; make one wherever it is needed."""
+
+    def __init__(self, directory: Path, options: LogOptions) -> None:
+        self._options, self.history = options, SchemaHistory(directory)
+
+    def begin(self, tables: Iterable[MySqlTable], wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
+        """Write the definitions that hold where a new pipeline starts, as the first entry. Repeatable.
+
+        The entry creates the captured tables in the sink.
+        """
+        self.history.truncate(0)
+        catalog = self.catalog(0, wanted, dialect, 0)
+        result = catalog.define(tables)
+        if result.delta:
+            self.history.append(SchemaEntry.of(result, {"file": at.file, "pos": at.position}))
+
+    def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
+        """The catalog after `count` entries."""
+        return self.history.catalog(
+            count,
+            wanted=wanted,
+            dialect=dialect,
+            lower_case_table_names=lower_case_table_names,
+            tinyint1_as_boolean=self._options.tinyint1_as_boolean,
+        )
+
+    def first_offset_entries(self) -> int:
+        """Entries that a pipeline begins with: 1 when definitions were known at its start, else 0."""
+        return min(1, self.history.count()) if self._begun() else 0
+
+    def _begun(self) -> bool:
+        return self.history.count() > 0 and not self.history.entries(0, 1)[0].sql
+
+    def changes(self, first: int, last: int) -> Sequence[SchemaChange]:
+        """What entries `first` up to `last` do to the sink."""
+        found = self.history.changes(first, last)
+        if self._options.include_comments:
+            return found
+        return [change for change in map(without_comments, found) if change is not None]
+
+    def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
+        """A decoder for rows written under the definitions after `count` entries."""
+        return Decoder(
+            self.history.tables(count),
+            wanted=wanted,
+            count=report,
+            tinyint1_as_boolean=self._options.tinyint1_as_boolean,
+            invalid_dates=self._options.invalid_dates,
+        )
+
+    def tracker(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Tracker:
+        """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off."""
+        self.history.truncate(count)
+        catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
+        return Tracker(self.history, catalog, changes_allowed=self._options.schema_change_enabled)
+
+
+class Tracker:
+    """Applies the log's statements to the catalog and writes them to the history. Stream reader process only."""
+
+    def __init__(self, history: SchemaHistory, catalog: Catalog, *, changes_allowed: bool = True) -> None:
+        self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
+        self.entries = history.count()
+        self.notices: list[str] = []
+
+    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+        """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        query, where = parse_query(chunk, index), chunk.where(index)
+        result = apply_query(self._catalog, query, chunk, index)
+        self._refuse(result, query, where)
+        self.notices += [f"{where}: {notice}" for notice in result.notices]
+        if result.delta or result.changes:
+            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
+        return result.touched | {change.table for change in result.changes}
+
+    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+        """As `planner.SchemaTracker` says. Raises SchemaUnknown for rows of a table that nothing has defined."""
+        if table in self._catalog.tables or table in self._catalog.sequences:
+            return frozenset()
+        raise SchemaUnknown(
+            f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
+            "start and altered or dropped since",
+            where=chunk.where(index),
+            hint="start at a later position, leave the table out (tables.exclude), or (binlog-files) add schema-files",
+        )
+
+    def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
+        if result.dml:
+            raise UnsupportedChange(
+                f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="set binlog_format=ROW for every session; then start anew after this position",
+            )
+        if result.unparsed:
+            raise UnsupportedChange(
+                f"a statement that may change captured tables is not understood ({result.unparsed[0].reason}): "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="start anew after this position, or leave the table out with tables.exclude",
+            )
+        if result.changes and not self._changes_allowed:
+            raise UnsupportedChange(
+                f"a captured table was changed and schema-change.enabled is false: {query.sql[:200]}",
+                where=where,
+                hint="remove schema-change.enabled, or start anew after this position",
+            )
+
+
+def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -> DdlResult:
+    """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    return catalog.apply(
+        query.sql,
+        query.database,
+        sql_mode=query.sql_mode,
+        charset=query.server_charset,
+        explicit_timestamps=query.explicit_timestamps,
+        executed_at=datetime.fromtimestamp(int(chunk.commit_ms[index]) / 1000, UTC),
+    )
+
+
+def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
+    """The schema that a sink gets for a table, under the pipeline's options."""
+    schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
+    return schema if options.include_comments else _bare_schema(schema)
+
+
+def without_comments(change: SchemaChange) -> SchemaChange | None:
+    """The change for a sink that gets no comments; None when it is about nothing else."""
+    if isinstance(change, AlterTableComment):
+        return None
+    if isinstance(change, CreateTable):
+        return replace(change, schema=_bare_schema(change.schema))
+    if isinstance(change, AddColumn):
+        return replace(change, column=_bare(change.column))
+    if isinstance(change, AlterColumnType):
+        old = None if change.old is None else _bare(change.old)
+        new = _bare(change.column)
+        return None if old == new else replace(change, column=new, old=old)
+    return change
+
+
+def _bare(column: Column) -> Column:
+    return replace(column, comment="")
+
+
+def _bare_schema(schema: TableSchema) -> TableSchema:
+    return replace(schema, columns=tuple(_bare(column) for column in schema.columns), comment="")

@@ -1,0 +1,126 @@
+"""Segments: runs of whole transactions, the pieces that batches are made of; and the queue that cuts batches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdc.schema import TableId
+from cdc.source import Limits, Offset
+from connectors.mysql.gtid import GtidSet, MariaDbGtid
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Whole transactions that follow each other in the log.
+
+    Attributes:
+        file, position: where it ends; the next one begins there.
+        bytes: log bytes in it.
+        rows: estimated from event sizes; exact counts need decoding, which is not done where batches are planned.
+        tables: captured tables with rows in it.
+        changed: captured tables whose definition changes at its beginning, before any of their rows.
+        schemas: entries of the schema history that hold at its end.
+        gtids: transactions in it: (source id, first, last) of MySQL, or (domain, server, number) of MariaDB.
+    """
+
+    file: str
+    position: int
+    bytes: int = 0
+    rows: int = 0
+    tables: frozenset[TableId] = field(default_factory=frozenset)
+    changed: frozenset[TableId] = field(default_factory=frozenset)
+    schemas: int = 0
+    gtids: tuple[Any, ...] = ()
+
+    @property
+    def relevant(self) -> bool:
+        """Whether anything in it concerns captured tables."""
+        return bool(self.tables or self.changed)
+
+    def joined(self, later: Segment) -> Segment:
+        """Both as one; the later one changes no table that has rows in this one."""
+        return replace(
+            later,
+            bytes=self.bytes + later.bytes,
+            rows=self.rows + later.rows,
+            tables=self.tables | later.tables,
+            changed=self.changed | later.changed,
+            gtids=self.gtids + later.gtids,
+        )
+
+
+class SegmentQueue:
+    """Segments that were read from the log and not yet made into batches. Not thread safe: the owner locks."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Segment] = deque()
+        self.bytes = 0
+        """Log bytes waiting."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, segment: Segment) -> None:
+        """Add the next segment of the log. What concerns no captured table is kept as one, however long it gets."""
+        self.bytes += segment.bytes
+        if self._waiting and not self._waiting[-1].relevant and not segment.relevant:
+            segment = self._waiting.pop().joined(segment)
+        self._waiting.append(segment)
+
+    @property
+    def relevant(self) -> bool:
+        """Whether something waits that concerns captured tables."""
+        return len(self._waiting) > 1 or any(segment.relevant for segment in self._waiting)
+
+    def take(self, limits: Limits | None) -> list[Segment]:
+        """Remove and return the segments of the next batch; empty when none wait.
+
+        A batch ends before a segment that changes a table which has rows in the batch already, so that every table has
+        one schema in it; and before a segment that would exceed a limit, unless it is the first.
+        """
+        batch: list[Segment] = []
+        tables: set[TableId] = set()
+        size = rows = 0
+        while self._waiting:
+            segment = self._waiting[0]
+            full = limits is not None and (
+                size + segment.bytes > limits.max_bytes or rows + segment.rows > limits.max_rows
+            )
+            if batch and (full or not tables.isdisjoint(segment.changed)):
+                break
+            batch.append(self._waiting.popleft())
+            tables |= segment.tables
+            size += segment.bytes
+            rows += segment.rows
+        self.bytes -= size
+        return batch
+
+
+def end_offset(start: Offset, batch: Sequence[Segment]) -> Offset:
+    """The offset at the end of a batch that began at `start`. `gtids` stays None when it was not known at the start."""
+    last = batch[-1]
+    gtids = [gtid for segment in batch for gtid in segment.gtids]
+    done = start["gtids"]
+    if done is not None and gtids:
+        mariadb = isinstance(gtids[0][0], int)
+        done = str(MariaDbGtid.parse(done).add_all(gtids) if mariadb else GtidSet.parse(done).add_all(gtids))
+    return {**start, "file": last.file, "position": last.position, "gtids": done, "schemas": last.schemas}
+
+
+def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[Segment]:
+    """Where to cut a batch into at most `parts` parts of about the same size, none much under `least_bytes`.
+
+    Returns the last segment of every part; the last one is the last of the batch.
+    """
+    total = sum(segment.bytes for segment in batch)
+    parts = max(1, min(parts, total // least_bytes))
+    goal, size = total / parts, 0
+    ends: list[Segment] = []
+    for segment in batch[:-1]:
+        size += segment.bytes
+        if size >= goal * (len(ends) + 1) and len(ends) < parts - 1:
+            ends.append(segment)
+    return [*ends, batch[-1]]
