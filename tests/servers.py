@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from urllib.parse import unquote, urlsplit
@@ -78,16 +79,16 @@ def _from_docker(flavor: str, stack: ExitStack) -> MySqlServer | None:
     if not _docker_answers():
         return None
     from testcontainers.core.container import DockerContainer
-    from testcontainers.core.waiting_utils import wait_for_logs
+    from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
     variable = "MYSQL_ROOT_PASSWORD" if flavor == "mysql" else "MARIADB_ROOT_PASSWORD"
     options = ["--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"]
     if flavor == "mysql":
         options += ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"]
     container = DockerContainer(_IMAGES[flavor]).with_env(variable, "cdc-root-pass").with_command(" ".join(options))
-    stack.enter_context(container.with_exposed_ports(3306))
-    # The images start a first server to initialize, without a TCP port; the second line with a port is the real one.
-    wait_for_logs(container, r"(?s)port: 3306.*", timeout=120)
+    # The images start a first server to initialize, which says port 0; MySQL's X plugin says 33060.
+    ready = LogMessageWaitStrategy(re.compile(r"port: 3306\b")).with_startup_timeout(120)
+    stack.enter_context(container.with_exposed_ports(3306).waiting_for(ready))
     host, port = container.get_container_host_ip(), int(container.get_exposed_port(3306))
     return _asked(MySqlServer(host, port, "root", "cdc-root-pass", flavor, ""))
 

@@ -7,9 +7,10 @@ import select
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
-from servers import missing
+from servers import missing, own_servers, shared_server
 
 from cdc.services.installation import find
 from cdc.services.server import MySqlServer
@@ -74,3 +75,35 @@ def test_a_server_dies_with_the_process_that_started_it() -> None:
 def test_an_option_the_server_refuses_is_shown_with_its_own_words(server_factory) -> None:
     with pytest.raises(RuntimeError, match="no-such-option"):
         server_factory("mariadb", extra_args=["--no-such-option"])
+
+
+def test_an_address_in_the_environment_wins(
+    any_server: MySqlServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    flavor = any_server.flavor
+    url = f"mysql://{any_server.user}:{any_server.password}@{any_server.host}:{any_server.port}"
+    monkeypatch.setenv(f"CDC_TEST_{flavor.upper()}_URL", url)
+    monkeypatch.setenv("CDC_SERVICES_DIR", str(tmp_path))
+    with shared_server(flavor) as server:
+        assert (server.port, server.version) == (any_server.port, any_server.version)
+        assert server.execute("SELECT 1") == ((1,),)
+
+
+def test_an_address_of_the_other_kind_of_server_fails(
+    mariadb_server: MySqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"mysql://{mariadb_server.user}:{mariadb_server.password}@{mariadb_server.host}:{mariadb_server.port}"
+    monkeypatch.setenv("CDC_TEST_MYSQL_URL", url)
+    with pytest.raises(pytest.fail.Exception, match="not mysql"), shared_server("mysql"):
+        raise AssertionError("a MariaDB server was taken for MySQL")
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip.Exception), ("x, mysql", pytest.fail.Exception)])
+def test_a_missing_server_is_skipped_or_fails_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, required: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.delenv("CDC_TEST_MYSQL_URL", raising=False)
+    monkeypatch.setenv("CDC_SERVICES_DIR", str(tmp_path))
+    monkeypatch.setenv("CDC_REQUIRE_SERVICES", required)
+    with pytest.raises(outcome, match=r"CDC_TEST_MYSQL_URL.*Docker.*make services"), own_servers() as make:
+        make("mysql")
