@@ -117,7 +117,8 @@ class _Checker:
     def _report(self, path: Path, problem: Problem) -> None:
         if not any(path[: len(wrong)] == wrong for wrong in self.wrong):
             self.wrong.add(path)
-            self.problems.append(problem)
+            message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
+            self.problems.append(dataclasses.replace(problem, message=message, hint=hint))
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
@@ -212,9 +213,8 @@ class _Checker:
     def _warn(self, path: Path, remark: Remark) -> None:
         where = (*path, remark.key)
         place = tree.place_of(self.root, where, key=True)
-        self.warnings.append(
-            SpecWarning(self.file, place.line, place.column, tree.dotted(where), remark.message, remark.hint)
-        )
+        message, hint = self.explain.masked(remark.message), self.explain.masked(remark.hint)
+        self.warnings.append(SpecWarning(self.file, place.line, place.column, tree.dotted(where), message, hint))
 
     def _check_route_parts(self, routes: list[RouteRule | None], source: SourceOptions) -> None:
         for index, rule in enumerate(routes):

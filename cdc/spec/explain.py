@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from cdc.errors import Problem
 from cdc.spec import tree
 from cdc.spec.tree import Listing, Node, Path, Scalar
+from cdc.units import size_text
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 _MANY = 12
+_MEBIBYTE = 1 << 20
 _NAMES = {"array": "a list", "object": "a mapping (`key: value`)", "string": "text", "boolean": "true or false"}
 
 
@@ -23,6 +25,14 @@ class Explainer:
 
     def __init__(self, file: str, root: Node) -> None:
         self.file, self.root = file, root
+        put_in = {node.text: node.written for node in tree.scalars(root) if node.substituted and len(node.text) >= 3}
+        self._put_in = sorted(put_in.items(), key=lambda item: -len(item[0]))
+
+    def masked(self, text: str) -> str:
+        """The text with what came from the environment or a file shown as it is written in the pipeline file."""
+        for value, written in self._put_in:
+            text = text.replace(value, written)
+        return text
 
     def problem(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> Problem:
         """A problem at the value of `path`, at the key for a block; at the nearest parent when it is not there."""
@@ -77,7 +87,8 @@ def said(detail: Mapping[str, Any]) -> str:
     }
     if detail["type"] in bounds:
         name, words = bounds[detail["type"]]
-        return f"must be {words} {detail['ctx'][name]}"
+        bound = detail["ctx"][name]
+        return f"must be {words} {size_text(bound) if bound % _MEBIBYTE == 0 and bound else bound}"
     return str(detail["msg"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,15 @@ def plain(node: Node) -> Any:
     if isinstance(node, Listing):
         return [plain(item) for item in node.items]
     return {key: plain(item) for key, item in node.items.items()}
+
+
+def scalars(node: Node) -> Iterator[Scalar]:
+    """All single values of a tree, in order; one that an alias repeats comes again."""
+    if isinstance(node, Scalar):
+        yield node
+        return
+    for child in node.items if isinstance(node, Listing) else node.items.values():
+        yield from scalars(child)
 
 
 def find(root: Node, path: Sequence[str | int]) -> Node | None:

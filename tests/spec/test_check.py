@@ -121,6 +121,19 @@ def test_a_secret_in_a_mistaken_place_does_not_show_when_it_was_substituted() ->
     assert "hunter2" not in message
 
 
+def test_warnings_and_rules_show_substituted_text_as_it_is_written() -> None:
+    text = (SOURCE + "  tls.mode: required\n" + SINK + PIPELINE).replace("127.0.0.1", "${HOST}")
+    (warning,) = checked(text, HOST="internal-host").warnings
+    assert "does not verify who ${HOST} is" in str(warning)
+    message = said(text.replace("shop.orders", "${TABLES}"), HOST="internal-host", TABLES="shopper")
+    assert "`${TABLES}` holds a pattern of one part" in message
+
+
+def test_the_bound_of_a_size_is_written_as_a_size() -> None:
+    message = said(SOURCE + SINK + "  memory-limit: 12 kb\n")
+    assert "sink.memory-limit: must be at least 64 mb, got '12 kb'" in message
+
+
 def test_flink_only_options_are_accepted_with_a_warning_that_names_ours() -> None:
     text = SOURCE + "  debezium.snapshot.mode: never\n  connection.pool.size: 20\n" + SINK + PIPELINE
     lines = warned(text)
