@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cdc.schema import Column, TableId, TableSchema
@@ -75,10 +74,6 @@ class Layout:
     def remove(self, table: TableId) -> None:
         """Forget the table."""
         del self._tables[_folded(table)]
-
-    def only(self, tables: Iterable[TableId]) -> list[ActualTable]:
-        """Those of the given tables that exist, each once."""
-        return list({_folded(table): found for table in tables if (found := self.get(table)) is not None}.values())
 
 
 def same(left: str, right: str) -> bool:

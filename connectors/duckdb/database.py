@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from cdc.schema import TableId
 from connectors.duckdb.options import DuckDbSinkOptions
 
 _RETRY_S = 0.05
-IN_MEMORY = ":memory:"
 
 
 def quoted(name: str) -> str:
@@ -27,12 +27,32 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Full names. Always with DuckDB's name for the file, as it calls `shop.orders` ambiguous in a file shop.duckdb."""
+
+    catalog: str
+
+    @classmethod
+    def of_file(cls, path: str) -> Names:
+        """The names in a file that does not exist yet."""
+        return cls(Path(path).name.partition(".")[0])
+
+    def schema(self, database: str) -> str:
+        """The DuckDB schema of a source database."""
+        return f"{quoted(self.catalog)}.{quoted(database or 'main')}"
+
+    def table(self, table: TableId) -> str:
+        """The table `catalog.schema.table`."""
+        return f"{self.schema(table.database)}.{quoted(table.table)}"
+
+
 class Session:
     """An open connection. Every statement is fetched to its end, as DuckDB keeps unfinished results open."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.catalog = str(self.rows("SELECT current_database()")[0][0])
+        self.names = Names(str(self.rows("SELECT current_database()")[0][0]))
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run one statement with bound values and return all rows of its result."""
@@ -42,14 +62,6 @@ class Session:
     def numpy(self, sql: str) -> dict[str, Any]:
         """Run a query and return its columns as numpy arrays."""
         return dict(self.connection.execute(sql).fetchnumpy())
-
-    def name(self, table: TableId) -> str:
-        """The table's full name. Always three parts: DuckDB calls `shop.orders` ambiguous in a file shop.duckdb."""
-        return f"{self.schema(table.database)}.{quoted(table.table)}"
-
-    def schema(self, database: str) -> str:
-        """The full name of the DuckDB schema of a source database."""
-        return f"{quoted(self.catalog)}.{quoted(database or 'main')}"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -120,12 +132,11 @@ class Database:
             waited_s += pause_s
 
     def _connect_once(self, read_only: bool) -> Any:
-        if self.path != IN_MEMORY:
-            try:
-                Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                hint = "choose another path, or make the folder"
-                raise SinkError(f"cannot make the folder: {error.strerror}", where=self.path, hint=hint) from error
+        try:
+            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = "choose another path, or make the folder"
+            raise SinkError(f"cannot make the folder: {error.strerror}", where=self.path, hint=hint) from error
         return duckdb.connect(self.path, read_only=read_only, config=self._config)
 
     def _locked(self, error: duckdb.Error) -> SinkUnavailable:
@@ -136,11 +147,6 @@ class Database:
             where=self.path,
             hint="close it there, or raise lock-timeout",
         )
-
-
-def memory_session() -> Session:
-    """A session on an empty database that ends with it, to try statements out."""
-    return Session(duckdb.connect(IN_MEMORY))
 
 
 def _is_locked(error: duckdb.Error) -> bool:

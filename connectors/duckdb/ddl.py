@@ -31,7 +31,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from connectors.duckdb.catalog import ActualColumn, ActualTable, Layout, same
-from connectors.duckdb.database import Session, quoted
+from connectors.duckdb.database import Names, quoted
 from connectors.duckdb.types import can_be_key, conversion, default_literal, duckdb_type, holds, rounds, text_literal
 
 OWN_SCHEMA = "_cdc"
@@ -41,8 +41,8 @@ RESERVED_PREFIX = "__cdc_"
 class Planner:
     """Plans a list of changes in order over one layout."""
 
-    def __init__(self, layout: Layout, session: Session) -> None:
-        self._layout, self._name, self._schema_name = layout, session.name, session.schema
+    def __init__(self, layout: Layout, names: Names) -> None:
+        self._layout, self._name, self._schema_name = layout, names.table, names.schema
 
     def statements(self, changes: Sequence[SchemaChange]) -> Iterator[str]:
         """The statements that carry out the changes. Raises ChangeRefused."""

@@ -1,0 +1,139 @@
+"""A sink over Python lists: the plainest correct one, and the model that other sinks are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from cdc.block import ChangeBlock
+from cdc.errors import ChangeRefused
+from cdc.schema import (
+    AddColumn,
+    AlterPrimaryKey,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TruncateTable,
+)
+from cdc.sink import Prepared, Sink, Task
+from cdc.testing.blocks import Row, images
+
+_ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
+
+
+class ListSink(Sink):
+    """Tables as lists of rows, one change after the other. Lives in one process: unpickled there, it is itself."""
+
+    def __init__(self) -> None:
+        _ALL[id(self)] = self
+        self._rows: dict[TableId, list[Row]] = {}
+        self._keys: dict[TableId, tuple[str, ...]] = {}
+        self._prepared: dict[str, list[tuple[str, Row]]] = {}
+        self._applied: Sequence[SchemaChange] = ()
+        self._fence = -1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickled, (id(self),)
+
+    def rows(self, table: TableId) -> list[Row]:
+        """The table's rows in the order of their insertion. Raises KeyError when there is no such table."""
+        return list(self._rows[table])
+
+    @property
+    def tables(self) -> set[TableId]:
+        """The tables that exist."""
+        return set(self._rows)
+
+    def apply(self, changes: Sequence[SchemaChange]) -> None:
+        """Carry out the changes, unless they are the ones applied last and no batch came in between."""
+        if list(changes) == list(self._applied):
+            return
+        for change in changes:
+            self._apply(change)
+        self._applied = tuple(changes)
+
+    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Keep the images of each table under a name."""
+        kept: dict[TableId, list[tuple[str, Row]]] = {}
+        for item in blocks:
+            self._keys[item.table] = item.schema.primary_key
+            kept.setdefault(item.table, []).extend(images([item]))
+        return [self._keep(task, table, changes) for table, changes in kept.items()]
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Apply every image in order; a batch at or below the last one is in already."""
+        if batch <= self._fence:
+            return
+        for handle in prepared:
+            for symbol, row in self._prepared.pop(handle.handle):
+                self.change(handle.table, symbol, row)
+        self._fence, self._applied = batch, ()
+
+    def abort(self, batch: int) -> None:
+        """Forget what was prepared for the batch."""
+        for name in [name for name in self._prepared if name.startswith(f"{batch}/")]:
+            del self._prepared[name]
+
+    def change(self, table: TableId, symbol: str, row: Row) -> None:
+        """Apply one row image: an insert of a key that is there replaces it, a delete of no row does nothing."""
+        rows, key = self._rows[table], self._keys.get(table) or tuple(row)
+        at = next((index for index, there in enumerate(rows) if _same(there, row, key)), None)
+        if at is not None and (self._keys.get(table) or symbol in ("-U", "-D")):
+            del rows[at]
+        if symbol in ("+I", "+U"):
+            rows.append(row)
+
+    def _keep(self, task: Task, table: TableId, changes: list[tuple[str, Row]]) -> Prepared:
+        name = f"{task.batch}/{task.partition}/{task.attempt}/{table}"
+        self._prepared[name] = changes
+        symbols = [symbol for symbol, _ in changes]
+        return Prepared(table, task.partition, name, *(symbols.count(symbol) for symbol in ("+I", "+U", "-D")))
+
+    def _apply(self, change: SchemaChange) -> None:
+        rows: list[Row] | None = self._rows.get(change.table)
+        match change:
+            case CreateTable(table=table, schema=schema):
+                self._rows.setdefault(table, [])
+                self._keys[table] = schema.primary_key
+            case _ if rows is None:
+                raise ChangeRefused("the table does not exist", where=str(change.table))
+            case RenameTable(table=table, new_table=new_table):
+                self._rows[new_table] = self._rows.pop(table)
+                self._keys[new_table] = self._keys.pop(table)
+            case DropTable(table=table):
+                del self._rows[table]
+            case TruncateTable():
+                rows.clear()
+            case AlterPrimaryKey(table=table, primary_key=key):
+                self._keys[table] = key
+            case _:
+                self._rows[change.table] = [_changed(row, change) for row in rows]
+
+
+def _unpickled(number: int) -> ListSink:
+    return _ALL[number]
+
+
+def _same(there: Row, row: Row, names: tuple[str, ...]) -> bool:
+    return all(there[name] == row[name] for name in names)
+
+
+def _changed(row: Row, change: SchemaChange) -> Row:
+    match change:
+        case AddColumn(column=column):
+            return {**row, column.name: _default(column.default)}
+        case DropColumn(name=name):
+            return {column: value for column, value in row.items() if column != name}
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return {new_name if column == old_name else column: value for column, value in row.items()}
+        case _:
+            return row
+
+
+def _default(text: str | None) -> Any:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text

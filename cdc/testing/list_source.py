@@ -1,0 +1,74 @@
+"""A source over a Python list: schema changes, blocks, and crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+
+from cdc.block import ChangeBlock
+from cdc.schema import CreateTable, DropTable, SchemaChange, TableId, TableSchema
+from cdc.source import Count, Limits, Offset, Source, Split
+
+
+class FailAt(Enum):
+    """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again."""
+
+    PREPARED = "rows are prepared, no decision is written"
+    DECIDED = "the decision is written, nothing is committed"
+    COMMITTED = "everything is committed, nobody noted it"
+
+
+class ListSource(Source):
+    """Each block of the list is one transaction. Offsets count items: `{"item": 3}`."""
+
+    bounded = True
+
+    def __init__(self, items: Sequence[SchemaChange | ChangeBlock | FailAt]) -> None:
+        self._items = tuple(items)
+
+    def tables(self) -> Mapping[TableId, TableSchema]:
+        """The tables created in the list, as created."""
+        created = {item.table: item.schema for item in self._items if isinstance(item, CreateTable)}
+        dropped = {item.table for item in self._items if isinstance(item, DropTable)}
+        return {table: schema for table, schema in created.items() if table not in dropped}
+
+    def initial_offset(self) -> Offset:
+        """Before the first item."""
+        return {"item": 0}
+
+    def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        """Up to the end, the row limit, or a schema change that comes after rows."""
+        rows = 0
+        for index in range(start["item"], len(self._items)):
+            item = self._items[index]
+            if isinstance(item, ChangeBlock):
+                if rows and limits is not None and rows + len(item) > limits.max_rows:
+                    return {"item": index}
+                rows += len(item)
+            elif rows and not isinstance(item, FailAt):
+                return {"item": index}
+        return {"item": len(self._items)}
+
+    def stop_at_current(self) -> None:
+        """The list does not grow."""
+
+    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+        """Runs of items of about equal length."""
+        first, last = start["item"], end["item"]
+        size = max(1, -(-(last - first) // parallelism))
+        cuts = range(first, last, size)
+        return [Split(index, [at, min(at + size, last)]) for index, at in enumerate(cuts)]
+
+    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The schema changes among the items."""
+        items = self._items[start["item"] : end["item"]]
+        return [item for item in items if not isinstance(item, ChangeBlock | FailAt)]
+
+    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+        """The blocks among the items."""
+        first, last = split.payload
+        return (item for item in self._items[first:last] if isinstance(item, ChangeBlock))
+
+    def failures(self, start: Offset, end: Offset) -> list[FailAt]:
+        """The crashes among the items."""
+        return [item for item in self._items[start["item"] : end["item"]] if isinstance(item, FailAt)]

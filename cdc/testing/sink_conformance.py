@@ -1,0 +1,368 @@
+"""What every sink does, by name. Subclass `SinkConformance`, give it a `harness` fixture, and let pytest collect it."""
+
+# ruff: noqa: D102 - the name of a behaviour says what it is
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+import pytest
+
+from cdc.block import ChangeBlock
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    Column,
+    CreateTable,
+    DataType,
+    DropColumn,
+    DropTable,
+    Kind,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.sink import Prepared, Sink, Task
+from cdc.testing.blocks import Row, block
+from cdc.testing.list_source import FailAt, ListSource
+from cdc.testing.memory import run_in_memory
+
+ID = Column("id", DataType(Kind.BIGINT), nullable=False)
+NAME = Column("name", DataType(Kind.VARCHAR, 64))
+KEYED = TableSchema((ID, NAME), ("id",))
+KEYLESS = TableSchema((ID, NAME))
+ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
+
+
+class SinkHarness(Protocol):
+    """How the suite meets a sink: one place that survives restarts."""
+
+    def sink(self) -> Sink:
+        """A new sink object on the same place and the same state, as after a restart."""
+
+    def rows(self, table: TableId) -> list[Row] | None:
+        """The visible rows of a table in any order, values as Arrow gives them; None when there is no such table."""
+
+
+def row(id_: int, name: str | None = None) -> Row:
+    """A row of the suite's table."""
+    return {"id": id_, "name": name}
+
+
+class SinkConformance:
+    """Named behaviours of a sink. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+
+    def test_rows_become_visible_at_commit_and_not_before(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
+        assert harness.rows(ORDERS) == []
+        sink.commit(0, prepared)
+        assert harness.rows(ORDERS) == [row(1, "a")]
+
+    def test_committing_twice_changes_nothing(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        prepared = prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True)
+        sink.commit(0, prepared)
+        sink.commit(0, prepared)
+        assert harness.rows(LOG) == [row(1, "a")]
+
+    def test_the_last_batch_replayed_after_a_restart_changes_nothing(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True))
+        prepared = prepare(sink, 1, [keyless("+I", row(2, "b"))])
+        sink.commit(1, prepared)
+        harness.sink().commit(1, prepared)
+        assert by_id(harness.rows(LOG)) == [row(1, "a"), row(2, "b")]
+
+    def test_a_decided_batch_is_committed_by_the_next_process(self, harness: SinkHarness) -> None:
+        prepared = prepare(harness.sink(), 0, [keyless("+I", row(1, "a"))], create=True)
+        harness.sink().commit(0, prepared)
+        assert harness.rows(LOG) == [row(1, "a")]
+
+    def test_a_retried_task_leaves_one_copy(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        prepare(sink, 0, [keyless("+I", row(1, "half"))], create=True, attempt=0)
+        sink.commit(0, prepare(sink, 0, [keyless("+I", row(1, "whole"))], attempt=1))
+        assert harness.rows(LOG) == [row(1, "whole")]
+
+    def test_abort_leaves_nothing(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        prepare(sink, 0, [keyless("+I", row(1, "lost"))], create=True)
+        sink.abort(0)
+        sink.abort(0)
+        assert harness.rows(LOG) == []
+        sink.commit(0, prepare(sink, 0, [keyless("+I", row(2, "kept"))]))
+        assert harness.rows(LOG) == [row(2, "kept")]
+
+    def test_a_batch_without_rows(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        assert list(sink.prepare(Task(0, 0, 0), iter(()))) == []
+        sink.commit(0, [])
+        sink.commit(1, prepare(sink, 1, [keyless("+I", row(1))], create=True))
+        assert harness.rows(LOG) == [row(1)]
+
+    def test_the_sink_and_its_handles_travel_between_processes(self, harness: SinkHarness) -> None:
+        sink = pickle.loads(pickle.dumps(harness.sink()))
+        prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
+        assert json.loads(json.dumps([asdict(handle) for handle in prepared])) == [asdict(item) for item in prepared]
+        harness.sink().commit(0, prepared)
+        assert harness.rows(ORDERS) == [row(1, "a")]
+
+    def test_changes_are_counted_for_the_user(self, harness: SinkHarness) -> None:
+        changes = keyed("+I", row(1)), keyed("-U", row(1), "+U", row(1, "b")), keyed("-D", row(1, "b"))
+        prepared = prepare(harness.sink(), 0, changes, create=True)
+        counts = [sum(getattr(item, name) for item in prepared) for name in ("inserts", "updates", "deletes")]
+        assert counts == [1, 1, 1]
+
+    # rows of tables with a key
+
+    def test_one_keys_changes_stay_in_order(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        first = [keyed("+I", row(1, "a"), "+I", row(2, "x")), keyed("-U", row(1, "a"), "+U", row(1, "b"))]
+        second = [keyed("-U", row(1, "b"), "+U", row(1, "c"), "-D", row(2, "x"))]
+        prepared = [*prepare(sink, 0, first, create=True), *prepare(sink, 0, second, partition=1)]
+        sink.commit(0, prepared)
+        assert harness.rows(ORDERS) == [row(1, "c")]
+
+    def test_updates_and_deletes_of_earlier_batches(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"), "+I", row(3))], create=True))
+        sink.commit(1, prepare(sink, 1, [keyed("-U", row(1, "a"), "+U", row(1, "z"), "-D", row(2, "b"))]))
+        assert by_id(harness.rows(ORDERS)) == [row(1, "z"), row(3)]
+
+    def test_a_key_change_is_a_delete_and_an_insert(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
+        swap = keyed("-U", row(1, "a"), "+U", row(3, "a"), "-U", row(2, "b"), "+U", row(1, "b"))
+        sink.commit(1, prepare(sink, 1, [swap, keyed("-U", row(3, "a"), "+U", row(2, "a"))]))
+        assert by_id(harness.rows(ORDERS)) == [row(1, "b"), row(2, "a")]
+
+    def test_a_row_that_is_deleted_and_inserted_again(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
+        sink.commit(1, prepare(sink, 1, [keyed("-D", row(1, "a"), "+I", row(1, "b"))]))
+        assert harness.rows(ORDERS) == [row(1, "b")]
+
+    def test_a_row_that_comes_and_goes_in_one_batch(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "-D", row(1, "a"))], create=True))
+        assert harness.rows(ORDERS) == []
+
+    # rows of tables without a key
+
+    def test_equal_rows_are_all_kept(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyless("+I", row(1), "+I", row(1))], create=True))
+        sink.commit(1, prepare(sink, 1, [keyless("+I", row(1))]))
+        assert harness.rows(LOG) == [row(1)] * 3
+
+    def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyless(*["+I", row(1)] * 3, "+I", row(2, "b"))], create=True))
+        sink.commit(1, prepare(sink, 1, [keyless("-D", row(1), "-U", row(2, "b"), "+U", row(2, "c"))]))
+        assert by_id(harness.rows(LOG)) == [row(1), row(1), row(2, "c")]
+
+    # schema changes
+
+    def test_a_schema_change_then_rows(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
+        wide = TableSchema((ID, NAME, Column("qty", DataType(Kind.INT), default="7")), ("id",))
+        sink.apply([AddColumn(ORDERS, wide.columns[2])])
+        sink.commit(1, prepare(sink, 1, [block(ORDERS, wide, [("+I", {**row(2, "b"), "qty": 3})])]))
+        assert by_id(harness.rows(ORDERS)) == [{**row(1, "a"), "qty": 7}, {**row(2, "b"), "qty": 3}]
+
+    def test_columns_are_renamed_retyped_and_dropped(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
+        title = Column("title", DataType(Kind.STRING))
+        sink.apply([RenameColumn(ORDERS, "name", "title"), AlterColumnType(ORDERS, title, NAME)])
+        sink.commit(1, prepare(sink, 1, [block(ORDERS, TableSchema((ID, title), ("id",)), [("+I", titled(2, "b"))])]))
+        assert by_id(harness.rows(ORDERS)) == [titled(1, "a"), titled(2, "b")]
+        sink.apply([DropColumn(ORDERS, "title")])
+        sink.commit(2, [])
+        assert by_id(harness.rows(ORDERS)) == [{"id": 1}, {"id": 2}]
+
+    def test_tables_are_truncated_renamed_and_dropped(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
+        sink.apply([TruncateTable(ORDERS)])
+        sink.commit(1, [])
+        assert harness.rows(ORDERS) == []
+        invoices = TableId("shop", "invoices")
+        sink.apply([RenameTable(LOG, invoices), DropTable(ORDERS)])
+        sink.commit(2, [])
+        assert harness.rows(invoices) == [row(9)]
+        assert harness.rows(ORDERS) is None
+        assert harness.rows(LOG) is None
+
+    def test_two_tables_swap_names(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
+        swap = swap_names(ORDERS, LOG)
+        sink.apply(swap)
+        harness.sink().apply(swap)
+        sink.commit(1, [])
+        assert harness.rows(ORDERS) == [row(9)]
+        assert harness.rows(LOG) == [row(1)]
+
+    def test_the_same_swap_again_in_a_later_batch(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
+        for batch in (1, 2):
+            sink.apply(swap_names(ORDERS, LOG))
+            sink.commit(batch, [])
+        assert harness.rows(ORDERS) == [row(1)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            AddColumn(ORDERS, Column("qty", DataType(Kind.INT))),
+            AlterColumnType(ORDERS, Column("name", DataType(Kind.STRING))),
+            RenameColumn(ORDERS, "name", "title"),
+            DropColumn(ORDERS, "name"),
+            RenameTable(ORDERS, TableId("shop", "invoices")),
+            TruncateTable(ORDERS),
+            DropTable(ORDERS),
+            CreateTable(ORDERS, KEYED),
+        ],
+        ids=lambda change: type(change).__name__,
+    )
+    def test_applying_a_schema_change_twice_changes_nothing(self, harness: SinkHarness, change: SchemaChange) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
+        tables = (ORDERS, TableId("shop", "invoices"))
+        sink.apply([change])
+        once = [harness.rows(table) for table in tables]
+        harness.sink().apply([change])
+        assert [harness.rows(table) for table in tables] == once
+
+    def test_a_new_key(self, harness: SinkHarness) -> None:
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
+        sink.apply([AlterPrimaryKey(ORDERS, ("name",))])
+        by_name = replace(KEYED, primary_key=("name",))
+        change = [("-U", row(1, "a")), ("+U", row(5, "a"))]
+        sink.commit(1, prepare(sink, 1, [block(ORDERS, by_name, change)]))
+        assert by_id(harness.rows(ORDERS)) == [row(2, "b"), row(5, "a")]
+
+    # values, sizes, crashes
+
+    def test_every_type_keeps_its_values(self, harness: SinkHarness) -> None:
+        columns = tuple(Column(f"c{index}", DataType.parse(text)) for index, (text, _) in enumerate(VALUES))
+        schema, table = TableSchema((ID, *columns), ("id",)), TableId("shop", "types")
+        rows = [
+            {"id": number, **{f"c{index}": values[number] for index, (_, values) in enumerate(VALUES)}}
+            for number in range(2)
+        ]
+        rows.append({"id": 2, **{column.name: None for column in columns}})
+        sink = harness.sink()
+        sink.apply([CreateTable(table, schema)])
+        sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", item) for item in rows])]))
+        assert by_id(harness.rows(table)) == rows
+
+    def test_many_tables_in_one_task(self, harness: SinkHarness) -> None:
+        tables = [TableId("shop", f"orders_{number}") for number in range(20)]
+        sink = harness.sink()
+        sink.apply([CreateTable(table, KEYED) for table in tables])
+        blocks = [block(table, KEYED, [("+I", row(round_))]) for round_ in range(3) for table in tables]
+        sink.commit(0, prepare(sink, 0, blocks))
+        assert [by_id(harness.rows(table)) for table in tables] == [[row(0), row(1), row(2)]] * len(tables)
+
+    @pytest.mark.parametrize("failure", list(FailAt), ids=lambda failure: failure.name.lower())
+    def test_a_crash_loses_nothing_and_doubles_nothing(self, harness: SinkHarness, failure: FailAt) -> None:
+        swap = swap_names(ORDERS, LOG)
+        items = [
+            CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS), failure,
+            keyed("+I", row(1, "a")), keyless("+I", row(9)), keyless("+I", row(9)),
+            TruncateTable(ORDERS), failure, keyed("+I", row(2, "b")),
+            *swap, failure, block(LOG, KEYED, [("-U", row(2, "b")), ("+U", row(2, "c"))]),
+        ]  # fmt: skip
+        run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
+        assert run.batches == 3
+        assert harness.rows(ORDERS) == [row(9), row(9)]
+        assert harness.rows(LOG) == [row(2, "c")]
+
+
+VALUES: tuple[tuple[str, tuple[Any, Any]], ...] = (
+    ("BOOLEAN", (True, False)),
+    ("TINYINT", (-128, 127)),
+    ("SMALLINT", (-32768, 32767)),
+    ("INT", (-(2**31), 2**31 - 1)),
+    ("BIGINT", (-(2**63), 2**63 - 1)),
+    ("TINYINT UNSIGNED", (0, 255)),
+    ("SMALLINT UNSIGNED", (0, 65535)),
+    ("INT UNSIGNED", (0, 2**32 - 1)),
+    ("BIGINT UNSIGNED", (0, 2**64 - 1)),
+    ("DECIMAL(12, 2)", (Decimal("-1234567890.12"), Decimal("0.00"))),
+    ("DECIMAL(38, 10)", (Decimal("9" * 28 + ".0123456789"), Decimal("-0.0000000001"))),
+    ("DECIMAL(65, 30)", ("9" * 35 + "." + "1" * 30, "-0.5")),
+    ("FLOAT", (1.5, -0.0)),
+    ("DOUBLE", (1e308, 0.1)),
+    ("CHAR(10)", ("grüße", "")),
+    ("VARCHAR(64)", ("it's \"x\"\n\\", "\U0001f600")),
+    ("STRING", ("a" * 100_000, " ")),
+    ("JSON", ('{"a": [1, 2.50, null], "b": "ü"}', "null")),
+    ("BINARY(3)", (b"\x00\xff\x00", b"abc")),
+    ("VARBINARY(16)", (b"", b"\\x41")),
+    ("BYTES", (bytes(range(256)), b"\x00")),
+    ("DATE", (date(1000, 1, 1), date(9999, 12, 31))),
+    ("TIME(6)", (-timedelta(hours=838, minutes=59, seconds=59), timedelta(hours=838, microseconds=1))),
+    ("TIMESTAMP(6)", (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999))),
+    ("TIMESTAMP_LTZ(6)", (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), datetime(2038, 1, 19, 3, 14, 7, 1, tzinfo=UTC))),
+    ("GEOMETRY", (bytes(4) + b"\x01\x01\0\0\0" + bytes(16), b"\xe6\x10\0\0\x01\x01\0\0\0" + b"\x01" * 16)),
+    ("VECTOR(3)", ([1.0, 2.5, -3.0], [])),
+)  # fmt: skip
+
+
+def keyed(*changes: Any) -> ChangeBlock:
+    """A block of the table with a key: kind, row, kind, row..."""
+    return block(ORDERS, KEYED, list(zip(changes[::2], changes[1::2], strict=True)))
+
+
+def keyless(*changes: Any) -> ChangeBlock:
+    """A block of the table without a key."""
+    return block(LOG, KEYLESS, list(zip(changes[::2], changes[1::2], strict=True)))
+
+
+def titled(id_: int, title: str) -> Row:
+    """A row after the column `name` became `title`."""
+    return {"id": id_, "title": title}
+
+
+def swap_names(left: TableId, right: TableId) -> list[SchemaChange]:
+    """Two tables take each other's name, as in `RENAME TABLE a TO t, b TO a, t TO b`."""
+    temporary = TableId(left.database, "temporary")
+    return [RenameTable(left, temporary), RenameTable(right, left), RenameTable(temporary, right)]
+
+
+def prepare(
+    sink: Sink,
+    batch: int,
+    blocks: Iterable[ChangeBlock],
+    *,
+    create: bool = False,
+    partition: int = 0,
+    attempt: int = 0,
+) -> Sequence[Prepared]:
+    """Prepare blocks as one task, after creating the suite's tables when asked to."""
+    if create:
+        sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+    return sink.prepare(Task(batch, partition, attempt), iter(blocks))
+
+
+def by_id(rows: list[Row] | None) -> list[Row]:
+    """The rows in the order of their id."""
+    if rows is None:
+        raise AssertionError("the table does not exist")
+    return sorted(rows, key=lambda item: int(item["id"]))

@@ -1,0 +1,221 @@
+"""Staged rows into tables, inside the transaction of a batch. Driver.
+
+**Tables with a key.** Only a key's last image in the batch counts. Keys that may be there already are deleted, then the
+images that are left are inserted: two statements a table. Measured against MERGE, UPDATE FROM and INSERT OR REPLACE, it
+costs the same for a table that changes as a whole and 10 to 50 times less for few changes in a large table, where the
+other three rewrite every row group they touch.
+
+**Insert-only batches** are inserted as they are. When a key turns out to be there, which only a log that was entered in
+the middle can bring about, the whole transaction is rolled back and loaded again `careful`ly.
+
+**Tables without a key** stay equal to the source as a multiset: images are summed up by whole row, NULL equal to NULL,
+and exactly that many rows are deleted and inserted. A delete of a row that is not there does nothing, as a log that was
+entered in the middle legitimately deletes rows the sink never had; the number of those is returned.
+
+**Many small tables** of the same columns (shards) share one temporary table, which saves half the time of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import RowKind
+from cdc.schema import TableId
+from connectors.duckdb.database import Session, quoted
+from connectors.duckdb.stage import KIND
+
+_SHARED_ROWS = 10_000
+_STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
+_TABLE, _POSITION, _KEEP, _GONE = "__cdc_table", "__cdc_position", "__cdc_keep", "__cdc_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedTable:
+    """The rows of one table in a batch in log order, with their kinds in the last column."""
+
+    table: TableId
+    key: tuple[str, ...]
+    rows: pa.Table
+
+
+def load(session: Session, staged: Iterable[StagedTable], *, careful: bool) -> dict[TableId, int]:
+    """Load every table. Returns, for tables without a key, how many deletes found no row.
+
+    Raises duckdb.ConstraintException when not `careful` and a row to insert is there already: roll back, load again.
+    """
+    missed: dict[TableId, int] = {}
+    for group in _groups(staged):
+        if group[0].key:
+            _load_keyed(session, group, careful)
+        elif _only_inserts(group):
+            _append(session, group)
+        else:
+            missed.update(_load_keyless(session, group))
+    return missed
+
+
+def _groups(staged: Iterable[StagedTable]) -> Iterator[list[StagedTable]]:
+    """Small tables of equal columns together, every other table alone."""
+    shared: dict[tuple[Any, ...], list[StagedTable]] = {}
+    for item in staged:
+        if item.rows.num_rows > _SHARED_ROWS:
+            yield [item]
+        else:
+            shape = (tuple(zip(item.rows.schema.names, item.rows.schema.types, strict=True)), item.key)
+            shared.setdefault(shape, []).append(item)
+    for group in shared.values():
+        yield from _bounded(group)
+
+
+def _bounded(group: Sequence[StagedTable]) -> Iterator[list[StagedTable]]:
+    """Cut a group so that one load stays within some ten thousand rows times a hundred."""
+    part: list[StagedTable] = []
+    rows = 0
+    for item in group:
+        if part and rows + item.rows.num_rows > 100 * _SHARED_ROWS:
+            yield part
+            part, rows = [], 0
+        part.append(item)
+        rows += item.rows.num_rows
+    yield part
+
+
+def _only_inserts(group: Sequence[StagedTable]) -> bool:
+    return all(not np.any(_kinds(item.rows)) for item in group)
+
+
+def _kinds(rows: pa.Table) -> Any:
+    return rows.column(KIND).to_numpy()
+
+
+class _Registered:
+    """The rows of a group as something SQL can read: the Arrow table itself, or a temporary table when shared."""
+
+    def __init__(self, session: Session, group: Sequence[StagedTable], extra: Mapping[str, Any]) -> None:
+        self._session, self._group = session, group
+        self.columns = [name for name in group[0].rows.schema.names if name != KIND]
+        self.shared = len(group) > 1
+        rows = pa.concat_tables([item.rows for item in group]) if self.shared else group[0].rows
+        if self.shared:
+            numbers = np.repeat(np.arange(len(group), dtype=np.int32), [item.rows.num_rows for item in group])
+            rows = rows.append_column(_TABLE, pa.array(numbers))
+        for name, values in extra.items():
+            rows = rows.append_column(name, pa.array(values))
+        session.connection.register(_STAGED, rows)
+        self.source = _STAGED
+
+    def materialize(self) -> None:
+        """Copy a shared group into a temporary table: scanned once per table, DuckDB's own format is twice as fast."""
+        if self.shared:
+            self._session.rows(f"CREATE OR REPLACE TEMP TABLE {_SHARED} AS SELECT * FROM {_STAGED}")
+            self.source = _SHARED
+
+    def parts(self) -> Iterator[tuple[StagedTable, str]]:
+        """Each table of the group, and the condition that picks its rows from `source`."""
+        for number, item in enumerate(self._group):
+            yield item, f"{_TABLE} = {number}" if self.shared else "true"
+
+    def __enter__(self) -> _Registered:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.connection.unregister(_STAGED)
+
+
+def _append(session: Session, group: Sequence[StagedTable]) -> None:
+    with _Registered(session, group, {}) as staged:
+        staged.materialize()
+        for item, where in staged.parts():
+            _insert(session, item.table, staged, where)
+
+
+def _insert(session: Session, table: TableId, staged: _Registered, where: str) -> None:
+    names = ", ".join(quoted(name) for name in staged.columns)
+    session.rows(
+        f"INSERT INTO {session.names.table(table)} ({names}) SELECT {names} FROM {staged.source} WHERE {where}"
+    )
+
+
+def _load_keyed(session: Session, group: Sequence[StagedTable], careful: bool) -> None:
+    if not careful and _only_inserts(group):
+        _append(session, group)
+        return
+    keep, gone = _last_images(session, group, careful)
+    with _Registered(session, group, {_KEEP: keep, _GONE: gone}) as staged:
+        staged.materialize()
+        for item, where in staged.parts():
+            if gone.any():
+                _delete_keys(session, item, staged.source, where)
+            if keep.any():
+                _insert(session, item.table, staged, f"{where} AND {_KEEP}")
+
+
+def _last_images(session: Session, group: Sequence[StagedTable], careful: bool) -> tuple[Any, Any]:
+    """Two masks over the rows of the group: those to insert, and those whose key has to go first.
+
+    A key that occurs once, as an insert, is new; any other may be there already.
+    """
+    kinds = np.concatenate([_kinds(item.rows) for item in group])
+    keep, gone = np.zeros(len(kinds), np.bool_), np.zeros(len(kinds), np.bool_)
+    with _Registered(session, group, {_POSITION: np.arange(len(kinds))}) as staged:
+        parts = [_TABLE] if staged.shared else []
+        key = ", ".join([*parts, *(quoted(name) for name in group[0].key)])
+        last = session.numpy(
+            f"SELECT max({_POSITION}) AS position, count(*) AS images FROM {staged.source} GROUP BY {key}"
+        )
+    position = last["position"]
+    kind = kinds[position]
+    keep[position] = (kind == RowKind.INSERT) | (kind == RowKind.UPDATE_AFTER)
+    gone[position] = careful | (kind != RowKind.INSERT) | (last["images"] > 1)
+    return keep, gone
+
+
+def _delete_keys(session: Session, item: StagedTable, source: str, where: str) -> None:
+    key = [quoted(name) for name in item.key]
+    equal = " AND ".join(f"t.{name} = s.{name}" for name in key)
+    session.rows(
+        f"DELETE FROM {session.names.table(item.table)} AS t "
+        f"USING (SELECT {', '.join(key)} FROM {source} WHERE {where} AND {_GONE}) AS s WHERE {equal}"
+    )
+
+
+def _load_keyless(session: Session, group: Sequence[StagedTable]) -> Iterator[tuple[TableId, int]]:
+    positions = np.arange(sum(item.rows.num_rows for item in group))
+    with _Registered(session, group, {_POSITION: positions}) as staged:
+        staged.materialize()
+        for item, where in staged.parts():
+            yield item.table, _load_multiset(session, item.table, staged, where)
+
+
+def _load_multiset(session: Session, table: TableId, staged: _Registered, where: str) -> int:
+    """Delete and insert by whole row. Returns how many deletes found no row.
+
+    `total` is what a row gains in the batch, `lowest` (0 or less) the lowest its running sum gets: deleting up to
+    `-lowest` rows and inserting `total - lowest` gives what one change after the other would give.
+    """
+    names = [quoted(name) for name in staged.columns]
+    columns, target = ", ".join(names), session.names.table(table)
+    session.rows(
+        f"CREATE OR REPLACE TEMP TABLE __cdc_sums AS WITH running AS (SELECT {columns}, "
+        f"CASE WHEN {KIND} IN ({RowKind.INSERT:d}, {RowKind.UPDATE_AFTER:d}) THEN 1 ELSE -1 END AS sign, "
+        f"sum(sign) OVER (PARTITION BY {columns} ORDER BY {_POSITION}) AS running FROM {staged.source} WHERE {where}) "
+        f"SELECT {columns}, CAST(sum(sign) AS BIGINT) AS __cdc_total, "
+        f"CAST(least(0, min(running)) AS BIGINT) AS __cdc_lowest FROM running GROUP BY {columns}"
+    )
+    equal = " AND ".join(f"t.{name} IS NOT DISTINCT FROM s.{name}" for name in names)
+    deleted = session.rows(
+        f"DELETE FROM {target} WHERE rowid IN (SELECT id FROM (SELECT t.rowid AS id, s.__cdc_lowest AS lowest, "
+        f"row_number() OVER (PARTITION BY s.rowid) AS number FROM {target} AS t "
+        f"JOIN __cdc_sums AS s ON s.__cdc_lowest < 0 AND {equal}) WHERE number <= -lowest)"
+    )[0][0]
+    session.rows(
+        f"INSERT INTO {target} ({columns}) SELECT {columns} FROM __cdc_sums, "
+        f"LATERAL (SELECT unnest(range(__cdc_total - __cdc_lowest)))"
+    )
+    wanted = session.rows("SELECT coalesce(CAST(-sum(__cdc_lowest) AS BIGINT), 0) FROM __cdc_sums")[0][0]
+    return int(wanted) - int(deleted)

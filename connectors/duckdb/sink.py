@@ -1,0 +1,124 @@
+"""The DuckDB sink: executors stage Arrow files, the driver loads a batch and its fence row in one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+
+import duckdb
+
+from cdc.block import ChangeBlock
+from cdc.errors import CommitFailed
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.schema_json import change_to_json
+from cdc.sink import Prepared, Sink, Task
+from cdc.source import Context
+from connectors.duckdb.catalog import Layout, read_layout
+from connectors.duckdb.database import Database, Names, Session
+from connectors.duckdb.ddl import Planner
+from connectors.duckdb.fence import Fence
+from connectors.duckdb.load import StagedTable, load
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.stage import StagedFiles, batch_folder, stage
+
+log = logging.getLogger(__name__)
+
+
+class DuckDbSink(Sink):
+    """Writes into one DuckDB file. Picklable; the file is open only during `apply` and `commit`."""
+
+    def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
+        self._database = Database(options)
+        self._pipeline, self._directory = context.pipeline, context.directory
+
+    def apply(self, changes: Sequence[SchemaChange]) -> None:
+        """Carry out schema changes: one transaction for all of them. Driver.
+
+        What was applied is noted beside the fence until the batch commits, so that a repeat does nothing: the tables
+        alone cannot tell a swap of names from one that is still to come.
+        """
+        digest = _digest(changes)
+        with self._database.open() as session, session.transaction():
+            fence = Fence(session, self._pipeline)
+            if fence.applied() == digest:
+                return
+            for statement in Planner(read_layout(session), session.names).statements(changes):
+                session.rows(statement)
+            fence.note_applied(digest)
+
+    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Stage the rows in one synced file under the state directory. Executor."""
+        return stage(self._directory, task, blocks)
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver."""
+        with self._database.open() as session:
+            if Fence(session, self._pipeline).passed(batch):
+                log.info("batch %d is in %s already", batch, self._database.path)
+            else:
+                self._load(session, batch, self._staged(prepared))
+        self._clean(batch)
+
+    def abort(self, batch: int) -> None:
+        """Remove the staged files of a batch that was never decided. Driver."""
+        shutil.rmtree(batch_folder(self._directory, batch), ignore_errors=True)
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        """The table as it is, None when it does not exist. Driver."""
+        actual = self._actual()[0].get(table)
+        return None if actual is None else actual.schema()
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        """The statements `apply` would run now. Driver."""
+        layout, names = self._actual()
+        return list(Planner(layout, names).statements(changes))
+
+    def _actual(self) -> tuple[Layout, Names]:
+        if not self._database.exists:
+            return Layout(), Names.of_file(self._database.path)
+        with self._database.open(read_only=True) as session:
+            return read_layout(session), session.names
+
+    def _staged(self, prepared: Sequence[Prepared]) -> list[StagedTable]:
+        tables: dict[TableId, list[Prepared]] = {}
+        for handle in prepared:
+            tables.setdefault(handle.table, []).append(handle)
+        files = StagedFiles(self._directory)
+        return [
+            StagedTable(table, tuple(handles[0].handle["key"]), files.rows(handles))
+            for table, handles in tables.items()
+        ]
+
+    def _load(self, session: Session, batch: int, staged: Sequence[StagedTable]) -> None:
+        try:
+            try:
+                self._load_once(session, batch, staged, careful=False)
+            except duckdb.ConstraintException:
+                log.info("batch %d inserts rows that are there already: loading it row by key", batch)
+                self._load_once(session, batch, staged, careful=True)
+        except (duckdb.IOException, duckdb.TransactionException) as error:
+            hint = "free some space, or end what else writes to the file"
+            raise CommitFailed(str(error).splitlines()[0], where=self._database.path, hint=hint) from error
+
+    def _load_once(self, session: Session, batch: int, staged: Sequence[StagedTable], *, careful: bool) -> None:
+        with session.transaction():
+            missed = load(session, staged, careful=careful)
+            Fence(session, self._pipeline).pass_(batch)
+        for table, number in missed.items():
+            if number:
+                log.warning("%s: %d deletes of batch %d found no such row", table, number, batch)
+
+    def _clean(self, batch: int) -> None:
+        """Remove the staged files of this batch and of older ones that a crash left behind."""
+        staging = batch_folder(self._directory, batch).parent
+        for folder in staging.glob("*") if staging.exists() else ():
+            if folder.name.isdigit() and int(folder.name) <= batch:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _digest(changes: Sequence[SchemaChange]) -> str:
+    text = json.dumps([change_to_json(change) for change in changes], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

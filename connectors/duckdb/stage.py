@@ -1,0 +1,203 @@
+"""Staged rows: one file per task, durable before the decision, loaded by the driver at commit.
+
+    <state>/sink/staging/<batch>/<partition>-<attempt>.arrows
+
+A file is a row of segments; a segment is a complete Arrow IPC stream with rows of one table. So a thousand tables in a
+task cost one file and one fsync, and the driver maps the file and reads each segment without copying. Uncompressed
+Arrow was measured against Parquet: written twice as fast, loaded as fast.
+
+The last column of a segment, `__cdc_kind`, holds the row kinds. For tables with a key, update-before images whose key
+equals their update-after image are left out, as only a key's last image counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from cdc.sink import Prepared, Task
+
+KIND = "__cdc_kind"
+_TABLE_BYTES = 16 << 20
+_TOTAL_BYTES = 64 << 20
+_SMALL_BATCH_ROWS = 8192
+
+
+def batch_folder(directory: Path, batch: int) -> Path:
+    """Where the parts of a batch are."""
+    return directory / "staging" / str(batch)
+
+
+def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
+    """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
+
+    Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"]}`.
+    """
+    folder = batch_folder(directory, task.batch)
+    path = folder / f"{task.partition}-{task.attempt}.arrows"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file:
+            writer = _Writer(file)
+            for block in blocks:
+                writer.add(block)
+            writer.flush()
+            file.flush()
+            os.fsync(file.fileno())
+        for made in (folder, folder.parent):
+            _sync_folder(made)
+    except OSError as error:
+        hint = "free some space in the state directory, or choose another --state-dir"
+        raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
+    return [table.handle(f"{task.batch}/{path.name}", task.partition) for table in writer.tables.values()]
+
+
+@dataclass
+class _Table:
+    """What one table has in this task: buffered blocks, segments written, changes counted."""
+
+    id: TableId
+    key: tuple[str, ...]
+    schema: pa.Schema
+    buffered: list[pa.RecordBatch] = field(default_factory=list)
+    bytes: int = 0
+    segments: list[tuple[int, int]] = field(default_factory=list)
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+
+    def handle(self, name: str, partition: int) -> Prepared:
+        inserts, _, updates, deletes = self.counts
+        handle = {"file": name, "segments": [list(segment) for segment in self.segments], "key": list(self.key)}
+        return Prepared(self.id, partition, handle, inserts, updates, deletes)
+
+
+class _Writer:
+    """Coalesces small blocks per table and writes them as segments."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._bytes = file, 0
+        self.tables: dict[TableId, _Table] = {}
+
+    def add(self, block: ChangeBlock) -> None:
+        if not len(block):
+            return
+        table = self._table(block)
+        for kind, number in _kind_counts(block.kinds):
+            table.counts[kind] += number
+        rows = _staged(block, table.schema)
+        size = int(rows.nbytes)
+        table.buffered.append(rows)
+        table.bytes += size
+        self._bytes += size
+        if table.bytes >= _TABLE_BYTES:
+            self._write(table)
+        elif self._bytes >= _TOTAL_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        for table in self.tables.values():
+            if table.buffered:
+                self._write(table)
+
+    def _table(self, block: ChangeBlock) -> _Table:
+        table = self.tables.get(block.table)
+        schema = block.rows.schema if table is None else table.schema
+        if table is None:
+            schema = schema.append(pa.field(KIND, pa.uint8()))
+            table = self.tables[block.table] = _Table(block.table, block.schema.primary_key, schema)
+        elif schema.names[:-1] != block.rows.schema.names:
+            hint = "a schema change has to end the batch before it"
+            raise SinkError("rows of two schemas in one batch", where=str(block.table), hint=hint)
+        return table
+
+    def _write(self, table: _Table) -> None:
+        start = self._file.tell()
+        with pa.ipc.new_stream(self._file, table.schema) as stream:
+            for batch in _coalesced(table.buffered):
+                stream.write_batch(batch)
+        table.segments.append((start, self._file.tell() - start))
+        self._bytes -= table.bytes
+        table.bytes = 0
+        table.buffered.clear()
+
+
+def _kind_counts(kinds: pa.Array) -> Iterator[tuple[int, int]]:
+    for entry in pc.value_counts(kinds):
+        yield entry["values"].as_py(), entry["counts"].as_py()
+
+
+def _coalesced(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in batches)
+    if len(batches) == 1 or rows // len(batches) >= _SMALL_BATCH_ROWS:
+        return batches
+    return list(pa.Table.from_batches(batches).combine_chunks().to_batches())
+
+
+def _staged(block: ChangeBlock, schema: pa.Schema) -> pa.RecordBatch:
+    rows = pa.RecordBatch.from_arrays([*block.rows.columns, block.kinds], schema=schema)
+    if not block.schema.primary_key:
+        return rows
+    needless = _needless_befores(block)
+    return rows if needless is None else rows.filter(pc.invert(needless))
+
+
+def _needless_befores(block: ChangeBlock) -> pa.Array | None:
+    """Which rows are update-before images followed by an update-after image of the same key; None when none is."""
+    befores = pc.equal(block.kinds, int(RowKind.UPDATE_BEFORE))
+    if len(block) < 2 or not pc.any(befores).as_py():
+        return None
+    paired = pc.and_(befores[:-1], pc.equal(block.kinds[1:], int(RowKind.UPDATE_AFTER)))
+    for name in block.schema.primary_key:
+        values = block.rows.column(_index(block, name))
+        paired = pc.and_(paired, pc.fill_null(pc.equal(values[:-1], values[1:]), False))
+    return pa.concat_arrays([paired, pa.array([False])])
+
+
+def _index(block: ChangeBlock, name: str) -> int:
+    return [column.lower() for column in block.schema.names].index(name.lower())
+
+
+class StagedFiles:
+    """Reads what `stage` wrote, each file mapped once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._mapped = directory / "staging", dict[str, pa.Buffer]()
+
+    def rows(self, handles: Sequence[Prepared]) -> pa.Table:
+        """The staged rows of one table in log order. Raises SinkError when a file is missing or not whole."""
+        batches: list[pa.RecordBatch] = []
+        for prepared in sorted(handles, key=lambda handle: handle.partition):
+            name = prepared.handle["file"]
+            try:
+                for offset, length in prepared.handle["segments"]:
+                    batches.extend(pa.ipc.open_stream(self._segment(name, offset, length)))
+            except (OSError, pa.ArrowInvalid) as error:
+                hint = "the decided batch cannot be loaded; restore the state directory from a backup"
+                where = str(self._directory / name)
+                raise SinkError(f"staged rows cannot be read: {error}", where=where, hint=hint) from error
+        return pa.Table.from_batches(batches)
+
+    def _segment(self, name: str, offset: int, length: int) -> pa.Buffer:
+        whole = self._mapped.get(name)
+        if whole is None:
+            with pa.memory_map(str(self._directory / name)) as source:
+                whole = self._mapped[name] = source.read_buffer()
+        if offset + length > whole.size:
+            raise OSError(f"the file ends at byte {whole.size}, before the end of its rows")
+        return whole.slice(offset, length)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
