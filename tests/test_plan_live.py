@@ -1,0 +1,61 @@
+"""`cdc plan` against real servers, as a user runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc.services.server import MySqlServer
+
+PIPELINE = """source:
+  type: mysql
+  hostname: {host}
+  port: {port}
+  username: {user}
+  password: ${{DB_PASSWORD}}
+  tables: {database}.\\.*
+  tables.exclude: {database}.tmp
+  scan.startup.mode: latest-offset
+sink:
+  type: duckdb
+  path: out/plan.duckdb
+route:
+  - source-table: {database}.\\.*
+    sink-table: ods.<>
+    replace-symbol: <>
+pipeline:
+  schema.change.behavior: evolve
+"""
+
+
+@pytest.mark.mysql
+def test_a_plan_shows_what_would_be_done_and_changes_nothing(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = any_server.new_database("plan")
+    any_server.execute(
+        "CREATE TABLE orders (id BIGINT UNSIGNED PRIMARY KEY, total DECIMAL(12, 2) NOT NULL, note VARCHAR(40))",
+        "CREATE TABLE log (line TEXT)",
+        "CREATE TABLE tmp (x INT)",
+        database=database,
+    )
+    server = {"host": any_server.host, "port": any_server.port, "user": any_server.user, "database": database}
+    file = tmp_path / "p.yaml"
+    file.write_text(PIPELINE.format(**server))
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc", "plan", str(file)],
+        capture_output=True, text=True, check=False, env={**os.environ, "DB_PASSWORD": any_server.password},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "pipeline p: mysql -> duckdb, 2 tables"
+    assert f"{database}.log -> ods.log  (to be created)" in lines
+    assert f"{database}.orders -> ods.orders  (to be created)" in lines
+    assert "    id     BIGINT UNSIGNED NOT NULL" in lines
+    assert "    total  DECIMAL(12, 2) NOT NULL" in lines
+    assert "    primary key (id)" in lines
+    assert any(line.startswith("  would run: CREATE TABLE") for line in lines)
+    assert any_server.password not in done.stdout
+    assert {path.name for path in tmp_path.rglob("*")} == {"p.yaml"}
