@@ -11,6 +11,8 @@ from cdc.errors import CdcError, EngineError, from_json
 _MARK = "cdc-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*?\}):end-cdc-error")
 
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -44,8 +46,9 @@ def recover(error: BaseException) -> CdcError:
     match = _MARKED.search(text)
     if match:
         return from_json(match[1])
+    raised = _RAISED.findall(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return EngineError(
-        f"Spark stopped: {(lines or [type(error).__name__])[0][:500]}",
+        f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}",
         hint="CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch",
     )

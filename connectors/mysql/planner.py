@@ -16,7 +16,8 @@ from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql import events
 from connectors.mysql.chunk import EventChunk, Ints
-from connectors.mysql.event_bodies import gtid_runs, mariadb_gtid_runs, parse_query
+from connectors.mysql.event_bodies import gtid_runs, mariadb_gtid_runs
+from connectors.mysql.query_event import parse_query
 from connectors.mysql.segment import Segment
 from connectors.mysql.table_map import table_name
 

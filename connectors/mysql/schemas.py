@@ -19,12 +19,13 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.source import Count
+from connectors.mysql.charsets import collation_charset
 from connectors.mysql.chunk import EventChunk
 from connectors.mysql.decoder import Decoder
-from connectors.mysql.event_bodies import Query, parse_query
 from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.options import LogOptions
 from connectors.mysql.positions import LogPosition
+from connectors.mysql.query_event import Query, parse_query
 from connectors.mysql.table import MySqlTable, table_schema
 
 Wanted = Callable[[TableId], bool]
@@ -145,10 +146,10 @@ def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -
     """Apply a QUERY event to a catalog, under the session settings that the event carries."""
     return catalog.apply(
         query.sql,
-        query.database,
-        sql_mode=query.sql_mode,
-        charset=query.server_charset,
-        explicit_timestamps=query.explicit_timestamps,
+        query.schema,
+        sql_mode=query.sql_mode or 0,
+        charset=collation_charset(query.server_collation) if query.server_collation else "utf8mb4",
+        explicit_timestamps=query.explicit_timestamp,
         executed_at=datetime.fromtimestamp(int(chunk.commit_ms[index]) / 1000, UTC),
     )
 

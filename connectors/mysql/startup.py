@@ -29,7 +29,6 @@ from connectors.mysql.event_bodies import (
     mariadb_gtid_runs,
     parse_gtid_list,
     parse_previous_gtids,
-    parse_query,
 )
 from connectors.mysql.follower import OpenStream
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
@@ -43,6 +42,7 @@ from connectors.mysql.positions import (
     earliest_position,
     position_at,
 )
+from connectors.mysql.query_event import parse_query
 from connectors.mysql.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server_info import ServerInfo, where_of
 from connectors.mysql.stream import BinlogStream, EndOfLog
@@ -218,8 +218,8 @@ class _Changes:
 
     def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
         query = parse_query(chunk, index)
-        dialect = self._dialect.with_mode(query.sql_mode)
-        for statement in parse(query.sql, database=query.database, dialect=dialect):
+        dialect = self._dialect.with_mode(query.sql_mode or 0)
+        for statement in parse(query.sql, database=query.schema, dialect=dialect):
             self.tables |= {table for table in redefined(statement, self._known) if self._wanted(table)}
         return frozenset()
 
