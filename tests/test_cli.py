@@ -103,7 +103,8 @@ REFUSING = """source:
   scan.startup.mode: latest-offset
   connect.max-retries: 0
 sink:
-  type: values
+  type: duckdb
+  path: out.duckdb
 pipeline:
   schema.change.behavior: evolve
 """
