@@ -55,10 +55,10 @@ def apply_diffs_text(document: bytes, diffs: bytes) -> str:
 
     Raises CorruptLog when the diffs cannot be read or do not fit the document.
     """
-    return tree_text(apply_diffs(decode(document), diffs))
+    return tree_text(edit_tree(decode(document), diffs))
 
 
-def apply_diffs(tree: Tree, diffs: bytes) -> Tree:
+def edit_tree(tree: Tree, diffs: bytes) -> Tree:
     """Apply diffs to a decoded document, in place; returns it. Raises CorruptLog, and then the tree is half changed."""
     for diff in read_diffs(diffs):
         _apply(tree, diff)

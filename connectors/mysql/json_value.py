@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from cdc.errors import CorruptLog
@@ -31,7 +32,7 @@ def decode(data: bytes) -> Tree:
     """The tree of a binary JSON document. Raises CorruptLog with the reason and the offset."""
     if not data:
         return "null"
-    return _value(data[0], memoryview(data)[1:], 0, 0)
+    return _value(data[0], memoryview(data)[1:], 0, _Limits(len(data)))
 
 
 def tree_text(tree: Tree) -> str:
@@ -81,16 +82,32 @@ def _shortest(value: float) -> tuple[str, str, int]:
     return sign, stripped, int(exponent or 0) - len(fraction) + len(digits) - len(stripped)
 
 
+@dataclass(slots=True)
+class _Limits:
+    """What a sound document cannot exceed: its values share no bytes, and it is at most `MAX_DEPTH` deep."""
+
+    bytes_left: int
+    depth: int = 0
+
+    def use(self, count: int) -> None:
+        self.bytes_left -= count
+        if self.bytes_left < 0:
+            raise _corrupt("values that lie on top of each other", 0)
+
+
 def _corrupt(what: str, at: int) -> CorruptLog:
     return CorruptLog(f"a JSON value holds {what} at byte {at}", hint="the log is damaged; read it from another copy")
 
 
-def _value(kind: int, data: memoryview, at: int, depth: int) -> Tree:
+def _value(kind: int, data: memoryview, at: int, limits: _Limits) -> Tree:
     """The value of a type code whose bytes start at `data[at]` and may reach to its end."""
     if kind <= 3:
-        if depth >= MAX_DEPTH:
+        if limits.depth >= MAX_DEPTH:
             raise _corrupt(f"more than {MAX_DEPTH} nested levels", at)
-        return _container(kind in (0, 1), kind in (1, 3), data[at:], depth)
+        limits.depth += 1
+        tree = _container(kind in (0, 1), kind in (1, 3), data[at:], limits)
+        limits.depth -= 1
+        return tree
     if kind == 4:
         code = _unpack("<B", data, at)
         if code not in _LITERALS:
@@ -99,9 +116,9 @@ def _value(kind: int, data: memoryview, at: int, depth: int) -> Tree:
     if kind in _NUMBERS:
         return _number(_unpack(_NUMBERS[kind], data, at), at)
     if kind == 12:
-        return quote(_string(_sized(data, at), at))
+        return quote(_string(_sized(data, at, limits), at))
     if kind == 15:
-        return _opaque(int(_unpack("<B", data, at)), _sized(data, at + 1), at)
+        return _opaque(int(_unpack("<B", data, at)), _sized(data, at + 1, limits), at)
     raise _corrupt(f"value type {kind}", at)
 
 
@@ -121,7 +138,7 @@ def _number(value: int | float, at: int) -> str:
     return double_text(value)
 
 
-def _sized(data: memoryview, at: int) -> bytes:
+def _sized(data: memoryview, at: int, limits: _Limits) -> bytes:
     """The bytes after a length of 7 bits per byte, lowest first."""
     length = 0
     for i in range(5):
@@ -131,6 +148,7 @@ def _sized(data: memoryview, at: int) -> bytes:
             first = at + i + 1
             if first + length > len(data):
                 raise _corrupt("a value that ends too early", at)
+            limits.use(length)
             return bytes(data[first : first + length])
     raise _corrupt("a length of more than five bytes", at)
 
@@ -142,32 +160,34 @@ def _string(data: bytes, at: int) -> str:
         raise _corrupt("text that is not UTF-8", at) from error
 
 
-def _container(is_object: bool, large: bool, data: memoryview, depth: int) -> Tree:
+def _container(is_object: bool, large: bool, data: memoryview, limits: _Limits) -> Tree:
     form, width = ("<I", 4) if large else ("<H", 2)
     count, size = int(_unpack(form, data, 0)), int(_unpack(form, data, width))
     keys_end = 2 * width + (count * (width + 2) if is_object else 0)
     if size > len(data) or keys_end + count * (1 + width) > size:
         raise _corrupt("an object or array larger than its place", 0)
     data = data[:size]
+    limits.use(keys_end + count * (1 + width))
     values = []
     for entry in range(keys_end, keys_end + count * (1 + width), 1 + width):
         kind = data[entry]
         inlined = kind in (4, 5, 6) or (large and kind in (7, 8))
         at = entry + 1 if inlined else int(_unpack(form, data, entry + 1))
-        values.append(_value(kind, data, at, depth + 1))
+        values.append(_value(kind, data, at, limits))
     if not is_object:
         return values
-    keys = [_key(data, form, entry) for entry in range(2 * width, keys_end, width + 2)]
+    keys = [_key(data, form, entry, limits) for entry in range(2 * width, keys_end, width + 2)]
     if len(set(keys)) != count:
         raise _corrupt("an object with the same key twice", 0)
     return dict(zip(keys, values, strict=True))
 
 
-def _key(data: memoryview, form: str, entry: int) -> str:
+def _key(data: memoryview, form: str, entry: int, limits: _Limits) -> str:
     first = int(_unpack(form, data, entry))
     last = first + int(_unpack("<H", data, entry + struct.calcsize(form)))
     if last > len(data):
         raise _corrupt("a key that ends too early", entry)
+    limits.use(last - first)
     return _string(bytes(data[first:last]), entry)
 
 
