@@ -56,10 +56,72 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
         return CORRUPT
     if start == end:
         return _null_text(dst, at)
-    kind = src[start]
-    if kind <= LARGE_ARRAY:
-        return _container_text(kind, src, start + 1, end, dst, at)
-    return _scalar_text(kind, src, start + 1, end, dst, at)
+    # A sound document cannot grow beyond this; one whose offsets point to the same bytes again and again can.
+    ceiling = at + json_text_bound(end - start)
+    # One row per container around the current one: its offset from `start`, and its next element * 4 + its kind.
+    outer = np.empty((MAX_DEPTH, 2), np.uint32)
+    depth, index, holder, flags, count = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    base, limit = start, end
+    kind, value = np.int64(src[np.uint64(start)]), start + 1
+    while True:
+        if at > ceiling:
+            return CORRUPT
+        if kind == STRING:
+            length, first = variable_length(src, value, limit)
+            if length < 0 or first + length > limit:
+                return CORRUPT
+            at = quoted_text(src, first, first + length, dst, at)
+        elif kind == OPAQUE:
+            at = opaque_text(src, value, limit, dst, at)
+        elif kind > LARGE_ARRAY:
+            at = number_or_literal_text(kind, src, value, limit, dst, at)
+        else:
+            if depth >= MAX_DEPTH:
+                return CORRUPT
+            if depth > 0:
+                outer[depth - 1, 0], outer[depth - 1, 1] = base - start, index << 2 | holder
+            depth += 1
+            base, index, holder = value, np.int64(0), kind
+            flags, count, limit = _open(kind, src, base, limit)
+            if count < 0:
+                return CORRUPT
+            if at >= dst.size:
+                return FULL
+            dst[at] = np.uint8(123 if flags & _OBJECT else 91)
+            at += 1
+        if at < 0:
+            return at
+        while depth > 0 and index == count:
+            if at >= dst.size:
+                return FULL
+            dst[at] = np.uint8(125 if flags & _OBJECT else 93)
+            at += 1
+            depth -= 1
+            if depth > 0:
+                base, index = start + np.int64(outer[depth - 1, 0]), np.int64(outer[depth - 1, 1]) >> 2
+                holder = np.int64(outer[depth - 1, 1]) & 3
+                flags, count, limit = _open(holder, src, base, end)
+        if depth == 0:
+            return at
+        if index > 0:
+            if at + 2 > dst.size:
+                return FULL
+            dst[at] = np.uint8(44)
+            dst[at + 1] = np.uint8(32)
+            at += 2
+        width = np.int64(4 if flags & _LARGE else 2)
+        entry = base + 2 * width + index * (1 + width)
+        if flags & _OBJECT:
+            entry += count * (width + 2)
+            at = _key_text(src, base, limit, width, index, dst, at)
+            if at < 0:
+                return at
+        index += 1
+        kind, value = np.int64(src[np.uint64(entry)]), entry + 1
+        if not (LITERAL <= kind <= UINT16 or (width == 4 and INT32 <= kind <= UINT32)):
+            value = base + np.int64(little(src, entry + 1, width))
+            if value >= limit:
+                return CORRUPT
 
 
 @njit(cache=True, nogil=True)
@@ -69,18 +131,6 @@ def _null_text(dst: Bytes, at: Int) -> Int:
     for i in range(4):
         dst[at + i] = _NULL[i]
     return at + 4
-
-
-@njit(cache=True, nogil=True)
-def _scalar_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
-    if kind == STRING:
-        length, first = variable_length(src, start, end)
-        if length < 0 or first + length > end:
-            return CORRUPT
-        return quoted_text(src, first, first + length, dst, at)
-    if kind == OPAQUE:
-        return opaque_text(src, start, end, dst, at)
-    return number_or_literal_text(kind, src, start, end, dst, at)
 
 
 @njit(cache=True, nogil=True)
@@ -100,11 +150,6 @@ def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
     return flags, count, base + size
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _inlined(kind: Int, large: bool) -> bool:
-    return LITERAL <= kind <= UINT16 or (large and INT32 <= kind <= UINT32)
-
-
 @njit(cache=True, nogil=True)
 def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: Bytes, at: Int) -> Int:
     """Write `"key": ` of the index-th member."""
@@ -121,71 +166,3 @@ def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: By
     dst[at] = np.uint8(58)
     dst[at + 1] = np.uint8(32)
     return at + 2
-
-
-@njit(cache=True, nogil=True)
-def _container_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
-    # A sound document cannot grow beyond the bound; one whose offsets point to the same bytes again and again can.
-    ceiling = at + json_text_bound(end - start)
-    # One row per container around this one: its offset from `start`, and its next element * 4 + its kind.
-    outer = np.empty((MAX_DEPTH, 2), np.uint32)
-    depth = 0
-    base, index, holder = start, np.int64(0), np.int64(kind)
-    flags, count, limit = _open(kind, src, start, end)
-    if count < 0:
-        return CORRUPT
-    if at >= dst.size:
-        return FULL
-    dst[at] = np.uint8(123 if flags & _OBJECT else 91)
-    at += 1
-    while True:
-        if at + 2 > dst.size:
-            return FULL
-        if at > ceiling:
-            return CORRUPT
-        if index == count:
-            dst[at] = np.uint8(125 if flags & _OBJECT else 93)
-            at += 1
-            if depth == 0:
-                return at
-            depth -= 1
-            base, index = start + np.int64(outer[depth, 0]), np.int64(outer[depth, 1]) >> 2
-            holder = np.int64(outer[depth, 1]) & 3
-            flags, count, limit = _open(holder, src, base, end)
-            continue
-        if index > 0:
-            dst[at] = np.uint8(44)
-            dst[at + 1] = np.uint8(32)
-            at += 2
-        large = flags & _LARGE != 0
-        width = 4 if large else 2
-        entry = base + 2 * width + index * (1 + width)
-        if flags & _OBJECT:
-            entry += count * (width + 2)
-            at = _key_text(src, base, limit, width, index, dst, at)
-            if at < 0:
-                return at
-        index += 1
-        kind = src[np.uint64(entry)]
-        value = entry + 1
-        if not _inlined(kind, large):
-            value = base + np.int64(little(src, entry + 1, width))
-            if value >= limit:
-                return CORRUPT
-        if kind > LARGE_ARRAY:
-            at = _scalar_text(kind, src, value, limit, dst, at)
-            if at < 0:
-                return at
-            continue
-        if depth + 1 >= MAX_DEPTH:
-            return CORRUPT
-        outer[depth, 0], outer[depth, 1] = base - start, index << 2 | holder
-        depth += 1
-        base, index, holder = value, np.int64(0), np.int64(kind)
-        flags, count, limit = _open(kind, src, value, limit)
-        if count < 0:
-            return CORRUPT
-        if at >= dst.size:
-            return FULL
-        dst[at] = np.uint8(123 if flags & _OBJECT else 91)
-        at += 1
