@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from cdc.errors import CdcError, CommitFailed, StateError
 from cdc.faults import reached
 from cdc.job.progress import BatchReport, Progress
+from cdc.job.routing import RouteGuard
 from cdc.job.task import RESULT_SCHEMA, PrepareTask, Route, TaskResult
 from cdc.job.wire import recover
 from cdc.schema import RenameTable, SchemaChange
@@ -38,11 +39,12 @@ class BatchRunner:
         source: Source,
         sink: Sink,
         route: Route,
+        guard: RouteGuard,
         state: StateDir,
         progress: Progress,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._source, self._sink, self._route, self._state = source, sink, route, state
+        self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
         self._log, self._progress, self._sleep = CommitLog(state.root), progress, sleep
         self._recovered = False
         self.error: CdcError | None = None
@@ -74,10 +76,9 @@ class BatchRunner:
 
     def _prepare(self, frame: DataFrame, batch: int) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
         if not self._recovered:
-            self._sink.abort(batch)
-            self._recovered = True
+            self._recover(batch)
         start, end = self._offsets(batch)
-        changes = [routed(change, self._route) for change in self._source.schema_changes(start, end)]
+        changes = self._changes(start, end)
         reached("before-apply", batch)
         if changes:
             self._sink.apply(changes)
@@ -91,6 +92,19 @@ class BatchRunner:
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)))
         self._log.decide(decision)
         return decision, changes, results
+
+    def _recover(self, batch: int) -> None:
+        """First batch of a run: remove what an earlier run prepared for it, learn which tables there are already."""
+        self._sink.abort(batch)
+        first = self._state.initial_offset()
+        if first is not None:
+            self._guard.check(self._source.schema_changes(first, self._offsets(batch)[0]))
+        self._recovered = True
+
+    def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+        changes = self._source.schema_changes(start, end)
+        self._guard.check(changes)
+        return [routed(change, self._route) for change in changes]
 
     def _commit(self, decision: Decision) -> None:
         """Commit, and again when the sink said no. CommitUnknown goes up: the next start settles it by asking."""

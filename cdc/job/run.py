@@ -21,31 +21,16 @@ from cdc.job.java import choose_java
 from cdc.job.lock import RunLock
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter, new_counts
+from cdc.job.routing import RouteGuard, RouteTable
 from cdc.job.session import DEFAULT_MASTER, start_session
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.wire import recover
-from cdc.route import route
-from cdc.schema import TableId
 from cdc.source import Context, Limits
-from cdc.spec.model import PipelineSpec, RouteRule
+from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
 
 _TICK_S = 0.2
 ABORTED = 130
-
-
-class RouteTable:
-    """`cdc.route.route` with the pipeline's rules; picklable, answers are remembered."""
-
-    def __init__(self, rules: tuple[RouteRule, ...]) -> None:
-        self._rules = rules
-        self._known: dict[TableId, TableId] = {}
-
-    def __call__(self, table: TableId) -> TableId:
-        """The sink table of a source table."""
-        if table not in self._known:
-            self._known[table] = route(table, self._rules)
-        return self._known[table]
 
 
 class _Signals:
@@ -118,8 +103,8 @@ def _run_locked(
     java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
     progress, signals = Progress(), _Signals()
-    routes = RouteTable(tuple(spec.route))
-    runner = BatchRunner(source, sink, routes, state, progress)
+    guard = RouteGuard(spec, () if source.bounded else source.tables())
+    runner = BatchRunner(source, sink, RouteTable(spec.route), guard, state, progress)
     with signals.installed(), _session(pipeline, master, java, lock) as spark:
         plan = StreamPlan(source, state, _limits(spec), _parallelism(spec, spark))
         query = _start(spark, plan, runner, bounded=until_caught_up or source.bounded)
@@ -177,6 +162,7 @@ class _Watch:
         self._query, self._runner, self._progress = query, runner, progress
         self._reporter, self._state, self._signals = reporter, state, signals
         self._counts: dict[str, int] = {}
+        self._note = ""
         self._stopping = False
 
     def until_end(self) -> None:
@@ -224,6 +210,9 @@ class _Watch:
         for reason, number in new_counts(self._counts, now.counts):
             self._reporter.line(f"{reason}: {number:,}", level="warning")
         self._counts = dict(now.counts)
+        if now.note and now.note != self._note:
+            self._reporter.line(now.note, level="warning")
+        self._note = now.note
         self._reporter.status(now, self._progress.running)
 
     def _read_lag(self) -> None:

@@ -187,9 +187,11 @@ class MySqlSource(Source):
         return connection
 
     def _server_id(self, reader: int) -> int:
-        """From the option counting up, else random in the upper half, where two meeting is next to impossible."""
+        """From the option as far as it goes, else random in the upper half, where two hardly ever meet."""
         ids = self._options.server_ids
-        return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1) if ids is None else ids[0] + reader
+        if ids is None or reader >= len(ids):
+            return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
+        return ids[reader]
 
 
 def _position(offset: Offset) -> LogPosition:
