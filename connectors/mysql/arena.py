@@ -1,0 +1,126 @@
+"""One block's memory: a single buffer that the row kernel fills and that becomes Arrow arrays without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import ChangeBlock
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.column_finish import finish_array
+from connectors.mysql.column_plan import TablePlan, raw_type
+from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.layout import lay_out, open_arena
+
+Array = Any
+_UINT8, _INT64, _INT32 = pa.uint8(), pa.int64(), pa.int32()
+
+
+class Arena:
+    """Buffers for at most `rows` row images of one table.
+
+    Args:
+        plan: the table's plan.
+        rows: row images that must fit.
+        bound: bytes of log they come from, at most.
+        averages: float64[columns], bytes per row of variable-length columns seen before; negative where not known.
+    """
+
+    __slots__ = ("_buffer", "_layout", "base", "head", "layout", "plan", "rows")
+
+    def __init__(self, plan: TablePlan, rows: int, bound: int, averages: Array) -> None:
+        self.plan, self.rows = plan, rows
+        self.layout, self.head = np.zeros(len(plan.numbers), ops.LAYOUT), np.zeros(1, ops.HEAD)
+        numbers, places, head = _numbers(plan.numbers), _numbers(self.layout), self.head.view(np.int64)
+        lay_out(numbers, places, head, rows, bound, averages)
+        self._buffer = pa.allocate_buffer(int(head[-1]))
+        self.base = self._buffer.address
+        open_arena(numbers, places, head, self.base)
+
+    def averages(self, rows: int) -> Array:
+        """Bytes per row that each variable-length column took; 0 for the others."""
+        used = self.layout["data_at"] - self.layout["data"]
+        return np.where(self.plan.numbers["width"] < 0, used, 0) / max(rows, 1)
+
+    def block(
+        self, rows: int, nulls_known: bool, patch: Callable[[int, Array], Array] | None, where: str
+    ) -> ChangeBlock:
+        """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python."""
+        columns, widths = self.layout.tolist(), self.plan.numbers["width"].tolist()
+        arrays = []
+        for index, arrow in enumerate(self.plan.arrow.types):
+            finish = self.plan.finish[index]
+            kind = raw_type(finish, arrow)
+            array = self._column(kind, rows, columns[index], widths[index], nulls_known)
+            if patch is not None:
+                array = patch(index, array)
+            if kind is not arrow:
+                array = finish_array(array, finish, arrow, f"{where}, column {self.plan.arrow.names[index]}")
+            arrays.append(array)
+        kinds, sequences, numbers, times = self.head.tolist()[0][:4]
+        return ChangeBlock(
+            self.plan.table.id,
+            self.plan.schema,
+            pa.RecordBatch.from_arrays(arrays, schema=self.plan.arrow),
+            self._plain(_UINT8, rows, kinds, 1),
+            self._plain(_INT64, rows, sequences, 8),
+            self._plain(_INT32, rows, numbers, 4),
+            self._plain(_INT64, rows, times, 8),
+        )
+
+    def _slice(self, address: int, size: int) -> Array:
+        return self._buffer.slice(address - self.base, size)
+
+    def _plain(self, kind: Array, rows: int, address: int, width: int) -> Array:
+        return pa.Array.from_buffers(kind, rows, [None, self._slice(address, rows * width)], 0)
+
+    def _column(self, kind: Array, rows: int, place: tuple[int, ...], width: int, nulls_known: bool) -> Array:
+        values, validity, data, data_at, _, nulls, _ = place
+        if not nulls_known:
+            nulls = -1
+        valid = self._slice(validity, (rows + 7) >> 3) if nulls else None
+        if width > 0:
+            return pa.Array.from_buffers(kind, rows, [valid, self._slice(values, rows * width)], nulls)
+        if width == ops.BITS_OUT:
+            return pa.Array.from_buffers(kind, rows, [valid, self._slice(values, (rows + 7) >> 3)], nulls)
+        offsets, content = self._slice(values, 4 * (rows + 1)), self._slice(data, data_at - data)
+        if width == ops.BYTES_OUT:
+            return pa.Array.from_buffers(kind, rows, [valid, offsets, content], nulls)
+        items = pa.Array.from_buffers(kind.value_type, (data_at - data) >> 2, [None, content], 0)
+        return pa.Array.from_buffers(kind, rows, [valid, offsets], nulls, children=[items])
+
+
+def _numbers(records: Array) -> Array:
+    """Records as int64[records, fields]."""
+    return records.view(np.int64).reshape(len(records), -1)
+
+
+def patched(array: Array, rows: Array, values: list[str]) -> Array:
+    """The array with `values` at `rows` (ascending)."""
+    mask = np.zeros(len(array), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(array, pa.array(mask), pa.array(values, array.type))
+
+
+def text_patch(chunk: EventChunk, entries: Array) -> Callable[[int, Array], Array]:
+    """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n]."""
+    from connectors.mysql.json_diff import apply_diffs
+    from connectors.mysql.json_value import json_text_slow
+
+    def text(entry: Array) -> str:
+        value = chunk.buffer[entry["start"] : entry["end"]].tobytes()
+        if entry["base_start"] >= 0:
+            value = apply_diffs(chunk.buffer[entry["base_start"] : entry["base_end"]].tobytes(), value)
+        return json_text_slow(value)
+
+    def patch(column: int, array: Array) -> Array:
+        wanted = entries[entries["column"] == column]
+        if not len(wanted):
+            return array
+        return patched(array, wanted["row"], [text(entry) for entry in wanted])
+
+    return patch

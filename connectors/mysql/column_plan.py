@@ -1,0 +1,288 @@
+"""From a TABLE_MAP and the table's definition to a plan: one row of numbers per column that the row kernel follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.block import arrow_schema
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import Kind, TableSchema
+from connectors.mysql import table_map as codes
+from connectors.mysql.kernels import ops
+from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.table_map import TableMap
+
+_TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
+_SHAPES = frozenset(
+    {
+        "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+        "geometrycollection",
+    }
+)  # fmt: skip
+_VARYING = frozenset({"varchar", "varbinary", "vector"})
+_FITS: dict[int, frozenset[str]] = {
+    codes.TINY: frozenset({"tinyint"}),
+    codes.SHORT: frozenset({"smallint"}),
+    codes.INT24: frozenset({"mediumint"}),
+    codes.LONG: frozenset({"int"}),
+    codes.LONGLONG: frozenset({"bigint"}),
+    codes.FLOAT: frozenset({"float"}),
+    codes.DOUBLE: frozenset({"double"}),
+    codes.NEWDECIMAL: frozenset({"decimal"}),
+    codes.YEAR: frozenset({"year"}),
+    codes.DATE: frozenset({"date"}),
+    codes.NEWDATE: frozenset({"date"}),
+    codes.TIME_OLD: frozenset({"time"}),
+    codes.TIME2: frozenset({"time"}),
+    codes.DATETIME_OLD: frozenset({"datetime"}),
+    codes.DATETIME2: frozenset({"datetime"}),
+    codes.TIMESTAMP_OLD: frozenset({"timestamp"}),
+    codes.TIMESTAMP2: frozenset({"timestamp"}),
+    codes.BIT: frozenset({"bit"}),
+    codes.VARCHAR: _VARYING,
+    codes.VAR_STRING: _VARYING,
+    codes.VARCHAR_COMPRESSED: frozenset({"varchar", "varbinary"}),
+    codes.STRING: frozenset({"char", "binary", "uuid", "inet4", "inet6"}),
+    codes.ENUM: frozenset({"enum"}),
+    codes.SET: frozenset({"set"}),
+    codes.TINY_BLOB: _BLOBS,
+    codes.MEDIUM_BLOB: _BLOBS,
+    codes.LONG_BLOB: _BLOBS,
+    codes.BLOB: _BLOBS,
+    codes.BLOB_COMPRESSED: _BLOBS,
+    codes.JSON: frozenset({"json"}),
+    codes.GEOMETRY: _SHAPES,
+    codes.VECTOR: frozenset({"vector"}),
+}
+_SIZES = {"tinyblob": 1, "tinytext": 1, "blob": 2, "text": 2, "mediumblob": 3, "mediumtext": 3}
+_FIXED: dict[int, tuple[int, int, int]] = {
+    codes.TINY: (ops.INT8, 1, 1),
+    codes.SHORT: (ops.INT16, 2, 2),
+    codes.LONG: (ops.INT32, 4, 4),
+    codes.LONGLONG: (ops.INT64, 8, 8),
+    codes.FLOAT: (ops.INT32, 4, 4),
+    codes.DOUBLE: (ops.INT64, 8, 8),
+    codes.YEAR: (ops.YEAR, 1, 4),
+    codes.DATE: (ops.DATE, 3, 4),
+    codes.NEWDATE: (ops.DATE, 3, 4),
+    codes.TIME_OLD: (ops.TIME_OLD, 3, 8),
+    codes.DATETIME_OLD: (ops.DATETIME_OLD, 8, 8),
+    codes.TIMESTAMP_OLD: (ops.TIMESTAMP_OLD, 4, 8),
+}
+_FRACTIONAL: dict[int, tuple[int, int]] = {
+    codes.TIME2: (ops.TIME2, 3),
+    codes.DATETIME2: (ops.DATETIME2, 5),
+    codes.TIMESTAMP2: (ops.TIMESTAMP2, 4),
+}
+_HINT = (
+    "the definition kept for this table is not the one the log was written with; start from a position after the "
+    "change that was missed, or with a new state directory"
+)
+
+
+Op = tuple[int, ...]
+"""The fields of an ops.PLAN record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is left to do with a column's array after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
+
+    `charset` is set when the bytes have to be converted to UTF-8.
+    """
+
+    step: str = ""
+    charset: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePlan:
+    """How one table's row images become columns.
+
+    Attributes:
+        table: the definition it was made from.
+        schema: what the sink sees.
+        arrow: Arrow schema of a block's rows.
+        numbers: ops.PLAN[columns], what the kernel follows.
+        labels: int64[labels + 1], places in `text` of the labels of all ENUM and SET columns.
+        text: uint8, the labels in UTF-8.
+        json_columns: number of binary JSON columns.
+        finish: per column.
+    """
+
+    table: MySqlTable
+    schema: TableSchema
+    arrow: pa.Schema
+    numbers: npt.NDArray[np.void]
+    labels: npt.NDArray[np.int64]
+    text: npt.NDArray[np.uint8]
+    json_columns: int
+    finish: tuple[Finish, ...]
+
+
+def plan_table(
+    table: MySqlTable,
+    found: TableMap,
+    charsets: Sequence[str | None],
+    *,
+    where: str,
+    tinyint1_as_boolean: bool = False,
+) -> TablePlan:
+    """The plan for rows that `found` announces, of a table defined as `table`.
+
+    Args:
+        charsets: per column, the charset its bytes need converting from; None when they are UTF-8 or not text.
+        where: table and position, for errors.
+
+    Raises:
+        SchemaUnknown: the two do not fit: number of columns, a type, precision, sign or name.
+        UnsupportedChange: a storage form that this tool does not read.
+    """
+    _check(table, found, where)
+    schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
+    numbers = np.zeros(len(table.columns), ops.PLAN)
+    labels: list[bytes] = []
+    json_columns = 0
+    finish = []
+    for index, column in enumerate(table.columns):
+        code, metadata = found.types[index], found.metadata[index]
+        as_boolean = schema.columns[index].type.kind is Kind.BOOLEAN
+        op = _operation(column, code, metadata, as_boolean=as_boolean, where=where)
+        numbers[index] = op
+        if op[0] in (ops.ENUM, ops.SET):
+            numbers["b"][index], numbers["c"][index] = len(labels), len(column.labels)
+            numbers["growth"][index] = _label_room(column)
+            labels += [label.encode() for label in column.labels]
+        if op[0] == ops.JSON:
+            numbers["b"][index] = json_columns
+            json_columns += 1
+        finish.append(Finish(_step(column, code), charsets[index] if column.type in _TEXT else None))
+    ends = np.cumsum([0, *map(len, labels)], dtype=np.int64)
+    text = np.frombuffer(b"".join(labels) or b"\0", np.uint8).copy()
+    return TablePlan(table, schema, arrow_schema(schema), numbers, ends, text, json_columns, tuple(finish))
+
+
+def _check(table: MySqlTable, found: TableMap, where: str) -> None:
+    if len(found.types) != len(table.columns):
+        raise SchemaUnknown(
+            f"rows have {len(found.types)} columns, the known definition has {len(table.columns)}",
+            where=where,
+            hint=_HINT,
+        )
+    for index, column in enumerate(table.columns):
+        reason = _misfit(column, found, index)
+        if reason:
+            raise SchemaUnknown(f"column {index + 1}, {column.name} {column.type}: {reason}", where=where, hint=_HINT)
+
+
+def _misfit(column: MySqlColumn, found: TableMap, index: int) -> str:
+    """Why the column cannot be what the log announces, empty when it can."""
+    code, metadata = found.types[index], found.metadata[index]
+    if column.type not in _FITS.get(code, frozenset()) and code != codes.TYPED_ARRAY:
+        return f"rows have type code {code} there"
+    if code == codes.NEWDECIMAL and metadata != (10 if column.length is None else column.length) << 8 | (
+        column.scale or 0
+    ):
+        return f"rows have DECIMAL({metadata >> 8}, {metadata & 255}) there"
+    if code in _FRACTIONAL and metadata != (column.length or 0):
+        return f"rows have {metadata} fractional digits there, the definition {column.length or 0}"
+    if code == codes.BIT and metadata != (column.length or 1):
+        return f"rows have BIT({metadata}) there, the definition BIT({column.length or 1})"
+    if code == codes.BLOB and metadata != _SIZES.get(column.type, 4):
+        return f"rows have a {metadata}-byte length field there"
+    sign = found.unsigned[index]
+    integer = code in (codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG)
+    if integer and sign is not None and sign != column.unsigned:
+        return f"rows are {'unsigned' if sign else 'signed'} there, the definition says otherwise"
+    if found.names and found.names[index].casefold() != column.name.casefold():
+        return f"rows name it {found.names[index]}"
+    return ""
+
+
+def _operation(column: MySqlColumn, code: int, metadata: int, *, as_boolean: bool, where: str) -> Op:
+    """One row of the plan; labels and JSON ordinals are filled in by the caller."""
+    if as_boolean:
+        return _op(ops.BOOLEAN, 1, width=ops.BITS_OUT)
+    if code == codes.INT24:
+        return _op(ops.UINT24 if column.unsigned else ops.INT24, 3, width=4)
+    if code in (codes.TIME_OLD, codes.DATETIME_OLD, codes.TIMESTAMP_OLD) and column.length:
+        raise UnsupportedChange(
+            f"column {column.name} is stored in MariaDB's own format for fractional seconds",
+            where=where,
+            hint="on the source: SET GLOBAL mysql56_temporal_format=ON, then ALTER TABLE ... FORCE",
+        )
+    if code in _FIXED:
+        op, need, width = _FIXED[code]
+        return _op(op, need, width=width)
+    if code in _FRACTIONAL:
+        op, need = _FRACTIONAL[code]
+        fraction = (metadata + 1) // 2
+        return _op(op, need + fraction, a=fraction, width=8)
+    if code == codes.NEWDECIMAL:
+        return _decimal(metadata >> 8, metadata & 255)
+    if code == codes.BIT:
+        size = (metadata + 7) // 8
+        return _op(ops.BITS, size, width=ops.BYTES_OUT, ratio=1)
+    if code in (codes.ENUM, codes.SET):
+        return _op(ops.ENUM if code == codes.ENUM else ops.SET, metadata, width=ops.BYTES_OUT)
+    if code == codes.JSON:
+        return _op(ops.JSON, metadata, width=ops.BYTES_OUT, growth=128, ratio=6)
+    if code == codes.TYPED_ARRAY:
+        raise UnsupportedChange(
+            f"column {column.name} is an array of a functional index, which has no place in a row", where=where
+        )
+    return _sized(column, code, metadata)
+
+
+def _sized(column: MySqlColumn, code: int, metadata: int) -> Op:
+    """Values with a length field in front."""
+    if code in (codes.VARCHAR, codes.VAR_STRING, codes.VARCHAR_COMPRESSED, codes.STRING):
+        need = 2 if metadata > 255 else 1
+    else:
+        need = {codes.TINY_BLOB: 1, codes.MEDIUM_BLOB: 3, codes.LONG_BLOB: 4}.get(code, metadata)
+    if column.type == "vector":
+        return _op(ops.VECTOR, need, width=ops.FLOATS_OUT, ratio=1)
+    if column.type == "uuid":
+        return _op(ops.UUID, need, width=ops.BYTES_OUT, growth=36)
+    pad = metadata if code == codes.STRING and column.type != "char" else 0
+    return _op(ops.BYTES, need, b=pad, width=ops.BYTES_OUT, growth=pad, ratio=1)
+
+
+def _op(
+    op: int, need: int, *, a: int = 0, b: int = 0, c: int = 0, d: int = 0, width: int, growth: int = 0, ratio: int = 0
+) -> Op:
+    return op, need, a, b, c, d, width, growth, ratio
+
+
+def _decimal(precision: int, scale: int) -> Op:
+    whole = precision - scale
+    groups = (whole % 9, whole // 9, scale // 9, scale % 9)
+    size = (groups[0] + 1) // 2 + 4 * (groups[1] + groups[2]) + (groups[3] + 1) // 2
+    if precision <= 38:
+        op, width, growth = ops.DECIMAL64 if precision <= 18 else ops.DECIMAL128, 16, 0
+    else:
+        op, width, growth = ops.DECIMAL_TEXT, ops.BYTES_OUT, 68
+    return _op(op, size, a=groups[0], b=groups[1], c=groups[2], d=groups[3], width=width, growth=growth)
+
+
+def _label_room(column: MySqlColumn) -> int:
+    sizes = [len(label.encode()) + 1 for label in column.labels] or [0]
+    return sum(sizes) if column.type == "set" else max(sizes)
+
+
+def _step(column: MySqlColumn, code: int) -> str:
+    if code in (codes.VARCHAR_COMPRESSED, codes.BLOB_COMPRESSED):
+        return "inflate"
+    return column.type if column.type in ("inet4", "inet6") else ""
+
+
+def raw_type(finish: Finish, arrow: Any) -> Any:
+    """The Arrow type of the kernel's own output for a column whose final type is `arrow`."""
+    return pa.binary() if finish != Finish() else arrow

@@ -1,0 +1,181 @@
+"""Binary log events to change blocks, columnar: two passes of kernels per chunk, Python only per table and block.
+
+First pass (`kernels.table_maps`): list the rows events of wanted tables. Second pass (`kernels.rows`): all rows events
+of one table into one arena, which becomes Arrow arrays without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from cdc.block import ChangeBlock
+from cdc.errors import UnsupportedChange
+from cdc.schema import TableId
+from cdc.source import Count
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.kernels import ops
+from connectors.mysql.places import place
+from connectors.mysql.table import MySqlTable
+
+_SEQUENCE_SHIFT = 40
+_SAMPLE_BYTES = 32 << 10
+_SAMPLE_ROWS = 512
+
+
+class Decoder:
+    """Decodes the chunks of one log in order; keeps what TABLE_MAP events said between chunks.
+
+    Not thread-safe. The kernels compile on first use and are cached on disk; importing this module does not load Numba.
+
+    Args:
+        tables: current definitions of the wanted tables; may change between two calls of `decode`.
+        wanted: whether a table's rows are asked for; asked once per distinct TABLE_MAP.
+        count: told about values that were changed on purpose: `invalid-date-to-null shop.orders.shipped`.
+        tinyint1_as_boolean: TINYINT(1) becomes BOOLEAN.
+        invalid_dates: "null" makes zero and invalid dates NULL and counts them, "fail" refuses them.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[TableId, MySqlTable],
+        *,
+        wanted: Callable[[TableId], bool],
+        count: Count,
+        tinyint1_as_boolean: bool = False,
+        invalid_dates: Literal["null", "fail"] = "null",
+    ) -> None:
+        from connectors.mysql.table_slots import TableSlots
+
+        self._slots = TableSlots(tables, wanted=wanted, tinyint1_as_boolean=tinyint1_as_boolean)
+        self._count = count
+        self._strict = invalid_dates == "fail"
+        self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
+        self._fault = np.zeros(1, ops.FAULT)
+
+    def decode(self, chunk: EventChunk) -> Iterator[ChangeBlock]:
+        """The row changes of a chunk: blocks table by table, in log order inside a table.
+
+        Raises:
+            CorruptLog: an event's lengths do not add up, or rows of a table that was never announced.
+            SchemaUnknown: rows of a wanted table whose definition is missing or does not fit them.
+            UnsupportedChange: incomplete row images, or an invalid date when those are refused.
+        """
+        groups = self._slots.group(chunk)
+        for slot, first, last, size in groups.entries:
+            run = _Run(chunk, slot, groups.order, last)
+            slot.state["event"], slot.state["at"] = first, 0
+            yield from self._blocks(run, size)
+
+    def _blocks(self, run: _Run, size: int) -> Iterator[ChangeBlock]:
+        slot = run.slot
+        if slot.averages is None:
+            block, done = self._sample(run, size)
+            if block is not None:
+                yield block
+            if done:
+                return
+        exact = False
+        while True:
+            left = run.bytes_left()
+            arena = slot.arena(left, exact=exact)
+            code = self._decode(run, arena, run.last)
+            rows = int(slot.state["rows"][0])
+            if rows == 0 and code == ops.FULL:
+                if exact:
+                    raise UnsupportedChange(
+                        "one row needs more than 2 GB", where=run.where(), hint="leave the table out of the pipeline"
+                    )
+                exact = True
+                continue
+            exact = False
+            if rows:
+                slot.learn(arena, rows, left - run.bytes_left())
+                yield self._finish(run, arena, rows)
+            if code == ops.DONE:
+                return
+
+    def _sample(self, run: _Run, size: int) -> tuple[ChangeBlock | None, bool]:
+        """Decode a first few events to learn how wide the columns are; a small run is finished with that."""
+        slot, before = run.slot, run.slot.state.copy()
+        last, size = run.first_events(_SAMPLE_BYTES, size)
+        arena = slot.arena(size, exact=True, rows=_SAMPLE_ROWS)
+        code = self._decode(run, arena, last)
+        rows = int(slot.state["rows"][0])
+        if code == ops.DONE and last == run.last:
+            return (self._finish(run, arena, rows) if rows else None), True
+        if rows:
+            slot.learn(arena, rows, size - run.bytes_left(last))
+        slot.state[:] = before
+        return None, False
+
+    def _decode(self, run: _Run, arena: Any, last: int) -> int:
+        from connectors.mysql.kernels.rows import decode_rows
+
+        slot, chunk, plan = run.slot, run.chunk, run.slot.plan
+        slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
+        code = decode_rows(
+            *run.chunk_places, chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last,
+            len(plan.numbers), place(plan.numbers), place(arena.layout), place(arena.head), arena.rows,
+            place(plan.labels), place(plan.text), int(self._strict), place(self._slow),
+            plan.json_columns, place(slot.documents), place(slot.pending), place(slot.state), place(self._fault),
+        )  # fmt: skip
+        if code not in (ops.DONE, ops.FULL):
+            from connectors.mysql.row_faults import fault_error
+
+            raise fault_error(code, self._fault[0], plan, chunk)
+        return int(code)
+
+    def _finish(self, run: _Run, arena: Any, rows: int) -> ChangeBlock:
+        from connectors.mysql.arena import text_patch
+
+        slot = run.slot
+        slow = int(slot.state["slow"][0])
+        patch = text_patch(run.chunk, self._slow[:slow]) if slow else None
+        for index in np.flatnonzero(arena.layout["invalid"]).tolist():
+            name = f"invalid-date-to-null {slot.plan.table.id}.{slot.plan.table.columns[index].name}"
+            self._count(name, int(arena.layout["invalid"][index]))
+        block: ChangeBlock = arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where())
+        return block
+
+
+class _Run:
+    """The rows events of one table in one chunk: entries of `order` up to `last`."""
+
+    __slots__ = ("chunk", "chunk_places", "last", "order", "slot")
+
+    def __init__(self, chunk: EventChunk, slot: Any, order: Any, last: int) -> None:
+        self.chunk, self.slot, self.order, self.last = chunk, slot, order, last
+        self.chunk_places = (
+            place(chunk.buffer), len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type),
+            place(chunk.end_position), place(chunk.commit_ms),
+        )  # fmt: skip
+
+    def where(self) -> str:
+        """Table and position, for errors."""
+        event = int(self.order[min(int(self.slot.state["event"][0]), self.last - 1)])
+        return f"{self.slot.plan.table.id} at {self.chunk.where(event)}"
+
+    def sizes(self, last: int) -> Any:
+        """Bytes of the events from the next one up to `last`."""
+        events = self.order[int(self.slot.state["event"][0]) : last]
+        return self.chunk.end[events] - self.chunk.start[events]
+
+    def bytes_left(self, last: int | None = None) -> int:
+        """Bytes of log still to decode, up to entry `last`."""
+        sizes = self.sizes(self.last if last is None else last)
+        if len(sizes) == 0:
+            return 0
+        at = int(self.slot.state["at"][0])
+        event = int(self.order[int(self.slot.state["event"][0])])
+        return int(sizes.sum()) - (at - int(self.chunk.start[event]) if at else 0)
+
+    def first_events(self, limit: int, size: int) -> tuple[int, int]:
+        """Entry up to which the next events have about `limit` bytes, and how many they have."""
+        if size <= limit:
+            return self.last, size
+        ends = np.cumsum(self.sizes(self.last))
+        count = int(np.searchsorted(ends, limit)) + 1
+        return int(self.slot.state["event"][0]) + count, int(ends[count - 1])

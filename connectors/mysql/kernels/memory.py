@@ -1,0 +1,134 @@
+"""Loads, stores and copies at addresses, each one machine instruction.
+
+The caller has checked that the bytes are there; `tests/connectors/mysql/test_decoder_fuzz.py` runs the kernels between
+guard pages. Numbers are little-endian unless the name ends in b.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from connectors.mysql.kernels.kernel_types import Int
+
+_I64 = ir.IntType(64)
+_BYTES = types.Array(types.uint8, 1, "C")
+
+
+def _loader(bits: int, *, big_endian: bool = False) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def load(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+            if big_endian:
+                value = builder.bswap(value)
+            return value if bits == 64 else builder.zext(value, _I64)
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+def _storer(bits: int) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def store(typing: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
+            builder.store(number, builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return store
+
+
+peek8, peek16, peek32, peek64 = _loader(8), _loader(16), _loader(32), _loader(64)
+"""peek(address): the number there as int64; not signed, except for eight bytes."""
+peek16b, peek32b = _loader(16, big_endian=True), _loader(32, big_endian=True)
+poke8, poke16, poke32, poke64 = _storer(8), _storer(16), _storer(32), _storer(64)
+"""poke(address, value): store the lowest bytes of an int64."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def move(typing: Any, to: Any, source: Any, size: Any) -> Any:
+    """move(to, source, size): copy bytes between places that do not overlap."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        cgutils.raw_memcpy(builder, builder.inttoptr(args[0], pointer), builder.inttoptr(args[1], pointer), args[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fill(typing: Any, address: Any, size: Any, value: Any) -> Any:
+    """fill(address, size, value): set `size` bytes to `value`."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        cgutils.memset(builder, pointer, args[1], builder.trunc(args[2], ir.IntType(8)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def view(typing: Any, address: Any, size: Any) -> Any:
+    """view(address, size): those bytes as an array, for kernels that take arrays. Owns nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(_BYTES)(context, builder)
+        populate_array(
+            array,
+            data=builder.inttoptr(args[0], ir.IntType(8).as_pointer()),
+            shape=(args[1],),
+            strides=(_I64(1),),
+            itemsize=_I64(1),
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    return _BYTES(types.int64, types.int64), generate
+
+
+@njit(cache=True, nogil=True)
+def peek24(at: Int) -> Int:
+    """Three bytes."""
+    return peek16(at) | peek8(at + 2) << 16
+
+
+@njit(cache=True, nogil=True)
+def peek(at: Int, size: Int) -> Int:
+    """`size` (1..8) bytes; eight come back as a signed number."""
+    if size == 1:
+        return peek8(at)
+    if size == 2:
+        return peek16(at)
+    if size == 4:
+        return peek32(at)
+    if size == 8:
+        return peek64(at)
+    value = peek16(at)
+    for i in range(2, size):
+        value |= peek8(at + i) << (8 * i)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def peekb(at: Int, size: Int) -> Int:
+    """`size` (0..4) bytes, big-endian."""
+    if size == 4:
+        return peek32b(at)
+    if size == 1:
+        return peek8(at)
+    if size == 2:
+        return peek16b(at)
+    if size == 3:
+        return peek16b(at) << 8 | peek8(at + 2)
+    return 0

@@ -1,0 +1,237 @@
+"""The row kernel: ROWS events of one table to column buffers, no Python per row or event.
+
+Rows event (MySQL `libs/mysql/binlog/event/rows_event.h`): table id (6), flags (2), since version 2 the length of extra
+data (2, counted in) and that data, number of columns, bitmap of columns present, for updates a second bitmap, then row
+images to the end. The after image of a PARTIAL_UPDATE_ROWS event starts with its value options and, if they say so, one
+bit per JSON column: that value is a list of changes to the before image's document.
+
+All arguments are addresses and numbers; records: see `ops`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.image import decode_image
+from connectors.mysql.kernels.kernel_types import Int
+from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke8, poke32, poke64
+from connectors.mysql.kernels.ops import FAULT, HEAD, LAYOUT, PLAN, STATE, offset
+
+_HEADER = 19
+_LAYOUT, _PLAN = LAYOUT.itemsize, PLAN.itemsize
+_UPDATE, _DELETE = 1, 3
+_KINDS, _SEQUENCES, _ROWS, _TIMES = (
+    offset(HEAD, "kinds"),
+    offset(HEAD, "sequences"),
+    offset(HEAD, "rows"),
+    offset(HEAD, "times"),
+)
+_EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(STATE, "rows")
+_SEQUENCE, _NEXT_ROW = offset(STATE, "sequence"), offset(STATE, "next_row")
+_NULLS_KNOWN, _SLOW = offset(STATE, "nulls_known"), offset(STATE, "slow")
+_FAULT_EVENT, _FAULT_COLUMN = offset(FAULT, "event"), offset(FAULT, "column")
+_INVALID, _VALUES = offset(LAYOUT, "invalid"), offset(LAYOUT, "values")
+_DATA, _DATA_AT, _WIDTH = offset(LAYOUT, "data"), offset(LAYOUT, "data_at"), offset(PLAN, "width")
+
+
+@njit(cache=True, nogil=True)
+def _packed(at: Int, end: Int) -> Int:
+    """Length-encoded integer below 65536, or -1; a row event's column count and value options are never longer."""
+    if at >= end:
+        return -1
+    first = peek8(at)
+    if first < 251:
+        return first
+    if first == 252 and end - at >= 3:
+        return peek16(at + 1)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _all_present(at: Int, columns: Int) -> bool:
+    """True when the first `columns` bits of a bitmap are set."""
+    for i in range(columns >> 3):
+        if peek8(at + i) != 0xFF:
+            return False
+    full = (1 << (columns & 7)) - 1
+    return full == 0 or peek8(at + (columns >> 3)) & full == full
+
+
+@njit(cache=True, nogil=True)
+def _first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> Int:
+    """Read the rest of a rows event's head. Returns the address of the first row image, or minus the return code."""
+    if version2:
+        if end - at < 2:
+            return -ops.CORRUPT
+        at += max(2, peek16(at))
+    count = _packed(at, end)
+    if count < 0:
+        return -ops.CORRUPT
+    at += 1 if count < 251 else 3
+    if count != columns:
+        return -ops.WRONG_COLUMNS
+    size = (columns + 7) >> 3
+    for _ in range(2 if kind == _UPDATE else 1):
+        if end - at < size:
+            return -ops.CORRUPT
+        if not _all_present(at, columns):
+            return -ops.PARTIAL_IMAGE
+        at += size
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _undo(first_row: Int, slow_before: Int, columns: Int, plan: Int, layout: Int, state: Int) -> None:
+    """Take back a row that did not fit: text written for it, and entries of the slow list. NULL counts are lost."""
+    for c in range(columns):
+        place = layout + c * _LAYOUT
+        width = peek64(plan + c * _PLAN + _WIDTH)
+        if width < 0:
+            used = peek32(peek64(place + _VALUES) + 4 * first_row)
+            poke64(place + _DATA_AT, peek64(place + _DATA) + (used * 4 if width == ops.FLOATS_OUT else used))
+    poke64(state + _SLOW, slow_before)
+    poke64(state + _NULLS_KNOWN, 0)
+
+
+@njit(cache=True, nogil=True)
+def _changes_end(at: Int, end: Int, json_columns: Int) -> Int:
+    """Address behind the value options and change bits of a PARTIAL_UPDATE_ROWS after image, 0 when corrupt."""
+    options = _packed(at, end)
+    if options < 0 or options > 1:
+        return 0
+    size = 1 + (options * (json_columns + 7) >> 3)
+    return at + size if end - at >= size else 0
+
+
+@njit(cache=True, nogil=True)
+def _count_invalid(pending: Int, layout: Int) -> None:
+    for i in range(1, peek64(pending) + 1):
+        place = layout + peek64(pending + 8 * i) * _LAYOUT + _INVALID
+        poke64(place, peek64(place) + 1)
+
+
+@njit(cache=True, nogil=True)
+def decode_rows(
+    src: Int,
+    size: Int,
+    starts: Int,
+    ends: Int,
+    types: Int,
+    positions: Int,
+    times: Int,
+    base: Int,
+    order: Int,
+    last: Int,
+    columns: Int,
+    plan: Int,
+    layout: Int,
+    head: Int,
+    capacity: Int,
+    labels: Int,
+    text: Int,
+    strict: Int,
+    slow: Int,
+    json_columns: Int,
+    documents: Int,
+    pending: Int,
+    state: Int,
+    fault: Int,
+) -> Int:
+    """Decode the rows events order[state.event:last] of one table into an open arena.
+
+    src, size, starts, ends, types, positions, times: the chunk. base: sequence of position 0 of its file. order: event
+    numbers. plan, layout: one record per column; head, state, fault: one record; slow: SLOW_CAPACITY records. capacity:
+    rows that fit. labels, text: see `values.write_label`. strict: 1 when an invalid date is a fault. documents: two
+    int64 per JSON column; pending: int64[2 * columns + 1]; both scratch.
+
+    Returns DONE; FULL when the block is full (call again with a new arena: state says where to go on); else a code
+    whose details are in `fault`.
+    """
+    row = peek64(state + _DONE_ROWS)
+    for entry in range(peek64(state + _EVENT), last):
+        event = peek64(order + 8 * entry)
+        poke64(fault + _FAULT_EVENT, event)
+        poke64(fault + _FAULT_COLUMN, -1)
+        start = peek64(starts + 8 * event)
+        end = peek64(ends + 8 * event)
+        if start < 0 or end > size or end - start < _HEADER + 8:
+            return ops.CORRUPT
+        code = peek8(types + event)
+        kind = np.int64(0)
+        if code == 31 or code == 24 or code == 39:
+            kind = np.int64(_UPDATE)
+        elif code == 32 or code == 25:
+            kind = np.int64(_DELETE)
+        end += src
+        pos = _first_image(src + start + _HEADER + 8, end, kind, code >= 30, columns)
+        if pos < 0:
+            return -pos
+        if pos > end:
+            return ops.CORRUPT
+        if peek64(state + _AT) > 0:
+            pos = src + peek64(state + _AT)
+        sequence = base + peek64(positions + 8 * event)
+        if sequence != peek64(state + _SEQUENCE):
+            poke64(state + _SEQUENCE, sequence)
+            poke64(state + _NEXT_ROW, 0)
+        number = peek64(state + _NEXT_ROW)
+        images = 2 if kind == _UPDATE else 1
+        while pos < end:
+            begin = pos
+            slow_before = peek64(state + _SLOW)
+            poke64(pending, 0)
+            if row + images > capacity:
+                pos = np.int64(-ops.FULL)
+            for image in range(images):
+                partial = np.int64(0)
+                if image == 1 and code == 39 and pos > 0:
+                    behind = _changes_end(pos, end, json_columns)
+                    if behind == 0:
+                        return ops.CORRUPT
+                    partial = pos + 1 if behind > pos + 1 else partial
+                    pos = behind
+                if pos > 0:
+                    pos = decode_image(
+                        pos,
+                        end,
+                        row + image,
+                        partial,
+                        columns,
+                        plan,
+                        layout,
+                        labels,
+                        text,
+                        strict,
+                        src,
+                        slow,
+                        documents,
+                        pending,
+                        state,
+                        fault,
+                    )
+            if pos < 0:
+                if pos != -ops.FULL:
+                    return -pos
+                if row + images <= capacity:
+                    _undo(row, slow_before, columns, plan, layout, state)
+                poke64(state + _EVENT, entry)
+                poke64(state + _AT, begin - src)
+                poke64(state + _NEXT_ROW, number)
+                return ops.FULL
+            if peek64(pending) > 0:
+                _count_invalid(pending, layout)
+            for image in range(images):
+                at = row + image
+                poke8(peek64(head + _KINDS) + at, kind + image)
+                poke64(peek64(head + _SEQUENCES) + 8 * at, sequence)
+                poke32(peek64(head + _ROWS) + 4 * at, number + image)
+                poke64(peek64(head + _TIMES) + 8 * at, peek64(times + 8 * event))
+            row += images
+            number += images
+            poke64(state + _DONE_ROWS, row)
+        poke64(state + _NEXT_ROW, number)
+        poke64(state + _AT, 0)
+        poke64(state + _EVENT, entry + 1)
+    return ops.DONE

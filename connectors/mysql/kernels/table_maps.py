@@ -1,0 +1,195 @@
+"""First pass over a chunk: which table every rows event belongs to, without Python per event.
+
+A TABLE_MAP event announces a table under a number (its table id) for the rows events of one statement; every statement
+announces its tables again. Known announcements are kept as bytes in an open-addressing table, so that one costs a hash
+and a comparison; an unknown one goes to Python. Table ids live until the rows event that ends the statement.
+
+All arguments are addresses and numbers; records: see `ops`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.kernel_types import Int
+from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke64
+from connectors.mysql.kernels.ops import IDS, KNOWN, SCAN, offset
+
+_HEADER = 19
+_TABLE_MAP = 19
+_STATEMENT_END = 1
+_DUMMY_ID = 0xFFFFFF
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+_KNOWN, _IDS = KNOWN.itemsize, IDS.itemsize
+_HASH, _START, _LENGTH, _SLOT = (offset(KNOWN, name) for name in ("hash", "start", "length", "slot"))
+_ID, _EPOCH, _ID_SLOT = offset(IDS, "id"), offset(IDS, "epoch"), offset(IDS, "slot")
+_NEXT, _FOUND, _NOW = offset(SCAN, "next"), offset(SCAN, "found"), offset(SCAN, "epoch")
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(at: Int, size: Int) -> Int:
+    """64-bit hash of `size` bytes, eight at a time."""
+    value = np.uint64(size)
+    end = at + size
+    while end - at >= 8:
+        value = (value ^ np.uint64(peek64(at))) * _PRIME
+        value ^= value >> _SHIFT
+        at += 8
+    word = np.int64(0)
+    while at < end:
+        word = word << 8 | peek8(at)
+        at += 1
+    value = (value ^ np.uint64(word)) * _PRIME
+    return np.int64(value ^ (value >> _SHIFT))
+
+
+@njit(cache=True, nogil=True)
+def _same(a: Int, b: Int, size: Int) -> bool:
+    """Whether two byte strings are equal."""
+    i = np.int64(0)
+    while size - i >= 8:
+        if peek64(a + i) != peek64(b + i):
+            return False
+        i += 8
+    while i < size:
+        if peek8(a + i) != peek8(b + i):
+            return False
+        i += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def find_map(at: Int, size: Int, known: Int, mask: Int, texts: Int) -> Int:
+    """Address of the KNOWN record (of mask + 1, a power of two) of those bytes, or of the empty one they belong in."""
+    code = hash_bytes(at, size)
+    row = code & mask
+    while True:
+        entry = known + row * _KNOWN
+        if peek64(entry + _SLOT) == ops.EMPTY:
+            return entry
+        alike = peek64(entry + _HASH) == code and peek64(entry + _LENGTH) == size
+        if alike and _same(at, texts + peek64(entry + _START), size):
+            return entry
+        row = (row + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def remember_map(at: Int, size: Int, slot: Int, known: Int, mask: Int, texts: Int) -> None:
+    """Enter texts-relative bytes: `at` is the address of a copy inside `texts`. There must be an empty record."""
+    entry = find_map(at, size, known, mask, texts)
+    poke64(entry + _HASH, hash_bytes(at, size))
+    poke64(entry + _START, at - texts)
+    poke64(entry + _LENGTH, size)
+    poke64(entry + _SLOT, slot)
+
+
+@njit(cache=True, nogil=True)
+def remember_id(number: Int, slot: Int, ids: Int, mask: Int, epoch: Int) -> bool:
+    """Note the slot of a table id. False when the table is full."""
+    for probe in range(mask):
+        entry = ids + ((number + probe) & mask) * _IDS
+        if peek64(entry + _EPOCH) != epoch or peek64(entry + _ID) == number:
+            poke64(entry + _ID, number)
+            poke64(entry + _EPOCH, epoch)
+            poke64(entry + _ID_SLOT, slot)
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _recall(number: Int, ids: Int, mask: Int, epoch: Int) -> Int:
+    """The slot of a table id in this epoch, EMPTY when it was not announced."""
+    for probe in range(mask + 1):
+        entry = ids + ((number + probe) & mask) * _IDS
+        if peek64(entry + _EPOCH) != epoch:
+            return ops.EMPTY
+        if peek64(entry + _ID) == number:
+            return peek64(entry + _ID_SLOT)
+    return ops.EMPTY
+
+
+@njit(cache=True, nogil=True)
+def scan_events(
+    src: Int,
+    size: Int,
+    starts: Int,
+    ends: Int,
+    types: Int,
+    count: Int,
+    known: Int,
+    known_mask: Int,
+    texts: Int,
+    ids: Int,
+    ids_mask: Int,
+    events: Int,
+    slots: Int,
+    state: Int,
+) -> Int:
+    """List the rows events of wanted tables with their slots.
+
+    src, size, starts, ends, types, count: the chunk. known, texts: announcements seen so far. events, slots: int64
+    each, room for `count`, filled from state.found on. state: a SCAN record.
+    Returns DONE, or with state.next on the event concerned: UNKNOWN_MAP, UNKNOWN_TABLE_ID, CORRUPT, IDS_FULL.
+    """
+    found = peek64(state + _FOUND)
+    epoch = peek64(state + _NOW)
+    for event in range(peek64(state + _NEXT), count):
+        code = peek8(types + event)
+        if code == _TABLE_MAP or (code >= 23 and code <= 25) or (code >= 30 and code <= 32) or code == 39:
+            poke64(state + _NEXT, event)
+            start = peek64(starts + 8 * event)
+            end = peek64(ends + 8 * event)
+            if start < 0 or end > size or end - start < _HEADER + 8:
+                return ops.CORRUPT
+            at = src + start + _HEADER
+            number = peek32(at) | peek16(at + 4) << 32
+            if code == _TABLE_MAP:
+                slot = peek64(find_map(at + 6, end - start - _HEADER - 6, known, known_mask, texts) + _SLOT)
+                if slot == ops.EMPTY:
+                    return ops.UNKNOWN_MAP
+                if not remember_id(number, slot, ids, ids_mask, epoch):
+                    return ops.IDS_FULL
+                continue
+            slot = _recall(number, ids, ids_mask, epoch)
+            last = peek16(at + 6) & _STATEMENT_END
+            if slot == ops.EMPTY and not (number == _DUMMY_ID and last):
+                return ops.UNKNOWN_TABLE_ID
+            if slot >= 0:
+                poke64(events + 8 * found, event)
+                poke64(slots + 8 * found, slot)
+                found += 1
+                poke64(state + _FOUND, found)
+            if last:
+                epoch += 1
+                poke64(state + _NOW, epoch)
+    poke64(state + _NEXT, count)
+    return ops.DONE
+
+
+@njit(cache=True, nogil=True)
+def group_events(
+    starts: Int, ends: Int, events: Int, slots: Int, found: Int, count: Int, firsts: Int, sizes: Int, order: Int
+) -> None:
+    """Sort events[:found] by slot, log order inside a slot, into `order`.
+
+    firsts: int64[count + 1], zeroed; becomes the places in `order` where each slot starts. sizes: int64[count], zeroed;
+    becomes the bytes of each slot's events.
+    """
+    for i in range(found):
+        slot = peek64(slots + 8 * i)
+        event = peek64(events + 8 * i)
+        bytes_at = sizes + 8 * slot
+        poke64(firsts + 8 * slot + 8, peek64(firsts + 8 * slot + 8) + 1)
+        poke64(bytes_at, peek64(bytes_at) + peek64(ends + 8 * event) - peek64(starts + 8 * event))
+    for slot in range(1, count + 1):
+        poke64(firsts + 8 * slot, peek64(firsts + 8 * slot) + peek64(firsts + 8 * slot - 8))
+    for i in range(found):
+        first = firsts + 8 * peek64(slots + 8 * i)
+        poke64(order + 8 * peek64(first), peek64(events + 8 * i))
+        poke64(first, peek64(first) + 1)
+    for slot in range(count, 0, -1):
+        poke64(firsts + 8 * slot, peek64(firsts + 8 * slot - 8))
+    poke64(firsts, 0)

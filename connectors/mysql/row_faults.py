@@ -1,0 +1,58 @@
+"""What a row kernel's return code means to the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.column_plan import TablePlan
+from connectors.mysql.kernels import ops
+
+_CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
+_ROW_IMAGE = "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions, and start from a later position"
+
+
+def fault_error(code: int, fault: Any, plan: TablePlan, chunk: EventChunk) -> CdcError:
+    """The error for a code that `decode_rows` returned. `fault` is an ops.FAULT record."""
+    event, column, value = (int(number) for number in fault)
+    where = f"{plan.table.id} at {chunk.where(event)}"
+    name = plan.table.columns[column].name if column >= 0 else ""
+    if code == ops.PARTIAL_IMAGE:
+        return UnsupportedChange("rows were logged without all of their columns", where=where, hint=_ROW_IMAGE)
+    if code == ops.WRONG_COLUMNS:
+        return CorruptLog("rows have another number of columns than their TABLE_MAP", where=where, hint=_CHECK_FILE)
+    if code == ops.INVALID_DATE:
+        text = date_text(int(plan.numbers["op"][column]), chunk.buffer[value : value + 8].tobytes())
+        return UnsupportedChange(
+            f"column {name} holds {text}, which is no date",
+            where=where,
+            hint="correct it, or allow invalid dates as NULL",
+        )
+    if code == ops.UNKNOWN_LABEL:
+        labels = len(plan.table.columns[column].labels)
+        return SchemaUnknown(
+            f"column {name} holds member {value}, its known definition has {labels}",
+            where=where,
+            hint="the definition kept for this table is older than the rows; start from a later position",
+        )
+    if code == ops.CORRUPT_JSON:
+        return CorruptLog(f"column {name} holds bytes that are no JSON document", where=where, hint=_CHECK_FILE)
+    place = f" in column {name}" if name else ""
+    return CorruptLog(f"a rows event does not add up{place}", where=where, hint=_CHECK_FILE)
+
+
+def date_text(op: int, data: bytes) -> str:
+    """How MySQL shows the invalid date at the start of `data`."""
+    if op == ops.DATE:
+        value = int.from_bytes(data[:3], "little")
+        return f"{value >> 9:04}-{value >> 5 & 15:02}-{value & 31:02}"
+    if op == ops.DATETIME2:
+        value = int.from_bytes(data[:5], "big") - 0x8000000000
+        months, rest = value >> 22, value & 0x3FFFFF
+        date = f"{months // 13:04}-{months % 13:02}-{rest >> 17:02}"
+        return f"{date} {rest >> 12 & 31:02}:{rest >> 6 & 63:02}:{rest & 63:02}"
+    if op == ops.DATETIME_OLD:
+        text = f"{int.from_bytes(data[:8], 'little'):014}"
+        return f"{text[:4]}-{text[4:6]}-{text[6:8]} {text[8:10]}:{text[10:12]}:{text[12:]}"
+    return "0000-00-00 00:00:00"

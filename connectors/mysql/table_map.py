@@ -1,0 +1,242 @@
+"""TABLE_MAP events: which table the following rows belong to and how its columns lie in a row image.
+
+Format: MySQL `libs/mysql/binlog/event/rows_event.h` (Table_map_event) and `sql/log_event.cc`
+(`Table_map_log_event::init_metadata_fields`); MariaDB writes the same, without the fields it does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cdc.errors import CorruptLog
+from cdc.schema import TableId
+
+DECIMAL_OLD: Final = 0
+TINY: Final = 1
+SHORT: Final = 2
+LONG: Final = 3
+FLOAT: Final = 4
+DOUBLE: Final = 5
+TIMESTAMP_OLD: Final = 7
+LONGLONG: Final = 8
+INT24: Final = 9
+DATE: Final = 10
+TIME_OLD: Final = 11
+DATETIME_OLD: Final = 12
+YEAR: Final = 13
+NEWDATE: Final = 14
+VARCHAR: Final = 15
+BIT: Final = 16
+TIMESTAMP2: Final = 17
+DATETIME2: Final = 18
+TIME2: Final = 19
+TYPED_ARRAY: Final = 20
+BLOB_COMPRESSED: Final = 140
+VARCHAR_COMPRESSED: Final = 141
+VECTOR: Final = 242
+JSON: Final = 245
+NEWDECIMAL: Final = 246
+ENUM: Final = 247
+SET: Final = 248
+TINY_BLOB: Final = 249
+MEDIUM_BLOB: Final = 250
+LONG_BLOB: Final = 251
+BLOB: Final = 252
+VAR_STRING: Final = 253
+STRING: Final = 254
+GEOMETRY: Final = 255
+
+_ONE_BYTE: Final = frozenset(
+    {
+        FLOAT, DOUBLE, TIMESTAMP2, DATETIME2, TIME2, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, JSON, GEOMETRY, VECTOR,
+        BLOB_COMPRESSED,
+    }
+)  # fmt: skip
+_TWO_BYTES: Final = frozenset({VARCHAR, VAR_STRING, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
+_NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE})
+_TEXT: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB, BLOB_COMPRESSED, VARCHAR_COMPRESSED})
+
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME = 1, 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """One TABLE_MAP event, without its table id (that changes while the rest stays).
+
+    Attributes:
+        table: database and table name.
+        types: one type code per column; ENUM and SET already told from STRING.
+        metadata: one number per column, 0 where the type has none. STRING: maximum length in bytes. ENUM, SET: bytes of
+            a value. DECIMAL: precision * 256 + scale. BIT: number of bits. Others: the bytes read little-endian.
+        unsigned: per column, None when the event does not say (MySQL says since 8.0, MariaDB with
+            `binlog_row_metadata`) or the column is no number.
+        collations: collation id per text column, None for others or when the event does not say.
+        names: column names (`binlog_row_metadata=FULL`), empty when the event does not say.
+    """
+
+    table: TableId
+    types: tuple[int, ...]
+    metadata: tuple[int, ...]
+    unsigned: tuple[bool | None, ...]
+    collations: tuple[int | None, ...]
+    names: tuple[str, ...]
+
+
+class _Reader:
+    """Reads a byte string front to back; a read behind the end raises IndexError."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
+
+    def take(self, count: int) -> bytes:
+        if count < 0 or self.at + count > len(self.data):
+            raise IndexError(f"{count} bytes wanted at {self.at} of {len(self.data)}")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def packed(self) -> int:
+        """A length-encoded integer."""
+        first = self.byte()
+        if first < 251:
+            return first
+        if first not in (252, 253, 254):
+            raise IndexError(f"{first} is no length")
+        return int.from_bytes(self.take({252: 2, 253: 3, 254: 8}[first]), "little")
+
+    def rest(self) -> bool:
+        return self.at < len(self.data)
+
+
+def parse_table_map(body: bytes, where: str) -> TableMap:
+    """Read a TABLE_MAP event's body, from behind the 6-byte table id to its end without checksum.
+
+    Raises CorruptLog, with `where`, when lengths do not add up.
+    """
+    try:
+        return _parse(_Reader(body))
+    except (IndexError, ValueError) as error:
+        raise CorruptLog(
+            f"a TABLE_MAP event cannot be read: {error}",
+            where=where,
+            hint="check the log file with mysqlbinlog --verify-binlog-checksum",
+        ) from error
+
+
+def table_name(body: bytes) -> TableId:
+    """Only the table's name. Raises IndexError or UnicodeDecodeError when the event is cut short."""
+    reader = _Reader(body)
+    reader.take(2)
+    database = reader.take(reader.byte()).decode()
+    reader.take(1)
+    return TableId(database, reader.take(reader.byte()).decode())
+
+
+def _parse(reader: _Reader) -> TableMap:
+    reader.take(2)
+    database = reader.take(reader.byte()).decode()
+    reader.take(1)
+    table = reader.take(reader.byte()).decode()
+    reader.take(1)
+    count = reader.packed()
+    codes = reader.take(count)
+    fields = _Reader(reader.take(reader.packed()))
+    pairs = [_metadata(code, fields) for code in codes]
+    if fields.rest():
+        raise IndexError(f"{len(fields.data) - fields.at} bytes of column metadata left over")
+    reader.take((count + 7) // 8)
+    types = tuple(code for code, _ in pairs)
+    optional = _optional(reader)
+    return TableMap(
+        TableId(database, table),
+        types,
+        tuple(value for _, value in pairs),
+        _signedness(types, optional.get(_SIGNEDNESS)),
+        _collations(types, optional),
+        _names(optional.get(_COLUMN_NAME), count),
+    )
+
+
+def _metadata(code: int, fields: _Reader) -> tuple[int, int]:
+    if code in _ONE_BYTE:
+        return code, fields.byte()
+    if code == TYPED_ARRAY:
+        element = fields.byte()
+        _metadata(element, fields)
+        return code, element
+    if code not in _TWO_BYTES:
+        return code, 0
+    low, high = fields.byte(), fields.byte()
+    if code == STRING:
+        return _string_metadata(low, high)
+    if code in (ENUM, SET):
+        return code, high
+    if code == NEWDECIMAL:
+        return code, low << 8 | high
+    if code == BIT:
+        return code, high * 8 + low
+    return code, high << 8 | low
+
+
+def _string_metadata(real_type: int, length: int) -> tuple[int, int]:
+    """CHAR, ENUM and SET: the real type, whose bits 4 and 5 are inverted bits 8 and 9 of a length above 255."""
+    if real_type & 0x30 != 0x30:
+        return real_type | 0x30, length | ((real_type & 0x30) ^ 0x30) << 4
+    return real_type, length
+
+
+def _optional(reader: _Reader) -> dict[int, bytes]:
+    fields: dict[int, bytes] = {}
+    while reader.rest():
+        kind = reader.byte()
+        fields[kind] = reader.take(reader.packed())
+    return fields
+
+
+def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | None, ...]:
+    numeric = [index for index, code in enumerate(types) if code in _NUMERIC]
+    signs: list[bool | None] = [None] * len(types)
+    if field is not None and len(field) == (len(numeric) + 7) // 8:
+        for bit, index in enumerate(numeric):
+            signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
+    return tuple(signs)
+
+
+def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int | None, ...]:
+    text = [index for index, code in enumerate(types) if code in _TEXT]
+    found: list[int | None] = [None] * len(types)
+    if (field := optional.get(_COLUMN_CHARSET)) is not None:
+        ids = _numbers(field)
+        if len(ids) == len(text):
+            for index, collation in zip(text, ids, strict=True):
+                found[index] = collation
+    elif (field := optional.get(_DEFAULT_CHARSET)) is not None:
+        default, *pairs = _numbers(field)
+        for index in text:
+            found[index] = default
+        for ordinal, collation in zip(pairs[::2], pairs[1::2], strict=True):
+            found[text[ordinal]] = collation
+    return tuple(found)
+
+
+def _numbers(field: bytes) -> list[int]:
+    reader = _Reader(field)
+    values = []
+    while reader.rest():
+        values.append(reader.packed())
+    return values
+
+
+def _names(field: bytes | None, count: int) -> tuple[str, ...]:
+    if field is None:
+        return ()
+    reader = _Reader(field)
+    names = []
+    while reader.rest():
+        names.append(reader.take(reader.packed()).decode())
+    if len(names) != count:
+        raise IndexError(f"{len(names)} column names for {count} columns")
+    return tuple(names)

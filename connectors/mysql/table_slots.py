@@ -1,0 +1,210 @@
+"""What the decoder knows about the tables of a log: announcements seen, and per table its plan and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cdc.errors import CorruptLog, SchemaUnknown
+from cdc.schema import TableId
+from connectors.mysql.arena import Arena
+from connectors.mysql.charsets import IDENTITY, canonical
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.collations import charset_of
+from connectors.mysql.column_plan import TablePlan, plan_table
+from connectors.mysql.kernels import ops
+from connectors.mysql.kernels import table_maps as scan
+from connectors.mysql.places import place
+from connectors.mysql.table import MySqlTable
+from connectors.mysql.table_map import TableMap, parse_table_map, table_name
+
+_BLOCK_BYTES = 64 << 20
+_BODY = 25
+"""Bytes of a TABLE_MAP event before what stays the same: header and table id."""
+
+
+class Slot:
+    """One table in one storage layout.
+
+    Attributes:
+        plan: how its rows are read.
+        state: ops.STATE[1], where the kernel stands; sequence and row number live on between chunks.
+        averages: bytes per row of variable-length columns; None until rows were seen.
+    """
+
+    __slots__ = ("averages", "bytes_per_row", "documents", "found", "pending", "plan", "state")
+
+    def __init__(self, plan: TablePlan, found: TableMap) -> None:
+        self.found = found
+        self.state = np.zeros(1, ops.STATE)
+        self.state["sequence"] = -1
+        self.use(plan)
+
+    def use(self, plan: TablePlan) -> None:
+        """Read rows with this plan from here on."""
+        self.plan = plan
+        self.averages: Any = None
+        self.bytes_per_row = 0.0
+        self.documents = np.zeros(2 * plan.json_columns, np.int64)
+        self.pending = np.zeros(2 * len(plan.numbers) + 1, np.int64)
+
+    def arena(self, size: int, *, exact: bool, rows: int = 0) -> Arena:
+        """Room for rows that come from `size` bytes of log; `exact` means for the worst case."""
+        most = size // ((len(self.plan.numbers) + 7) >> 3) + 2
+        if exact or self.averages is None:
+            unknown = np.full(len(self.plan.numbers), -1.0)
+            return Arena(self.plan, min(most, rows or _EXACT_ROWS), size, unknown)
+        expected = int(min(size, _BLOCK_BYTES) / self.bytes_per_row * 1.05) + 64
+        return Arena(self.plan, min(most, expected), size, self.averages)
+
+    def learn(self, arena: Arena, rows: int, size: int) -> None:
+        """Note how much room `rows` rows from `size` bytes of log took."""
+        seen = arena.averages(rows)
+        self.averages = seen if self.averages is None else np.maximum(seen, self.averages * 0.9)
+        self.bytes_per_row = max(size / rows, 1.0)
+
+
+_EXACT_ROWS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows events of a chunk by table: `order` holds event numbers; entries are (slot, first, last, bytes)."""
+
+    order: Any
+    entries: list[tuple[Slot, int, int, int]]
+
+
+class TableSlots:
+    """Finds the slot of every rows event; see `Decoder` for the arguments."""
+
+    def __init__(
+        self, tables: Mapping[TableId, MySqlTable], *, wanted: Callable[[TableId], bool], tinyint1_as_boolean: bool
+    ) -> None:
+        self._tables, self._wanted, self._boolean = tables, wanted, tinyint1_as_boolean
+        self._slots: list[Slot] = []
+        self._by_layout: dict[TableMap, int] = {}
+        self._known = np.full(256, ops.EMPTY, ops.KNOWN)
+        self._entries = 0
+        self._texts = np.zeros(64 << 10, np.uint8)
+        self._used = 0
+        self._ids = np.full(1024, -1, ops.IDS)
+        self._epoch = 0
+
+    def group(self, chunk: EventChunk) -> Groups:
+        """Rows events of wanted tables, sorted by slot. Raises as `Decoder.decode`."""
+        events, slots = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
+        found = self._scan(chunk, events, slots)
+        if found == 0:
+            return Groups(events, [])
+        firsts, sizes = np.zeros(len(self._slots) + 1, np.int64), np.zeros(len(self._slots), np.int64)
+        order = np.empty(found, np.int64)
+        scan.group_events(
+            place(chunk.start), place(chunk.end), place(events), place(slots), found, len(sizes), place(firsts),
+            place(sizes), place(order),
+        )  # fmt: skip
+        used = np.flatnonzero(sizes)
+        used = used[np.argsort(order[firsts[used]], kind="stable")].tolist()
+        for number in used:
+            self._refresh(self._slots[number], chunk, int(order[firsts[number]]))
+        return Groups(
+            order,
+            [(self._slots[n], int(firsts[n]), int(firsts[n + 1]), int(sizes[n])) for n in used],
+        )
+
+    def _scan(self, chunk: EventChunk, events: Any, slots: Any) -> int:
+        state = np.zeros(1, ops.SCAN)
+        state["epoch"] = self._epoch
+        while True:
+            code = scan.scan_events(
+                place(chunk.buffer), len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type),
+                len(chunk), place(self._known), len(self._known) - 1, place(self._texts), place(self._ids),
+                len(self._ids) - 1, place(events), place(slots), place(state),
+            )  # fmt: skip
+            event, found, self._epoch = state.tolist()[0]
+            if code == ops.DONE:
+                return int(found)
+            if code == ops.UNKNOWN_MAP:
+                self._learn(chunk, event)
+            elif code == ops.IDS_FULL:
+                self._more_ids()
+            else:
+                what = (
+                    "rows of a table that no TABLE_MAP announced" if code == ops.UNKNOWN_TABLE_ID else "a short event"
+                )
+                raise CorruptLog(what, where=chunk.where(event), hint="start from the beginning of a transaction")
+
+    def _learn(self, chunk: EventChunk, event: int) -> None:
+        """Take in a TABLE_MAP that was not seen before."""
+        start, end = int(chunk.start[event]) + _BODY, int(chunk.end[event])
+        body = chunk.buffer[start:end].tobytes()
+        try:
+            name = table_name(body)
+        except (IndexError, ValueError) as error:
+            raise CorruptLog("a TABLE_MAP event is cut short", where=chunk.where(event)) from error
+        slot = ops.UNWANTED
+        if self._wanted(name):
+            slot = self._slot(parse_table_map(body, f"{name} at {chunk.where(event)}"), chunk, event)
+        self._remember(body, slot)
+
+    def _slot(self, found: TableMap, chunk: EventChunk, event: int) -> int:
+        if found not in self._by_layout:
+            self._slots.append(Slot(self._plan(found, chunk, event), found))
+            self._by_layout[found] = len(self._slots) - 1
+        return self._by_layout[found]
+
+    def _plan(self, found: TableMap, chunk: EventChunk, event: int) -> TablePlan:
+        where = f"{found.table} at {chunk.where(event)}"
+        table = self._tables.get(found.table)
+        if table is None:
+            raise SchemaUnknown(
+                "rows of a table whose definition is not known",
+                where=where,
+                hint="start from a position after its CREATE TABLE was seen, or leave the table out",
+            )
+        return plan_table(table, found, _charsets(table, found), where=where, tinyint1_as_boolean=self._boolean)
+
+    def _refresh(self, slot: Slot, chunk: EventChunk, event: int) -> None:
+        """Plan again when the table was defined anew since the slot was made."""
+        table = self._tables.get(slot.found.table)
+        if table is not slot.plan.table and table != slot.plan.table:
+            slot.use(self._plan(slot.found, chunk, event))
+
+    def _remember(self, body: bytes, slot: int) -> None:
+        """Enter an announcement into the table of known ones."""
+        size = len(body)
+        if self._used + size > len(self._texts):
+            larger = np.zeros(2 * (self._used + size), np.uint8)
+            larger[: self._used] = self._texts[: self._used]
+            self._texts = larger
+        self._texts[self._used : self._used + size] = np.frombuffer(body, np.uint8)
+        self._entries += 1
+        if 2 * self._entries > len(self._known):
+            old = self._known[self._known["slot"] != ops.EMPTY]
+            self._known = np.full(4 * len(self._known), ops.EMPTY, ops.KNOWN)
+            for _, start, length, number in old.tolist():
+                self._put(start, length, number)
+        self._put(self._used, size, slot)
+        self._used += size
+
+    def _put(self, start: int, length: int, slot: int) -> None:
+        texts = place(self._texts)
+        scan.remember_map(texts + start, length, slot, place(self._known), len(self._known) - 1, texts)
+
+    def _more_ids(self) -> None:
+        old = self._ids[self._ids["epoch"] == self._epoch]
+        self._ids = np.full(4 * len(self._ids), -1, ops.IDS)
+        for number, epoch, slot in old.tolist():
+            scan.remember_id(number, slot, place(self._ids), len(self._ids) - 1, epoch)
+
+
+def _charsets(table: MySqlTable, found: TableMap) -> list[str | None]:
+    """Per column the charset to convert from, None for UTF-8; the log's own word counts before the definition's."""
+    names = []
+    for column, collation in zip(table.columns, found.collations, strict=False):
+        name = (None if collation is None else charset_of(collation)) or column.charset
+        names.append(None if name is None or canonical(name) in IDENTITY else name)
+    return names + [None] * (len(table.columns) - len(names))
