@@ -19,17 +19,6 @@ from __future__ import annotations
 
 from typing import Final
 
-MAGIC: Final = b"\xfebin"
-ENCRYPTED_MAGIC: Final = b"\xfdbin"
-HEADER_SIZE: Final = 19
-CHECKSUM_SIZE: Final = 4
-MAX_PACKET: Final = 0xFFFFFF
-"""Payload length that says: the event goes on in the next packet."""
-
-FLAG_IN_USE: Final = 0x1
-FLAG_ARTIFICIAL: Final = 0x20
-FLAG_IGNORABLE: Final = 0x80
-
 START_V3: Final = 1
 QUERY: Final = 2
 STOP: Final = 3
@@ -82,6 +71,22 @@ MARIADB_WRITE_ROWS_COMPRESSED_V2: Final = 169
 MARIADB_UPDATE_ROWS_COMPRESSED_V2: Final = 170
 MARIADB_DELETE_ROWS_COMPRESSED_V2: Final = 171
 
+NAMES: Final[dict[int, str]] = {
+    value: name for name, value in dict(globals()).items() if isinstance(value, int) and name.isupper()
+}
+"""Event type names for error messages; made before any other number is defined here."""
+
+MAGIC: Final = b"\xfebin"
+ENCRYPTED_MAGIC: Final = b"\xfdbin"
+HEADER_SIZE: Final = 19
+CHECKSUM_SIZE: Final = 4
+MAX_PACKET: Final = 0xFFFFFF
+"""Payload length that says: the event goes on in the next packet."""
+
+FLAG_IN_USE: Final = 0x1
+FLAG_ARTIFICIAL: Final = 0x20
+FLAG_IGNORABLE: Final = 0x80
+
 ROWS_TYPES: Final = frozenset(
     {
         WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1, WRITE_ROWS_V2, UPDATE_ROWS_V2, DELETE_ROWS_V2,
@@ -105,17 +110,6 @@ OTHER: Final = 4
 """`query_kind`: DDL, statement-format DML, XA COMMIT and everything else that has to be looked at."""
 ROLLBACK: Final = 5
 """`query_kind`: ROLLBACK or ROLLBACK TO: rows of transactional tables before it in the same transaction are void."""
-
-NAMES: Final[dict[int, str]] = {
-    value: name
-    for name, value in list(globals().items())
-    if isinstance(value, int)
-    and not name.startswith(("FLAG_", "_"))
-    and not name.endswith(("_SIZE", "_POST_HEADER", "MAX_PACKET"))
-    and name not in ("BEGIN", "COMMIT", "HARMLESS", "OTHER")
-    and (name != "ROLLBACK")
-}
-"""Event type names for error messages."""
 
 
 def type_name(code: int) -> str:

@@ -66,9 +66,8 @@ def _group(chunk: EventChunk, plan: Ints, first: int, offsets: Ints, size: int) 
         at = int(offsets[index]) + head
         try:
             if method == ZSTD:
-                got = decompressor.stream_reader(source[begin:end], read_across_frames=True).readinto(
-                    target[at : at + plain]
-                )
+                reader = decompressor.stream_reader(source[begin:end], read_across_frames=True)
+                got = reader.readinto(target[at : at + plain]) + len(reader.read(1))
             elif method == STORED:
                 got = end - begin if end - begin == plain else -1
                 if got >= 0:

@@ -5,7 +5,6 @@ Source: MySQL `Format_description_event` in `libs/mysql/binlog/event/control_eve
 
 from __future__ import annotations
 
-import re
 import zlib
 from dataclasses import dataclass
 
@@ -44,10 +43,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
     if len(event) < _POST_HEADERS + events.CHECKSUM_SIZE + 1:
         raise CorruptLog("the format description event is too short", where=where)
     version = event[_BODY + 2 : _BODY + 52].rstrip(b"\0").decode("latin-1")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-    old = bool(numbers) and numbers < (5, 6, 1)
-    if not old:
-        _verify(event, where)
+    _verify(event, where)
     binlog_version = int.from_bytes(event[_BODY : _BODY + 2], "little")
     if binlog_version != 4 or event[_BODY + 56] != events.HEADER_SIZE:
         raise UnsupportedChange(
@@ -55,7 +51,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
             where=where,
             hint="logs of MySQL 5.0 and later and of MariaDB are read",
         )
-    lengths = event[_POST_HEADERS:] if old else event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1]
+    lengths = event[_POST_HEADERS : -events.CHECKSUM_SIZE - 1]
     for kind, size in _KNOWN.items():
         if kind <= len(lengths) and lengths[kind - 1] not in (size, 0):
             raise UnsupportedChange(
@@ -64,7 +60,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
                 where=where,
                 hint="this server version writes a layout that is not known here",
             )
-    algorithm = 0 if old else event[-events.CHECKSUM_SIZE - 1]
+    algorithm = event[-events.CHECKSUM_SIZE - 1]
     if algorithm not in (0, 1, 255):
         raise UnsupportedChange(f"checksum algorithm {algorithm} is not known", where=where)
     flags = int.from_bytes(event[17:19], "little")
@@ -79,4 +75,8 @@ def _verify(event: bytes, where: str) -> None:
     flags = event[17] & ~events.FLAG_IN_USE
     covered = event[:17] + bytes([flags]) + event[18 : -events.CHECKSUM_SIZE]
     if zlib.crc32(covered) != int.from_bytes(event[-events.CHECKSUM_SIZE :], "little"):
-        raise CorruptLog("wrong checksum of the format description event", where=where)
+        raise CorruptLog(
+            "wrong checksum of the format description event",
+            where=where,
+            hint="copy the file again; logs of servers older than MySQL 5.6.1 have no such checksum and cannot be read",
+        )

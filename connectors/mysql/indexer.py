@@ -87,6 +87,8 @@ class Indexer:
                 self._position, self._commit, self._query, CAPACITY,
             )  # fmt: skip
             self.stopped = stopped
+            if self.format is None:
+                self._check_first(count, stopped)
             file, checksum, kept = self.file, self._checksum, count
             if stopped == framing.CONTROL and not self._control(buffer, count - 1):
                 kept -= 1
@@ -101,6 +103,18 @@ class Indexer:
                 raise CorruptLog(_REASONS[stopped], where=self.where, hint=_HINTS.get(stopped, ""))
             if stopped in (framing.MORE, framing.NOT_AN_EVENT):
                 return
+
+    def _check_first(self, count: int, stopped: int) -> None:
+        """Nothing but a format description, or in a stream the packets before it, may come while there is none."""
+        if count == 0:
+            return
+        kind = int(self._type[0])
+        if stopped == framing.CONTROL and count == 1:
+            if kind == events.FORMAT_DESCRIPTION:
+                return
+            if self._kind == framing.STREAM and kind in (events.ROTATE, events.HEARTBEAT, events.HEARTBEAT_V2):
+                return
+        raise CorruptLog("the log does not begin with a format description event", where=self.where)
 
     @property
     def where(self) -> str:
@@ -144,8 +158,6 @@ class Indexer:
         if kind == events.ROTATE and made_up:
             self.file, self.position = rotate_target(body, self.where)
             self._state[framing.COMMIT_MS] = NO_TIME
-            return False
-        if kind == events.MARIADB_START_ENCRYPTION and made_up:
             return False
         self._refuse(kind, flags, body)
         if made_up:
@@ -193,6 +205,8 @@ class Indexer:
         """Raise UnsupportedChange for what must not be passed over."""
         if kind in (events.FORMAT_DESCRIPTION, events.ROTATE, events.MARIADB_GTID_LIST):
             return
+        if kind == events.MARIADB_START_ENCRYPTION and self._kind == framing.STREAM:
+            return  # the server decrypts what it sends
         if kind == events.INCIDENT:
             number, text = int.from_bytes(body[:2], "little"), body[3:].decode("utf-8", "replace")
             raise UnsupportedChange(
@@ -208,7 +222,12 @@ class Indexer:
             )
         if not flags & events.FLAG_IGNORABLE and kind != events.IGNORABLE:
             raise UnsupportedChange(
-                f"event {events.type_name(kind)} (type {kind}) is not known",
+                f"events of {_described(kind)} are not read",
                 where=self.where,
                 hint="it may change rows, so it is not skipped; please report the server version",
             )
+
+
+def _described(kind: int) -> str:
+    """`type 200`, or `type 6 (LOAD)` for those of old servers."""
+    return f"type {kind} ({events.NAMES[kind]})" if kind in events.NAMES else f"type {kind}"

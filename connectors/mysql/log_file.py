@@ -24,7 +24,7 @@ def read_chunks(
     Args:
         path: the file; its name becomes `EventChunk.file`.
         start: position of an event, as from an earlier `end_position`; 4 is the first.
-        end: position after the last event wanted; None reads to the end of the file.
+        end: position after the last event wanted, exactly; None reads to the end of the file.
         chunk_bytes: bytes read at once; a chunk is bigger only where one event is.
 
     Raises:
@@ -56,16 +56,18 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: i
         filled += got
         if left is not None:
             left -= got
-        if filled == 0:
-            return
         yield from indexer.chunks(buffer, filled)
         rest = filled - indexer.at
         if got < want or left == 0:
-            if rest and left != 0:
+            if end is not None and indexer.position < end and left:
+                raise CorruptLog(
+                    f"the file ends before position {end}", where=indexer.where, hint="copy the file again"
+                )
+            if rest:
                 raise CorruptLog(
                     f"the file ends inside an event ({rest} bytes of it are there)",
                     where=indexer.where,
-                    hint="copy the file again, after the server has closed it",
+                    hint="copy the file again, after the server has closed it; or the end asked for is inside an event",
                 )
             return
         buffer, filled = carry(buffer, indexer.at, filled, chunk_bytes), rest

@@ -1,8 +1,8 @@
 """Numba kernels over raw log bytes. No kernel reads outside the bounds it is given; none raises: they return codes.
 
 Compiled code is cached in a folder named after the contents of these source files, below NUMBA_CACHE_DIR or
-`~/.cache/cdc/kernels`. Numba itself looks only at the file of the outermost function, so that an edit or an upgrade of a
-kernel that others call would leave its old code in theirs.
+`~/.cache/cdc/kernels`. Numba itself looks only at the file of the outermost function: after an edit or an upgrade of a
+kernel that others call, the old code would live on inside of theirs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,158 @@
+"""QUERY events: the statement, the session settings that decide what it means, and its default database.
+
+Sources: MySQL `Query_event` in `libs/mysql/binlog/event/statement_events.h` and MariaDB `sql/log_event.h` for the
+status variables, written in growing order of their codes, so that a reader stops at the first one it does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from cdc.errors import CorruptLog
+from connectors.mysql import events
+from connectors.mysql.chunk import EventChunk
+
+REAL_AS_FLOAT: Final = 0x1
+ANSI_QUOTES: Final = 0x4
+NO_BACKSLASH_ESCAPES: Final = 0x100000
+"""Bits of `Query.sql_mode`, the same in MySQL and MariaDB."""
+MARIADB_ORACLE: Final = 0x200
+"""Of sql_mode=ORACLE in MariaDB; MySQL 5.7 has a mode with that bit that does not change the grammar."""
+
+_SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ, _DATABASE_CHARSET = 1, 2, 4, 5, 6, 8
+_INVOKER, _UPDATED_DATABASES, _EXPLICIT_TIMESTAMP, _UTF8MB4_COLLATION = 11, 12, 16, 18
+_MARIADB_GTID_FLAGS = 130
+_SIZES: Final = {0: 4, 3: 4, 7: 2, 9: 8, 10: 4, 13: 3, 17: 8, 19: 1, 20: 1, 128: 3, 129: 8}
+_FIXED: Final = {
+    _SQL_MODE: 8,
+    _CHARSET: 6,
+    _DATABASE_CHARSET: 2,
+    _EXPLICIT_TIMESTAMP: 1,
+    _UTF8MB4_COLLATION: 2,
+    **_SIZES,
+}
+
+_CODECS: Final = {
+    "cp1252": (5, 8, 15, 31, 47, 48, 49, 94), "big5hkscs": (1, 84), "gbk": (28, 87), "gb2312": (24, 86),
+    "gb18030": (248, 249, 250), "shift_jis": (13, 88), "cp932": (95, 96), "euc_jp": (12, 91, 97, 98),
+    "euc_kr": (19, 85), "tis_620": (18, 89), "koi8_r": (7, 74), "koi8_u": (22, 75), "cp1251": (14, 23, 50, 51, 52),
+    "cp866": (36, 68), "cp850": (4, 80), "cp852": (40, 81), "iso8859_2": (2, 9, 21, 27, 77), "iso8859_7": (25, 70),
+    "iso8859_8": (16, 71), "iso8859_9": (30, 78), "iso8859_13": (20, 41, 42, 79), "cp1250": (26, 34, 44, 66, 99),
+    "cp1256": (57, 67), "cp1257": (29, 58, 59),
+}  # fmt: skip
+"""Python codec by default and binary collation ids of `character_set_client`; all others are UTF-8 or ASCII."""
+_CODEC_OF: Final = {collation: codec for codec, collations in _CODECS.items() for collation in collations}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement as it was logged. Settings are None where the log does not say.
+
+    Attributes:
+        schema: default database; may be empty.
+        sql: the statement, decoded from the client's character set.
+        sql_mode: bits of the session's sql_mode; see ANSI_QUOTES and others.
+        client_collation, connection_collation, server_collation: collation ids; the server's is that of new databases.
+        database_collation: collation id of the default database when it differs from the server's.
+        utf8mb4_collation: MySQL 8: collation id that `CHARACTER SET utf8mb4` means.
+        time_zone: session time zone, such as `SYSTEM` or `+02:00`; only where the statement depends on it.
+        explicit_timestamp: `explicit_defaults_for_timestamp`; MySQL only.
+        error_code: not 0: the statement failed half-way on the server and was logged for what it had done.
+    """
+
+    schema: str
+    sql: str
+    sql_mode: int | None = None
+    client_collation: int | None = None
+    connection_collation: int | None = None
+    server_collation: int | None = None
+    database_collation: int | None = None
+    utf8mb4_collation: int | None = None
+    time_zone: str | None = None
+    explicit_timestamp: bool | None = None
+    error_code: int = 0
+
+    @property
+    def ansi_quotes(self) -> bool:
+        """Whether `"x"` is a name and not a string."""
+        return bool((self.sql_mode or 0) & ANSI_QUOTES)
+
+    @property
+    def backslash_escapes(self) -> bool:
+        r"""Whether `\'` inside a string is a quote."""
+        return not (self.sql_mode or 0) & NO_BACKSLASH_ESCAPES
+
+
+def parse_query(chunk: EventChunk, index: int) -> Query:
+    """Read a QUERY event. Raises CorruptLog when its lengths do not fit."""
+    body, head = chunk.body(index), events.QUERY_POST_HEADER
+    if len(body) < head:
+        raise CorruptLog("a QUERY event whose lengths do not fit", where=chunk.where(index))
+    names_end = head + int.from_bytes(body[11:13], "little")
+    sql_start = names_end + body[8] + 1
+    if sql_start > len(body):
+        raise CorruptLog("a QUERY event whose lengths do not fit", where=chunk.where(index))
+    found = _variables(body[head:names_end])
+    collations = found.get(_CHARSET, b"")
+    client = _number(collations[0:2])
+    return Query(
+        schema=body[names_end : sql_start - 1].decode("utf-8", "backslashreplace"),
+        sql=body[sql_start:].decode(_CODEC_OF.get(client or 0, "utf-8"), "backslashreplace"),
+        sql_mode=_number(found.get(_SQL_MODE, b"")),
+        client_collation=client,
+        connection_collation=_number(collations[2:4]),
+        server_collation=_number(collations[4:6]),
+        database_collation=_number(found.get(_DATABASE_CHARSET, b"")),
+        utf8mb4_collation=_number(found.get(_UTF8MB4_COLLATION, b"")),
+        time_zone=found[_TIME_ZONE].decode("utf-8", "backslashreplace") if _TIME_ZONE in found else None,
+        explicit_timestamp=bool(found[_EXPLICIT_TIMESTAMP][0]) if _EXPLICIT_TIMESTAMP in found else None,
+        error_code=int.from_bytes(body[9:11], "little"),
+    )
+
+
+def _number(data: bytes) -> int | None:
+    return int.from_bytes(data, "little") if data else None
+
+
+def _variables(data: bytes) -> dict[int, bytes]:
+    """Status variables by code, up to the first that is not known or does not fit."""
+    found: dict[int, bytes] = {}
+    at = 0
+    while at < len(data):
+        code = data[at]
+        size, skip = _size(code, data[at + 1 :])
+        if size is None or at + 1 + skip + size > len(data):
+            break
+        found[code] = data[at + 1 + skip : at + 1 + skip + size]
+        at += 1 + skip + size + (code == _CATALOG)
+    return found
+
+
+def _size(code: int, rest: bytes) -> tuple[int | None, int]:
+    """(bytes of the value, bytes before it that give its length); None for a code that is not known."""
+    if code in _FIXED:
+        return _FIXED[code], 0
+    if not rest:
+        return None, 0
+    if code in (_CATALOG, _TIME_ZONE, _CATALOG_NZ):
+        return rest[0], 1
+    if code == _INVOKER:
+        host = 1 + rest[0]
+        return (host + 1 + rest[host] if host < len(rest) else None), 0
+    if code == _UPDATED_DATABASES:
+        return _names_size(rest), 0
+    if code == _MARIADB_GTID_FLAGS:
+        return 2 + 8 * bool(rest[0] & 0x0C), 0
+    return None, 0
+
+
+def _names_size(rest: bytes) -> int | None:
+    """Bytes of a count and that many names that end with a zero byte; 254 stands for too many to name."""
+    at = 1
+    for _ in range(rest[0] if rest[0] < 254 else 0):
+        end = rest.find(b"\0", at)
+        if end < 0:
+            return None
+        at = end + 1
+    return at
