@@ -109,9 +109,7 @@ class Database:
         """
         connection = self._connect(read_only)
         try:
-            session = Session(connection)
-            session.rows("SET TimeZone = 'UTC'")
-            yield session
+            yield Session(connection)
         except duckdb.Error as error:
             raise SinkError(_first_line(error), where=self.path, hint=_hint(error)) from error
         finally:

@@ -8,7 +8,7 @@ that were carried out for the batch that is under way, NULL between batches.
 
 from __future__ import annotations
 
-from typing import Any
+import duckdb
 
 from connectors.duckdb.database import Session, quoted
 
@@ -16,47 +16,36 @@ _NO_BATCH = -1
 
 
 class Fence:
-    """Reads and writes one pipeline's row. Writes belong inside the caller's transaction."""
+    """One pipeline's row, read when made: before the transaction that writes it. Nobody else has the file meanwhile."""
 
     def __init__(self, session: Session, pipeline: str) -> None:
         self._session, self._pipeline = session, pipeline
         self._schema = session.names.schema("_cdc")
         self._table = f"{self._schema}.{quoted('commits')}"
+        self._has_table = self._has_row = True
+        self.batch, self.applied = self._read()
 
-    def passed(self, batch: int) -> bool:
-        """Whether the batch is in already."""
-        row = self._row()
-        return row is not None and batch <= row[0]
+    def _read(self) -> tuple[int, str | None]:
+        try:
+            rows = self._session.rows(f"SELECT batch, applied FROM {self._table} WHERE pipeline = ?", [self._pipeline])
+        except duckdb.CatalogException:
+            self._has_table = self._has_row = False
+            return _NO_BATCH, None
+        self._has_row = bool(rows)
+        return rows[0] if rows else (_NO_BATCH, None)
 
-    def applied(self) -> str | None:
-        """The digest of the schema changes carried out since the last commit."""
-        row = self._row()
-        return None if row is None else row[1]
-
-    def pass_(self, batch: int) -> None:
-        """The batch is in."""
-        self._write(batch, None)
-
-    def note_applied(self, digest: str) -> None:
-        """These schema changes are carried out, and their batch has not committed yet."""
-        row = self._row()
-        self._write(_NO_BATCH if row is None else row[0], digest)
-
-    def _row(self) -> tuple[Any, ...] | None:
-        exists = self._session.rows(
-            "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() "
-            "AND schema_name = '_cdc' AND table_name = 'commits'"
-        )
-        if not exists:
-            return None
-        rows = self._session.rows(f"SELECT batch, applied FROM {self._table} WHERE pipeline = ?", [self._pipeline])
-        return rows[0] if rows else None
-
-    def _write(self, batch: int, applied: str | None) -> None:
-        self._session.rows(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-        self._session.rows(
-            f"CREATE TABLE IF NOT EXISTS {self._table} "
-            "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ)"
-        )
-        values = [self._pipeline, batch, applied]
-        self._session.rows(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, now())", values)
+    def write(self, batch: int, applied: str | None = None) -> None:
+        """Set the row. Inside the caller's transaction."""
+        if not self._has_table:
+            self._session.rows(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+            self._session.rows(
+                f"CREATE TABLE {self._table} "
+                "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ)"
+            )
+        values = [batch, applied, self._pipeline]
+        if self._has_row:
+            changed = "batch = ?, applied = ?, committed_at = now()"
+            self._session.rows(f"UPDATE {self._table} SET {changed} WHERE pipeline = ?", values)
+        else:
+            columns = "(batch, applied, pipeline, committed_at)"
+            self._session.rows(f"INSERT INTO {self._table} {columns} VALUES (?, ?, ?, now())", values)

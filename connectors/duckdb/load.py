@@ -123,8 +123,9 @@ class _Registered:
     def __enter__(self) -> _Registered:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._session.connection.unregister(_STAGED)
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:  # after an error the transaction refuses it, and the roll-back removes the view
+            self._session.connection.unregister(_STAGED)
 
 
 def _append(session: Session, group: Sequence[StagedTable]) -> None:

@@ -41,13 +41,16 @@ class DuckDbSink(Sink):
         alone cannot tell a swap of names from one that is still to come.
         """
         digest = _digest(changes)
-        with self._database.open() as session, session.transaction():
+        with self._database.open() as session:
             fence = Fence(session, self._pipeline)
-            if fence.applied() == digest:
+            if fence.applied == digest:
                 return
-            for statement in Planner(read_layout(session), session.names).statements(changes):
-                session.rows(statement)
-            fence.note_applied(digest)
+            # Conversions between local time and instants are in UTC, whatever the machine's zone.
+            session.rows("SET TimeZone = 'UTC'")
+            with session.transaction():
+                for statement in Planner(read_layout(session), session.names).statements(changes):
+                    session.rows(statement)
+                fence.write(fence.batch, digest)
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
@@ -56,10 +59,11 @@ class DuckDbSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver."""
         with self._database.open() as session:
-            if Fence(session, self._pipeline).passed(batch):
+            fence = Fence(session, self._pipeline)
+            if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
-                self._load(session, batch, self._staged(prepared))
+                self._load(session, fence, batch, self._staged(prepared))
         self._clean(batch)
 
     def abort(self, batch: int) -> None:
@@ -92,21 +96,23 @@ class DuckDbSink(Sink):
             for table, handles in tables.items()
         ]
 
-    def _load(self, session: Session, batch: int, staged: Sequence[StagedTable]) -> None:
+    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable]) -> None:
         try:
             try:
-                self._load_once(session, batch, staged, careful=False)
+                self._load_once(session, fence, batch, staged, careful=False)
             except duckdb.ConstraintException:
-                log.info("batch %d inserts rows that are there already: loading it row by key", batch)
-                self._load_once(session, batch, staged, careful=True)
+                log.info("batch %d inserts rows that are there already: loading it key by key", batch)
+                self._load_once(session, fence, batch, staged, careful=True)
         except (duckdb.IOException, duckdb.TransactionException) as error:
             hint = "free some space, or end what else writes to the file"
             raise CommitFailed(str(error).splitlines()[0], where=self._database.path, hint=hint) from error
 
-    def _load_once(self, session: Session, batch: int, staged: Sequence[StagedTable], *, careful: bool) -> None:
+    def _load_once(
+        self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable], *, careful: bool
+    ) -> None:
         with session.transaction():
             missed = load(session, staged, careful=careful)
-            Fence(session, self._pipeline).pass_(batch)
+            fence.write(batch)
         for table, number in missed.items():
             if number:
                 log.warning("%s: %d deletes of batch %d found no such row", table, number, batch)
