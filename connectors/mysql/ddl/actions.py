@@ -111,11 +111,17 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
     if old is None:
         _alter_unknown(table, statement, work)
     else:
-        outcome = altered(old, statement, database_charset=work.database_charset(table.database), dialect=work.dialect)
+        outcome = altered(
+            old,
+            statement,
+            database_charset=work.database_charset(table.database),
+            dialect=work.dialect,
+            executed_at=work.executed_at,
+        )
         if outcome.table != old:
             work.put(table, outcome.table)
         if work.wanted(table):
-            work.emit(old, outcome.table, outcome.origins)
+            work.emit(old, outcome.table, outcome.origins, outcome.fills)
             work.notices += outcome.notices
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)

@@ -7,7 +7,7 @@ Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connectors.mysql.ddl.cursor import Cursor
 from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind, TypeSpec
@@ -53,6 +53,7 @@ class _Found:
     comment: str = ""
     collation: str | None = None
     generated: bool = False
+    row_end: bool = False
     primary_key: bool = False
     auto_increment: bool = False
     updated_now: bool = False
@@ -66,6 +67,7 @@ class _Found:
             comment=self.comment,
             collation=self.collation,
             generated=self.generated,
+            row_end=self.row_end,
             primary_key=self.primary_key,
             auto_increment=self.auto_increment or self.serial,
             updated_now=self.updated_now,
@@ -149,9 +151,10 @@ def _generated(cursor: Cursor, found: _Found) -> None:
 def _as(cursor: Cursor, found: _Found) -> None:
     if cursor.take("ROW"):
         # A system versioning column (MariaDB): the server writes it itself.
-        if not cursor.take_any("START", "END"):
+        word = cursor.take_any("START", "END")
+        if not word:
             raise cursor.unexpected("START or END")
-        found.nullable = False
+        found.nullable, found.generated, found.row_end = False, True, word == "END"
         return
     cursor.skip_brackets()
     found.generated = True
@@ -228,7 +231,7 @@ def _bracketed(cursor: Cursor) -> Default:
         literal = Default(DefaultKind.NULL) if cursor.take("NULL") else _literal(cursor)
         if literal is not None:
             cursor.expect_symbol(")")
-            return literal
+            return replace(literal, bracketed=True)
         cursor.next()
         cursor.expect_symbol(")")
         return Default(DefaultKind.EXPRESSION)

@@ -1,7 +1,7 @@
 """A column's DEFAULT as the text MySQL's `information_schema` shows: rounded, padded and spelled like a stored value.
 
-Computed defaults have no text, except CURRENT_TIMESTAMP. `fill_text` is the value that rows already there get when
-the column is added.
+Computed defaults, CURRENT_TIMESTAMP among them, have no text. `fill_text` is the value that rows already there get
+when the column is added.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
+from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import Default, DefaultKind
 from connectors.mysql.ddl.tokens import TokenKind
 from connectors.mysql.ddl.types import literal_bytes
@@ -21,12 +22,20 @@ _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
 
 
-def default_text(default: Default | None, column: MySqlColumn) -> str | None:
-    """The default's text, None when there is none or it is NULL or computed."""
-    if default is None or default.kind in (DefaultKind.NULL, DefaultKind.EXPRESSION):
+def default_text(default: Default | None, column: MySqlColumn, dialect: Dialect) -> str | None:
+    """The default's text, None when there is none or it is NULL or computed. MySQL shows bytes as `0x6162`."""
+    if default is None or (default.bracketed and not dialect.mariadb):
         return None
-    if default.kind is DefaultKind.NOW:
-        return f"CURRENT_TIMESTAMP({column.length})" if column.length else "CURRENT_TIMESTAMP"
+    text = literal_text(default, column)
+    if text and column.type in ("binary", "varbinary") and not dialect.mariadb:
+        return f"0x{text.encode().hex().upper()}"
+    return text
+
+
+def literal_text(default: Default, column: MySqlColumn) -> str | None:
+    """The text of a literal as a value of the column; None for NULL and for what is computed."""
+    if default.kind in (DefaultKind.NULL, DefaultKind.EXPRESSION, DefaultKind.NOW):
+        return None
     if column.type == "bit":
         return f"b'{_bits(default):b}'"
     if default.kind in (DefaultKind.HEX, DefaultKind.BIT):
@@ -34,6 +43,8 @@ def default_text(default: Default | None, column: MySqlColumn) -> str | None:
         text = str(int.from_bytes(data, "big")) if column.type in _NUMBERS else data.decode("utf-8", "replace")
     else:
         text = default.text
+    if column.type == "year" and default.kind is DefaultKind.STRING and text in ("0", "00"):
+        return "2000"
     return _stored(text, column)
 
 

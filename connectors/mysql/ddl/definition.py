@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Position, TableId
 from connectors.mysql.ddl.charsets import charset_of
-from connectors.mysql.ddl.defaults import default_text
+from connectors.mysql.ddl.defaults import default_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.statements import (
@@ -26,6 +27,8 @@ from connectors.mysql.ddl.statements import (
     ColumnDefinition,
     ConvertClause,
     CreateTable,
+    Default,
+    DefaultKind,
     DropColumnClause,
     DropPrimaryKeyClause,
     NotNullClause,
@@ -35,54 +38,76 @@ from connectors.mysql.ddl.statements import (
     TableOptions,
     VersioningClause,
 )
+from connectors.mysql.ddl.versions import ROW_VERSIONS, with_versions, without_versions
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _C = TypeVar("_C", bound=Clause)
-_ROW_FORMAT_HINT = "take the table out of `tables`, or drop its system versioning"
+_ZERO = Default(DefaultKind.NUMBER, "0")
 
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """An altered table; `origins` gives each column's old name, None for added ones. `notices` are for the user."""
+    """An altered table.
+
+    Attributes:
+        origins: each column's old name, None for added ones.
+        fills: what rows already there got for added columns, where the column's default does not tell.
+        notices: for the user.
+    """
 
     table: MySqlTable
     origins: Mapping[str, str | None]
+    fills: Mapping[str, str | None]
     notices: tuple[str, ...] = ()
 
 
 def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) -> MySqlTable:
     """The table that CREATE TABLE with written columns makes."""
     options = statement.options
-    refuse_versioning(statement.table, options.versioned)
     charset = _option_charset(options, database_charset) or database_charset
     columns = [resolve_column(column, charset, dialect) for column in statement.columns]
     if not dialect.explicit_timestamps:
-        columns = _automatic_timestamps(columns, statement.columns)
+        columns = _automatic_timestamps(columns, statement.columns, dialect)
     key = tuple(_actual(columns, name, statement.table) for name in statement.primary_key)
     fixed = {name.lower() for name in (*key, *statement.not_null)}
     columns = [replace(column, nullable=False) if column.name.lower() in fixed else column for column in columns]
-    return MySqlTable(statement.table, tuple(columns), key, charset, options.comment or "")
+    table = MySqlTable(statement.table, tuple(columns), key, charset, options.comment or "")
+    return with_versions(table, statement.row_end) if options.versioned else table
 
 
-def altered(table: MySqlTable, statement: AlterTable, *, database_charset: str, dialect: Dialect) -> Altered:
-    """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition."""
-    return _Alteration(table, statement.clauses, database_charset, dialect).result()
+def altered(
+    table: MySqlTable,
+    statement: AlterTable,
+    *,
+    database_charset: str,
+    dialect: Dialect,
+    executed_at: datetime | None = None,
+) -> Altered:
+    """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
 
-
-def refuse_versioning(table: TableId, versioned: bool) -> None:
-    """System-versioned tables log a delete as an update and have columns of their own: not supported."""
-    if versioned:
-        raise UnsupportedChange("the table is system-versioned", where=str(table), hint=_ROW_FORMAT_HINT)
+    `executed_at` is what CURRENT_TIMESTAMP was; it gives an added TIMESTAMP column its value in rows already there.
+    """
+    return _Alteration(table, statement.clauses, database_charset, dialect, executed_at).result()
 
 
 class _Alteration:
     """One ALTER TABLE under way: columns in their new order, keyed by nothing but their place."""
 
-    def __init__(self, table: MySqlTable, clauses: tuple[Clause, ...], database_charset: str, dialect: Dialect) -> None:
-        self.table, self.clauses, self.dialect = table, clauses, dialect
+    def __init__(
+        self,
+        table: MySqlTable,
+        clauses: tuple[Clause, ...],
+        database_charset: str,
+        dialect: Dialect,
+        executed_at: datetime | None,
+    ) -> None:
+        self.versioned = table.columns[-2:] == ROW_VERSIONS
+        self.table = without_versions(table) if self.versioned else table
+        self.clauses, self.dialect, self.executed_at = clauses, dialect, executed_at
         self.charset, self.convert_to, self.comment = table.charset, "", table.comment
         self.columns: list[MySqlColumn] = []
         self.origins: dict[str, str | None] = {}
+        self.fills: dict[str, str | None] = {}
         self.notices: list[str] = []
         self._options(database_charset)
 
@@ -95,7 +120,10 @@ class _Alteration:
             fixed |= {name.lower() for name in clause.columns}
         columns = tuple(replace(c, nullable=False) if c.name.lower() in fixed else c for c in self.columns)
         table = replace(self.table, columns=columns, primary_key=key, charset=self.charset, comment=self.comment)
-        return Altered(table, self.origins, tuple(self.notices))
+        if self.versioned:
+            table = with_versions(table, None)
+            self.origins |= {column.name: column.name for column in ROW_VERSIONS}
+        return Altered(table, self.origins, self.fills, tuple(self.notices))
 
     def _options(self, database_charset: str) -> None:
         for clause in self.clauses:
@@ -104,9 +132,12 @@ class _Alteration:
             elif isinstance(clause, OptionsClause):
                 self.charset = _option_charset(clause.options, database_charset) or self.charset
                 self.comment = self.comment if clause.options.comment is None else clause.options.comment
-                refuse_versioning(self.table.id, clause.options.versioned)
             elif isinstance(clause, VersioningClause):
-                refuse_versioning(self.table.id, clause.on)
+                raise UnsupportedChange(
+                    "turning system versioning on or off adds or removes rows that the log does not hold",
+                    where=str(self.table.id),
+                    hint="copy the table anew: start with a new state directory, or take it out of `tables`",
+                )
 
     def _in_place(self) -> None:
         """First round: the columns that are there."""
@@ -119,12 +150,11 @@ class _Alteration:
             if name in dropped:
                 continue
             if name in changed:
-                if changed[name].position is None:
-                    self._insert(self._resolved(changed[name].column), column.name, None)
+                self._insert(self._resolved(changed[name].column), column.name, None)
                 continue
             new = in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
             if name in defaults:
-                new = replace(new, default=default_text(defaults[name].default, new))
+                new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
             if name in renamed:
                 new = replace(new, name=renamed[name].new_name)
             self._insert(new, column.name, None)
@@ -133,27 +163,34 @@ class _Alteration:
         """Second round: added and moved columns."""
         for clause in self.clauses:
             if isinstance(clause, ChangeColumnClause) and clause.position is not None:
-                old = self._find(self.table.columns, clause.old_name)
-                if old is not None:
-                    self._insert(self._resolved(clause.column), old.name, clause.position)
+                column = self._find(self.columns, clause.column.name)
+                if column is not None:
+                    self.columns.remove(column)
+                    self._insert(column, self.origins[column.name], clause.position)
             elif isinstance(clause, AddColumnClause):
-                if self._find(self.columns, clause.column.name) is not None:
-                    if clause.if_not_exists:
-                        continue
-                    raise _misfit(self.table.id, f"adds column {clause.column.name}, which is there already")
+                if clause.if_not_exists and self._find(self.columns, clause.column.name) is not None:
+                    continue
                 column = self._resolved(clause.column)
                 self._insert(column, None, clause.position)
                 self._note_values(clause.column, column)
 
     def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
-        computed = written.default is not None and column.default is None and not written.default.text
-        if written.auto_increment or column.generated or (computed and not column.nullable):
+        """What the server computed for rows already there: said where it can be known, else noted."""
+        default = written.default.kind if written.default is not None else None
+        if default is DefaultKind.NOW and column.type == "timestamp" and self.executed_at is not None:
+            moment = self.executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+            self.fills[column.name] = moment[: 20 + column.length] if column.length else moment[:19]
+        elif written.auto_increment or column.generated or default in (DefaultKind.EXPRESSION, DefaultKind.NOW):
             self.notices.append(
                 f"{self.table.id}: the server computed column {column.name} of rows already there; "
                 "the log does not tell these values"
             )
+        elif written.default is not None and written.default.bracketed:
+            self.fills[column.name] = literal_text(written.default, column)
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
+        if self._find(self.columns, column.name) is not None:
+            raise _misfit(self.table.id, f"makes a column {column.name}, which is there already")
         self.origins[column.name] = origin
         if position is not None and position.first:
             self.columns.insert(0, column)
@@ -205,18 +242,16 @@ def _option_charset(options: TableOptions, database_charset: str) -> str | None:
     return database_charset if options.default_charset else None
 
 
-def _automatic_timestamps(columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...]) -> list[MySqlColumn]:
+def _automatic_timestamps(
+    columns: list[MySqlColumn], written: tuple[ColumnDefinition, ...], dialect: Dialect
+) -> list[MySqlColumn]:
     """Without explicit_defaults_for_timestamp the first TIMESTAMP defaults to now, the others to the zero date."""
     result, first = [], True
     for column, definition in zip(columns, written, strict=True):
         if column.type == "timestamp":
             silent = definition.default is None and not column.nullable and not column.generated
-            digits = f"({column.length})" if column.length else ""
-            if silent and first and not definition.updated_now:
-                column = replace(column, default=f"CURRENT_TIMESTAMP{digits}")
-            elif silent:
-                zeros = "." + "0" * column.length if column.length else ""
-                column = replace(column, default=f"0000-00-00 00:00:00{zeros}")
+            if silent and (not first or definition.updated_now):
+                column = replace(column, default=default_text(_ZERO, column, dialect))
             first = False
         result.append(column)
     return result

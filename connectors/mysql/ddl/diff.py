@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from cdc.schema import (
     LAST,
@@ -23,7 +22,7 @@ from cdc.schema import (
     TableSchema,
 )
 from connectors.mysql.ddl.defaults import fill_text
-from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.table import MySqlTable, table_schema
 
 Origins = Mapping[str, str | None]
 """New column name to old column name, None for an added column."""
@@ -34,8 +33,8 @@ def diff(
     new: MySqlTable | None,
     *,
     origins: Origins | None = None,
+    fills: Mapping[str, str | None] | None = None,
     tinyint1_as_boolean: bool = False,
-    executed_at: datetime | None = None,
 ) -> list[SchemaChange]:
     """The changes that lead from `old` to `new`; applied in order to a table with `old`'s schema they give `new`'s.
 
@@ -46,8 +45,7 @@ def diff(
 
     Args:
         origins: which old column each new one comes from; None matches columns by name.
-        executed_at: when the statement ran, to give an added `TIMESTAMP DEFAULT CURRENT_TIMESTAMP` its value in rows
-            already there; None leaves the default as CURRENT_TIMESTAMP.
+        fills: what rows already there get for added columns, by name, where it is not what `fill_text` says.
 
     Raises ValueError for a column type that this tool does not know.
     """
@@ -57,8 +55,8 @@ def diff(
     after = table_schema(new, tinyint1_as_boolean=tinyint1_as_boolean)
     came_from = _origins(old, new) if origins is None else origins
     changes: list[SchemaChange] = [] if old.id == new.id else [RenameTable(old.id, new.id)]
-    fills = {column.name: _fill(column, executed_at) for column in new.columns}
-    changes += _column_changes(new.id, before, after, came_from, fills)
+    values = {column.name: fill_text(column) for column in new.columns} | dict(fills or {})
+    changes += _column_changes(new.id, before, after, came_from, values)
     if _key_after(before, came_from) != after.primary_key:
         changes.append(AlterPrimaryKey(new.id, after.primary_key))
     if before.comment != after.comment:
@@ -80,7 +78,8 @@ def _origins(old: MySqlTable, new: MySqlTable) -> Origins:
 def _column_changes(
     table: TableId, before: TableSchema, after: TableSchema, origins: Origins, fills: Mapping[str, str | None]
 ) -> list[SchemaChange]:
-    kept = {origin: name for name, origin in origins.items() if origin is not None}
+    new_names = {origin: name for name, origin in origins.items() if origin is not None}
+    kept = {name: new_names[name] for name in before.names if name in new_names}
     dropped = [name for name in before.names if name not in kept]
     added = [
         AddColumn(table, replace(after.column(name), default=fills[name]), _position(after.names, name, origins))
@@ -148,12 +147,3 @@ def _key_after(before: TableSchema, origins: Origins) -> tuple[str, ...]:
     """The key as it is after columns were dropped and renamed."""
     new_names = {origin: name for name, origin in origins.items() if origin is not None}
     return tuple(new_names[name] for name in before.primary_key if name in new_names)
-
-
-def _fill(column: MySqlColumn, executed_at: datetime | None) -> str | None:
-    text = fill_text(column)
-    now = column.type == "timestamp" and text is not None and text.startswith("CURRENT_TIMESTAMP")
-    if not now or executed_at is None:
-        return text
-    moment = executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    return moment[: 20 + column.length] if column.length else moment[:19]

@@ -51,7 +51,9 @@ _DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD")
 
 
 def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
-    """The statements in a text, nearly always one; an empty text or one of comments only gives `Irrelevant`.
+    """The statements in a text; an empty text or one of comments only gives `Irrelevant`.
+
+    A QUERY event holds one statement. Irrelevant ones are not read to their end, as a procedure's body has `;` in it.
 
     Args:
         sql: the text of a QUERY event.

@@ -31,7 +31,7 @@ def resolve_column(definition: ColumnDefinition, table_charset: str, dialect: Di
         comment=definition.comment,
         generated=definition.generated,
     )
-    return replace(column, default=default_text(definition.default, column))
+    return replace(column, default=default_text(definition.default, column, dialect))
 
 
 def in_charset(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColumn:

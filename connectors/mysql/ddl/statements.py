@@ -26,10 +26,16 @@ class DefaultKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A DEFAULT clause: `text` is the literal's value, its digits for HEX and BIT, empty for NOW and EXPRESSION."""
+    """A DEFAULT clause.
+
+    Attributes:
+        text: the literal's value, its digits for HEX and BIT, empty for NOW and EXPRESSION.
+        bracketed: a literal in brackets, which MySQL keeps as an expression and MariaDB as the literal.
+    """
 
     kind: DefaultKind
     text: str = ""
+    bracketed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class ColumnDefinition:
     comment: str = ""
     collation: str | None = None
     generated: bool = False
+    row_end: bool = False
     primary_key: bool = False
     auto_increment: bool = False
     updated_now: bool = False
@@ -95,6 +102,11 @@ class CreateTable:
     select: bool = False
     if_not_exists: bool = False
     or_replace: bool = False
+
+    @property
+    def row_end(self) -> str | None:
+        """The declared column that ends a row's version (MariaDB), None when there is none."""
+        return next((column.name for column in self.columns if column.row_end), None)
 
 
 @dataclass(frozen=True, slots=True)

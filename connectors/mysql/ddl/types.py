@@ -105,8 +105,9 @@ def _text(cursor: Cursor, word: str) -> TypeSpec | None:
 def _long(cursor: Cursor) -> TypeSpec:
     if cursor.take("VARBINARY"):
         return TypeSpec("mediumblob")
-    if cursor.take_any("CHAR", "CHARACTER"):
-        cursor.expect("VARYING")
+    if cursor.at_any("CHAR", "CHARACTER") and cursor.peek(1).word == "VARYING":
+        cursor.next()
+        cursor.next()
     else:
         cursor.take_any("VARCHAR", "VARCHARACTER")
     return TypeSpec("mediumtext", charset=_charset(cursor))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -70,15 +70,16 @@ class Work:
             if not self.wanted(table):
                 self.put(table, None)
 
-    def emit(self, old: MySqlTable | None, new: MySqlTable | None, origins: Origins | None = None) -> None:
-        """The changes from one definition to another, for the sink."""
-        self.changes += diff(
-            old,
-            new,
-            origins=origins,
-            tinyint1_as_boolean=self.known.tinyint1_as_boolean,
-            executed_at=self.executed_at,
-        )
+    def emit(
+        self,
+        old: MySqlTable | None,
+        new: MySqlTable | None,
+        origins: Origins | None = None,
+        fills: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """The changes from one definition to another, for the sink; arguments as in `diff`."""
+        boolean = self.known.tinyint1_as_boolean
+        self.changes += diff(old, new, origins=origins, fills=fills, tinyint1_as_boolean=boolean)
 
     def free_name(self, table: TableId) -> None:
         """A captured name comes into use: what a table that was renamed away left in the sink goes now."""
