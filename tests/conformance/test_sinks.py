@@ -10,9 +10,12 @@ import pytest
 
 from cdc.schema import TableId
 from cdc.source import Context
-from cdc.testing import ListSink, SinkConformance
+from cdc.testing import ListSink, SinkConformance, run_in_memory
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
+from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
+from connectors.values.sink import ValuesSink
+from connectors.values.source import ValuesSource
 
 
 class ListHarness:
@@ -43,6 +46,22 @@ class DuckDbHarness:
         return [_plain(row) for row in arrow.to_pylist()]
 
 
+class ValuesHarness:
+    """Reads the lines back with the values source, into a list sink."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = str(folder / "out.jsonl")
+        self._context = Context("pipeline-1", folder / "state")
+
+    def sink(self) -> ValuesSink:
+        return ValuesSink(ValuesSinkOptions(type="values", path=self._path), self._context)
+
+    def rows(self, table: TableId) -> list[dict[str, Any]] | None:
+        sink = ListSink()
+        run_in_memory(ValuesSource(ValuesSourceOptions(type="values", path=self._path), self._context), sink)
+        return sink.rows(table) if table in sink.tables else None
+
+
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """Arrow's interval as a timedelta; the rest is plain already."""
     return {
@@ -57,6 +76,12 @@ class TestListSink(SinkConformance):
     @pytest.fixture
     def harness(self) -> ListHarness:
         return ListHarness()
+
+
+class TestValuesSink(SinkConformance):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> ValuesHarness:
+        return ValuesHarness(tmp_path)
 
 
 class TestDuckDbSink(SinkConformance):

@@ -1,0 +1,132 @@
+"""The values sink: schema changes and row images as JSON lines, to a file exactly once, or to the terminal.
+
+Rows are staged as lines, one file per task. `committed.json` in the sink's state folder says up to which byte the
+output is good and which batch was last: whatever stands behind that byte is left over from a crash and is cut off
+before anything is written again. On the terminal nothing can be cut off: a batch that was under way during a crash may
+be printed twice there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SinkError
+from cdc.schema import SchemaChange, TableId
+from cdc.sink import Prepared, Sink, Task
+from cdc.source import Context
+from connectors.values.format import RowImage, change_line, encoded, row_line
+from connectors.values.options import ValuesSinkOptions
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    """How far the output is good: `length` bytes, batch `batch`, and the schema changes applied after it."""
+
+    length: int
+    batch: int = -1
+    applied: str = ""
+
+
+class ValuesSink(Sink):
+    """Appends to one file. Picklable; holds nothing open."""
+
+    def __init__(self, options: ValuesSinkOptions, context: Context) -> None:
+        self._path, self._directory = options.path, context.directory
+
+    def apply(self, changes: Sequence[SchemaChange]) -> None:
+        """Write a line for each schema change, unless these were the last thing written. Driver."""
+        text = "".join(map(change_line, changes))
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        committed = self._committed()
+        if committed.applied != digest:
+            self._append(text, replace(committed, applied=digest))
+
+    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Write the task's rows to a synced file of its own. Executor."""
+        folder = self._staging(task.batch)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{task.partition}-{task.attempt}.jsonl"
+        counts: dict[TableId, Counter[int]] = {}
+        with open(path, "w", encoding="utf-8") as file:
+            for block in blocks:
+                file.writelines(_lines(block))
+                counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
+            file.flush()
+            os.fsync(file.fileno())
+        return [
+            Prepared(
+                table, task.partition, f"{task.batch}/{path.name}",
+                number[RowKind.INSERT], number[RowKind.UPDATE_AFTER], number[RowKind.DELETE],
+            )
+            for table, number in counts.items()
+        ]  # fmt: skip
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Append the staged lines in log order, unless the batch is in already. Driver."""
+        committed = self._committed()
+        if batch > committed.batch:
+            names = dict.fromkeys(handle.handle for handle in prepared)
+            text = "".join((self._directory / "staging" / name).read_text(encoding="utf-8") for name in names)
+            self._append(text, replace(committed, batch=batch, applied=""))
+        self.abort(batch)
+
+    def abort(self, batch: int) -> None:
+        """Remove the staged files of the batch. Driver."""
+        shutil.rmtree(self._staging(batch), ignore_errors=True)
+
+    def _staging(self, batch: int) -> Path:
+        return self._directory / "staging" / str(batch)
+
+    def _committed(self) -> _Committed:
+        """The note on what is good. The first note is made here, before the first byte is written."""
+        note = self._directory / "committed.json"
+        if not note.exists():
+            path = Path(self._path)
+            self._note(_Committed(path.stat().st_size if self._path != "-" and path.exists() else 0))
+        return _Committed(**json.loads(note.read_text(encoding="utf-8")))
+
+    def _append(self, text: str, then: _Committed) -> None:
+        if self._path == "-":
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            self._note(then)
+            return
+        try:
+            Path(self._path).parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "ab") as file:
+                file.truncate(self._committed().length)
+                file.seek(0, os.SEEK_END)
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+                length = file.tell()
+        except OSError as error:
+            hint = "free some space, or choose another sink.path"
+            raise SinkError(f"cannot be written: {error.strerror}", where=self._path, hint=hint) from error
+        self._note(replace(then, length=length))
+
+    def _note(self, committed: _Committed) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        temporary = self._directory / "committed.json.tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(asdict(committed), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self._directory / "committed.json")
+
+
+def _lines(block: ChangeBlock) -> Iterator[str]:
+    types = {column.name: column.type for column in block.schema.columns}
+    columns = zip(block.kinds.to_pylist(), block.rows.to_pylist(), block.timestamps_ms.to_pylist(), strict=True)
+    for kind, row, ts_ms in columns:
+        values = {name: encoded(value, types[name]) for name, value in row.items()}
+        yield row_line(RowImage(RowKind(kind), block.table, values, ts_ms))
