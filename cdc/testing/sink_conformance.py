@@ -1,7 +1,5 @@
 """What every sink does, by name. Subclass `SinkConformance`, give it a `harness` fixture, and let pytest collect it."""
 
-# ruff: noqa: D102 - the name of a behaviour says what it is
-
 from __future__ import annotations
 
 import json
@@ -63,6 +61,7 @@ class SinkConformance:
     """Named behaviours of a sink. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
 
     def test_rows_become_visible_at_commit_and_not_before(self, harness: SinkHarness) -> None:
+        """Prepared rows are in the sink, and nobody sees them."""
         sink = harness.sink()
         prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
         assert harness.rows(ORDERS) == []
@@ -70,6 +69,7 @@ class SinkConformance:
         assert harness.rows(ORDERS) == [row(1, "a")]
 
     def test_committing_twice_changes_nothing(self, harness: SinkHarness) -> None:
+        """The second call finds the first one done."""
         sink = harness.sink()
         prepared = prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True)
         sink.commit(0, prepared)
@@ -77,6 +77,7 @@ class SinkConformance:
         assert harness.rows(LOG) == [row(1, "a")]
 
     def test_the_last_batch_replayed_after_a_restart_changes_nothing(self, harness: SinkHarness) -> None:
+        """What was committed is known to the next process."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyless("+I", row(1, "a"))], create=True))
         prepared = prepare(sink, 1, [keyless("+I", row(2, "b"))])
@@ -85,17 +86,20 @@ class SinkConformance:
         assert by_id(harness.rows(LOG)) == [row(1, "a"), row(2, "b")]
 
     def test_a_decided_batch_is_committed_by_the_next_process(self, harness: SinkHarness) -> None:
+        """The handles are all it needs."""
         prepared = prepare(harness.sink(), 0, [keyless("+I", row(1, "a"))], create=True)
         harness.sink().commit(0, prepared)
         assert harness.rows(LOG) == [row(1, "a")]
 
     def test_a_retried_task_leaves_one_copy(self, harness: SinkHarness) -> None:
+        """Only the handles of the attempt that succeeded count."""
         sink = harness.sink()
         prepare(sink, 0, [keyless("+I", row(1, "half"))], create=True, attempt=0)
         sink.commit(0, prepare(sink, 0, [keyless("+I", row(1, "whole"))], attempt=1))
         assert harness.rows(LOG) == [row(1, "whole")]
 
     def test_abort_leaves_nothing(self, harness: SinkHarness) -> None:
+        """It may repeat, and the batch may run again under the same number."""
         sink = harness.sink()
         prepare(sink, 0, [keyless("+I", row(1, "lost"))], create=True)
         sink.abort(0)
@@ -105,6 +109,7 @@ class SinkConformance:
         assert harness.rows(LOG) == [row(2, "kept")]
 
     def test_a_batch_without_rows(self, harness: SinkHarness) -> None:
+        """A batch may hold schema changes alone, or nothing at all."""
         sink = harness.sink()
         assert list(sink.prepare(Task(0, 0, 0), iter(()))) == []
         sink.commit(0, [])
@@ -112,6 +117,7 @@ class SinkConformance:
         assert harness.rows(LOG) == [row(1)]
 
     def test_the_sink_and_its_handles_travel_between_processes(self, harness: SinkHarness) -> None:
+        """The sink is pickled to executors, handles go through JSON."""
         sink = pickle.loads(pickle.dumps(harness.sink()))
         prepared = prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True)
         assert json.loads(json.dumps([asdict(handle) for handle in prepared])) == [asdict(item) for item in prepared]
@@ -119,6 +125,7 @@ class SinkConformance:
         assert harness.rows(ORDERS) == [row(1, "a")]
 
     def test_changes_are_counted_for_the_user(self, harness: SinkHarness) -> None:
+        """An update counts once, not once per image."""
         changes = keyed("+I", row(1)), keyed("-U", row(1), "+U", row(1, "b")), keyed("-D", row(1, "b"))
         prepared = prepare(harness.sink(), 0, changes, create=True)
         counts = [sum(getattr(item, name) for item in prepared) for name in ("inserts", "updates", "deletes")]
@@ -127,6 +134,7 @@ class SinkConformance:
     # rows of tables with a key
 
     def test_one_keys_changes_stay_in_order(self, harness: SinkHarness) -> None:
+        """Across blocks and across the parts of a batch."""
         sink = harness.sink()
         first = [keyed("+I", row(1, "a"), "+I", row(2, "x")), keyed("-U", row(1, "a"), "+U", row(1, "b"))]
         second = [keyed("-U", row(1, "b"), "+U", row(1, "c"), "-D", row(2, "x"))]
@@ -135,12 +143,14 @@ class SinkConformance:
         assert harness.rows(ORDERS) == [row(1, "c")]
 
     def test_updates_and_deletes_of_earlier_batches(self, harness: SinkHarness) -> None:
+        """Images meet the rows that are there."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"), "+I", row(3))], create=True))
         sink.commit(1, prepare(sink, 1, [keyed("-U", row(1, "a"), "+U", row(1, "z"), "-D", row(2, "b"))]))
         assert by_id(harness.rows(ORDERS)) == [row(1, "z"), row(3)]
 
     def test_a_key_change_is_a_delete_and_an_insert(self, harness: SinkHarness) -> None:
+        """Also when two rows take each other's key."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
         swap = keyed("-U", row(1, "a"), "+U", row(3, "a"), "-U", row(2, "b"), "+U", row(1, "b"))
@@ -148,12 +158,14 @@ class SinkConformance:
         assert by_id(harness.rows(ORDERS)) == [row(1, "b"), row(2, "a")]
 
     def test_a_row_that_is_deleted_and_inserted_again(self, harness: SinkHarness) -> None:
+        """In one batch, the last image wins."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         sink.commit(1, prepare(sink, 1, [keyed("-D", row(1, "a"), "+I", row(1, "b"))]))
         assert harness.rows(ORDERS) == [row(1, "b")]
 
     def test_a_row_that_comes_and_goes_in_one_batch(self, harness: SinkHarness) -> None:
+        """It never was there."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "-D", row(1, "a"))], create=True))
         assert harness.rows(ORDERS) == []
@@ -161,12 +173,14 @@ class SinkConformance:
     # rows of tables without a key
 
     def test_equal_rows_are_all_kept(self, harness: SinkHarness) -> None:
+        """A table without a key is a multiset."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyless("+I", row(1), "+I", row(1))], create=True))
         sink.commit(1, prepare(sink, 1, [keyless("+I", row(1))]))
         assert harness.rows(LOG) == [row(1)] * 3
 
     def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
+        """And NULL is equal to NULL."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyless(*["+I", row(1)] * 3, "+I", row(2, "b"))], create=True))
         sink.commit(1, prepare(sink, 1, [keyless("-D", row(1), "-U", row(2, "b"), "+U", row(2, "c"))]))
@@ -175,6 +189,7 @@ class SinkConformance:
     # schema changes
 
     def test_a_schema_change_then_rows(self, harness: SinkHarness) -> None:
+        """Rows that were there get the default of a new column."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         wide = TableSchema((ID, NAME, Column("qty", DataType(Kind.INT), default="7")), ("id",))
@@ -183,6 +198,7 @@ class SinkConformance:
         assert by_id(harness.rows(ORDERS)) == [{**row(1, "a"), "qty": 7}, {**row(2, "b"), "qty": 3}]
 
     def test_columns_are_renamed_retyped_and_dropped(self, harness: SinkHarness) -> None:
+        """The values stay with their column."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         title = Column("title", DataType(Kind.STRING))
@@ -194,6 +210,7 @@ class SinkConformance:
         assert by_id(harness.rows(ORDERS)) == [{"id": 1}, {"id": 2}]
 
     def test_tables_are_truncated_renamed_and_dropped(self, harness: SinkHarness) -> None:
+        """Each is visible once its batch is committed."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         sink.apply([TruncateTable(ORDERS)])
@@ -207,6 +224,7 @@ class SinkConformance:
         assert harness.rows(LOG) is None
 
     def test_two_tables_swap_names(self, harness: SinkHarness) -> None:
+        """The list of changes is repeated whole after a crash, and must not swap back."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         swap = swap_names(ORDERS, LOG)
@@ -217,6 +235,7 @@ class SinkConformance:
         assert harness.rows(LOG) == [row(1)]
 
     def test_the_same_swap_again_in_a_later_batch(self, harness: SinkHarness) -> None:
+        """That one is meant."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         for batch in (1, 2):
@@ -239,6 +258,7 @@ class SinkConformance:
         ids=lambda change: type(change).__name__,
     )
     def test_applying_a_schema_change_twice_changes_nothing(self, harness: SinkHarness, change: SchemaChange) -> None:
+        """Each kind of change by itself."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         tables = (ORDERS, TableId("shop", "invoices"))
@@ -248,6 +268,7 @@ class SinkConformance:
         assert [harness.rows(table) for table in tables] == once
 
     def test_a_new_key(self, harness: SinkHarness) -> None:
+        """From here on, rows are told apart by it."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
         sink.apply([AlterPrimaryKey(ORDERS, ("name",))])
@@ -259,6 +280,7 @@ class SinkConformance:
     # values, sizes, crashes
 
     def test_every_type_keeps_its_values(self, harness: SinkHarness) -> None:
+        """Bounds, NULLs and odd text, value by value."""
         columns = tuple(Column(f"c{index}", DataType.parse(text)) for index, (text, _) in enumerate(VALUES))
         schema, table = TableSchema((ID, *columns), ("id",)), TableId("shop", "types")
         rows = [
@@ -272,6 +294,7 @@ class SinkConformance:
         assert by_id(harness.rows(table)) == rows
 
     def test_many_tables_in_one_task(self, harness: SinkHarness) -> None:
+        """Their rows come interleaved."""
         tables = [TableId("shop", f"orders_{number}") for number in range(20)]
         sink = harness.sink()
         sink.apply([CreateTable(table, KEYED) for table in tables])
@@ -281,6 +304,7 @@ class SinkConformance:
 
     @pytest.mark.parametrize("failure", list(FailAt), ids=lambda failure: failure.name.lower())
     def test_a_crash_loses_nothing_and_doubles_nothing(self, harness: SinkHarness, failure: FailAt) -> None:
+        """A kill at each step of every batch, with a table that has no key."""
         swap = swap_names(ORDERS, LOG)
         items = [
             CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS), failure,

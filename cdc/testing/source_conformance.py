@@ -1,7 +1,5 @@
 """What every source does, by name. Subclass `SourceConformance`, give it a `harness` fixture, let pytest collect it."""
 
-# ruff: noqa: D102 - the name of a behaviour says what it is
-
 from __future__ import annotations
 
 import json
@@ -60,6 +58,7 @@ class SourceConformance:
     """Named behaviours of a source. A subclass defines a fixture `harness` that gives a `SourceHarness`, log empty."""
 
     def test_resumes_after_the_last_row(self, harness: SourceHarness) -> None:
+        """No row is lost or read twice."""
         harness.create()
         harness.insert((1, "a"), (2, "b"))
         first = drain(harness.source())
@@ -69,6 +68,7 @@ class SourceConformance:
         assert all_images(rest) == [inserted(3, "c")]
 
     def test_nothing_new_leaves_the_offset_where_it_is(self, harness: SourceHarness) -> None:
+        """That is how the engine knows."""
         harness.create()
         harness.insert((1, "a"))
         end = drain(harness.source())[-1].end
@@ -78,6 +78,7 @@ class SourceConformance:
         source.stop()
 
     def test_reads_one_range_twice_alike(self, harness: SourceHarness) -> None:
+        """A batch that failed is read again, by a new process, cut into other parts."""
         harness.create()
         for number in range(20):
             harness.insert((number, f"row {number}"))
@@ -88,6 +89,7 @@ class SourceConformance:
             assert again.changes == batch.changes
 
     def test_small_batches_give_the_same_rows(self, harness: SourceHarness) -> None:
+        """Limits decide where batches end, nothing else."""
         harness.create()
         for number in range(10):
             harness.insert((2 * number, "even"), (2 * number + 1, "odd"))
@@ -96,6 +98,7 @@ class SourceConformance:
         assert all_images(batches) == [inserted(number, "odd" if number % 2 else "even") for number in range(20)]
 
     def test_a_transaction_is_never_cut(self, harness: SourceHarness) -> None:
+        """Limits are soft: one transaction is one batch at least."""
         harness.create()
         harness.insert(*((number, "x") for number in range(10)))
         harness.insert((10, "y"))
@@ -103,6 +106,7 @@ class SourceConformance:
         assert [size for size in sizes if size] == [10, 1]
 
     def test_before_and_after_images(self, harness: SourceHarness) -> None:
+        """An update is a pair, the before image first."""
         harness.create()
         harness.insert((1, "a"))
         harness.update(1, "a", "b")
@@ -115,6 +119,7 @@ class SourceConformance:
         ]
 
     def test_a_schema_change_between_rows(self, harness: SourceHarness) -> None:
+        """Rows on both sides of it are never in one batch."""
         harness.create()
         harness.insert((1, "a"))
         harness.add_column("note")
@@ -127,6 +132,7 @@ class SourceConformance:
         assert all_images(batches[changed:]) == [("+I", {"id": 2, "name": "b", "note": None})]
 
     def test_schema_changes_come_with_the_table_they_change(self, harness: SourceHarness) -> None:
+        """A table begins with its creation."""
         harness.create()
         harness.insert((1, "a"))
         changes = [change for batch in drain(harness.source()) for change in batch.changes]
@@ -136,6 +142,7 @@ class SourceConformance:
         assert created[0].schema.primary_key == ("id",)
 
     def test_rows_are_in_order(self, harness: SourceHarness) -> None:
+        """(sequence, row) grows strictly."""
         harness.create()
         for number in range(5):
             harness.insert((2 * number, "x"), (2 * number + 1, "y"))
@@ -149,11 +156,13 @@ class SourceConformance:
         assert all(left < right for left, right in pairwise(places))
 
     def test_tables_are_known_before_the_first_row(self, harness: SourceHarness) -> None:
+        """`cdc plan` asks for them."""
         harness.create()
         schema = harness.source().tables()[harness.table]
         assert schema.names == ("id", "name")
 
     def test_offsets_splits_and_the_source_travel_between_processes(self, harness: SourceHarness) -> None:
+        """Offsets go through JSON; splits and the source are pickled."""
         harness.create()
         harness.insert((1, "a"))
         source: Source = pickle.loads(pickle.dumps(harness.source()))
