@@ -54,7 +54,7 @@ _ONE_BYTE: Final = frozenset(
     }
 )  # fmt: skip
 _TWO_BYTES: Final = frozenset({VARCHAR, VAR_STRING, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
-_NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE})
+_NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR})
 _TEXT: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB, BLOB_COMPRESSED, VARCHAR_COMPRESSED})
 
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME = 1, 2, 3, 4
@@ -201,7 +201,8 @@ def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | Non
     signs: list[bool | None] = [None] * len(types)
     if field is not None and len(field) == (len(numeric) + 7) // 8:
         for bit, index in enumerate(numeric):
-            signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
+            if types[index] != YEAR:  # it has a bit, set on both servers, and no sign
+                signs[index] = bool(field[bit >> 3] << (bit & 7) & 0x80)
     return tuple(signs)
 
 
