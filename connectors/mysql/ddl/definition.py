@@ -106,6 +106,7 @@ class _Alteration:
         self.clauses, self.dialect, self.executed_at = clauses, dialect, executed_at
         self.charset, self.convert_to, self.comment = table.charset, "", table.comment
         self.columns: list[MySqlColumn] = []
+        self.taken: set[str] = set()
         self.origins: dict[str, str | None] = {}
         self.fills: dict[str, str | None] = {}
         self.notices: list[str] = []
@@ -166,6 +167,7 @@ class _Alteration:
                 column = self._find(self.columns, clause.column.name)
                 if column is not None:
                     self.columns.remove(column)
+                    self.taken.discard(column.name.lower())
                     self._insert(column, self.origins[column.name], clause.position)
             elif isinstance(clause, AddColumnClause):
                 if clause.if_not_exists and self._find(self.columns, clause.column.name) is not None:
@@ -189,8 +191,9 @@ class _Alteration:
             self.fills[column.name] = literal_text(written.default, column)
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
-        if self._find(self.columns, column.name) is not None:
+        if column.name.lower() in self.taken:
             raise _misfit(self.table.id, f"makes a column {column.name}, which is there already")
+        self.taken.add(column.name.lower())
         self.origins[column.name] = origin
         if position is not None and position.first:
             self.columns.insert(0, column)

@@ -89,9 +89,11 @@ def _column_changes(
     if not kept and dropped:
         return _replaced(table, dropped, added)
     changes: list[SchemaChange] = [DropColumn(table, name) for name in dropped]
-    for old_name, new_name in kept.items():
-        old_column = before.column(old_name)
-        column = replace(after.column(new_name), name=old_name)
+    new_columns = {column.name: column for column in after.columns}
+    for old_column in before.columns:
+        if old_column.name not in kept:
+            continue
+        column = replace(new_columns[kept[old_column.name]], name=old_column.name)
         if column != old_column:
             changes.append(AlterColumnType(table, column, old_column))
     changes += _renames(table, kept)

@@ -287,6 +287,7 @@ STATEMENTS = st.lists(
             "ADD PRIMARY KEY (a)", "MODIFY b TEXT FIRST", "DROP PRIMARY KEY, MODIFY a BIGINT",
             "RENAME TO u", "DROP a, ADD a TEXT",
         ])),
+        st.builds("RENAME TABLE {} TO {}".format, *[st.sampled_from("tuvx")] * 2),
         st.builds("RENAME TABLE {} TO {}, {} TO {}".format, *[st.sampled_from("tuvxyz")] * 4),
         st.builds("RENAME TABLE {0} TO s, {1} TO {0}, s TO {1}".format, *[st.sampled_from("tuvx")] * 2),
         st.builds("CREATE TABLE {} LIKE {}".format, *[st.sampled_from("tuvx")] * 2),
