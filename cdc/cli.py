@@ -134,12 +134,25 @@ def schema(
 
 def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
-    if os.environ.get("CDC_DEBUG") == "1":
-        app()
+    code: object = 0
     try:
         app()
-    except Exception as error:  # noqa: BLE001 - the outermost frame: whatever comes here ends the process
-        sys.exit(_complain(error))
+    except SystemExit as error:
+        code = error.code
+    except Exception as error:  # the outermost frame: whatever comes here ends the process
+        if os.environ.get("CDC_DEBUG") == "1":
+            raise
+        code = _complain(error)
+    _leave(code if isinstance(code, int) else int(code is not None))
+
+
+def _leave(code: int) -> None:
+    """End the process; after a run at once, as DuckDB's binding reports every object that outlives it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "pyspark" in sys.modules:
+        os._exit(code)
+    sys.exit(code)
 
 
 def _complain(error: Exception) -> int:
