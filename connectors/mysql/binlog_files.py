@@ -38,9 +38,10 @@ class BinlogFilesSource(Source):
         self._segments: Iterator[Segment] | None = None
         self._queue = SegmentQueue()
         self._planned: tuple[Offset, list[Segment]] | None = None
+        self._known: Schemas | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_segments": None, "_queue": SegmentQueue(), "_planned": None}
+        return {**self.__dict__, "_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as they are at the end of the files: all of their statements are read."""
@@ -48,7 +49,7 @@ class BinlogFilesSource(Source):
         with tempfile.TemporaryDirectory() as folder:
             schemas = Schemas(Path(folder), self._options)
             start = self._begin(schemas, files)
-            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files)
+            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files, None)
             last = list(segments)[-1:]
             count = last[0].schemas if last else schemas.history.count()
             found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
@@ -65,7 +66,8 @@ class BinlogFilesSource(Source):
         if start["schemas"] < baseline:
             return {**start, "schemas": baseline}
         if self._segments is None:
-            self._segments = self._plan(schemas, start, self._files())
+            fresh = Schemas(self._context.directory, self._options)
+            self._segments = self._plan(fresh, start, self._files(), limits)
         enough = limits.max_bytes if limits is not None else None
         while enough is None or self._queue.bytes <= enough:
             segment = next(self._segments, None)
@@ -109,7 +111,10 @@ class BinlogFilesSource(Source):
             yield from rows.decode(chunk)
 
     def _schemas(self) -> Schemas:
-        return Schemas(self._context.directory, self._options)
+        """Kept, so that the history file is read on and not anew."""
+        if self._known is None:
+            self._known = Schemas(self._context.directory, self._options)
+        return self._known
 
     def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> Offset:
         first = LogPosition(next(iter(files)))
@@ -124,10 +129,12 @@ class BinlogFilesSource(Source):
             catalog.apply(path.read_text(encoding="utf-8"), "")
         return list(catalog.captured.values())
 
-    def _plan(self, schemas: Schemas, start: Offset, files: Mapping[str, Path]) -> Iterator[Segment]:
+    def _plan(
+        self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None
+    ) -> Iterator[Segment]:
         position = _position(start)
         tracker = schemas.tracker(start["schemas"], self._wanted, Dialect(), 0)
-        planner = Planner(tracker, self._wanted, file=position.file, position=position.position)
+        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         for chunk in _chunks(files, position, None):
             yield from planner.feed(chunk)
 

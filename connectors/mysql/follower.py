@@ -54,6 +54,7 @@ class Follower(threading.Thread):
         self._error: BaseException | None = None
         self._finished = self._stopped = False
         self._quiet_since = clock()
+        self._gone_since: float | None = None
         self.note = ""
 
     @property
@@ -108,18 +109,16 @@ class Follower(threading.Thread):
             self._error = known
 
     def _follow(self) -> None:
-        gone_since: float | None = None
         pause_s = FIRST_PAUSE_S
         while not self._stopped:
-            before = (self._planner.file, self._planner.position)
+            here = LogPosition(self._planner.file, self._planner.position)
             try:
-                self._read(self._open_stream(LogPosition(*before), self._until is not None))
+                self._read(self._open_stream(here, self._until is not None))
                 return
             except SourceUnavailable as error:
-                if before != (self._planner.file, self._planner.position):
-                    gone_since, pause_s = None, FIRST_PAUSE_S
-                gone_since = self._clock() if gone_since is None else gone_since
-                if self._clock() - gone_since > PATIENCE_S:
+                if self._gone_since is None:
+                    self._gone_since, pause_s = self._clock(), FIRST_PAUSE_S
+                if self._clock() - self._gone_since > PATIENCE_S:
                     raise
                 self.note = f"waiting for the server: {error.message}"
                 self._pause(pause_s)
@@ -135,6 +134,7 @@ class Follower(threading.Thread):
         try:
             while not self._stopped and not self._reached():
                 chunk = stream.read(READ_S)
+                self._gone_since = None
                 if chunk is None:
                     continue
                 for segment in self._planner.feed(chunk):

@@ -91,6 +91,6 @@ def within(wanted: LogRange, chunk: EventChunk) -> tuple[EventChunk, bool]:
 def _ends_transaction(chunk: EventChunk) -> bool:
     """Events out of one compressed payload share its end position, so the position alone does not tell."""
     last = int(chunk.type[-1])
-    return last in (events.XID, events.XA_PREPARE) or (
-        last == events.QUERY and int(chunk.query_kind[-1]) != events.BEGIN
-    )
+    if last == events.QUERY:
+        return int(chunk.query_kind[-1]) not in (events.BEGIN, events.HARMLESS)
+    return last in (events.XID, events.XA_PREPARE)

@@ -1,21 +1,25 @@
 """Follows the log without looking at rows, and cuts it into segments. Stream reader process.
 
 Only headers, table ids and statements are read, in vectors over a chunk: thousands of small transactions a second cost
-no Python each. What has to be looked at one by one is rare: statements other than BEGIN and COMMIT, new table ids.
+no Python each. What has to be looked at one by one is rare: statements other than BEGIN and COMMIT, new table ids,
+prepared XA transactions.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from cdc.errors import CorruptLog, UnsupportedChange
+from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
+from cdc.source import Limits
 from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk, Ints
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.chunk_view import ChunkView, table_ids
 from connectors.mysql.event_bodies import gtid_runs, mariadb_gtid_runs
 from connectors.mysql.query_event import parse_query
 from connectors.mysql.segment import Segment
@@ -24,10 +28,8 @@ from connectors.mysql.table_map import table_name
 SEGMENT_BYTES = 256 << 10
 """Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""
 
-_ROW_BYTES = 40
-"""Row estimate: at least one row an event, about one for every 40 bytes."""
-
-_ROWS = np.array(sorted(events.ROWS_TYPES), np.uint8)
+_XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
+_ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
@@ -55,27 +57,6 @@ class _Open:
     gtids: list[Any] = field(default_factory=list)
 
 
-class _View:
-    """A chunk with the vectors that planning needs, made once."""
-
-    def __init__(self, chunk: EventChunk, position: int) -> None:
-        self.chunk = chunk
-        steps = np.diff(chunk.end_position, prepend=np.int64(position))
-        self.bytes = np.concatenate(([0], np.cumsum(np.maximum(steps, 0))))
-        is_rows = np.isin(chunk.type, _ROWS)
-        estimate = np.where(is_rows, np.maximum((chunk.end - chunk.start) // _ROW_BYTES, 1), 0)
-        self.rows = np.concatenate(([0], np.cumsum(estimate)))
-        self.maps = np.flatnonzero(chunk.type == events.TABLE_MAP)
-        self.ids = _table_ids(chunk, self.maps)
-        self.mariadb = bool((chunk.type == events.MARIADB_GTID).any())
-        is_query = chunk.type == events.QUERY
-        self.statements = np.flatnonzero(is_query & (chunk.query_kind >= events.OTHER))
-        is_end = (chunk.type == events.XID) | (chunk.type == events.XA_PREPARE)
-        is_end |= is_query & (chunk.query_kind == events.COMMIT)
-        self.is_end = is_end
-        self.begins = np.flatnonzero(is_query & (chunk.query_kind == events.BEGIN))
-
-
 class Planner:
     """Turns chunks, in log order, into segments.
 
@@ -83,75 +64,130 @@ class Planner:
         schemas: told of every statement and of every new table id.
         wanted: the captured tables.
         file, position: where the first chunk begins.
+        limits: of a batch; a segment exceeds them only where a single transaction does.
     """
 
-    def __init__(self, schemas: SchemaTracker, wanted: Callable[[TableId], bool], *, file: str, position: int) -> None:
+    def __init__(
+        self,
+        schemas: SchemaTracker,
+        wanted: Callable[[TableId], bool],
+        *,
+        file: str,
+        position: int,
+        limits: Limits | None = None,
+    ) -> None:
         self._schemas, self._wanted = schemas, wanted
         self.file, self.position = file, position
+        self._segment_bytes = SEGMENT_BYTES if limits is None else min(SEGMENT_BYTES, limits.max_bytes)
+        self._segment_rows = _ANY_ROWS if limits is None else limits.max_rows
         self._ids: dict[int, TableId | None] = {}
-        self._in_transaction = False
+        self._xa: dict[tuple[str, ...], bool] = {}
+        self._steps: list[tuple[int, int]] = []
+        self._in_transaction = self._announced = False
         self._open = _Open()
 
     def feed(self, chunk: EventChunk) -> Iterator[Segment]:
-        """Segments that end in this chunk, in log order. Raises SourceError for what cannot be followed."""
+        """Segments that end in this chunk, in log order.
+
+        Raises SourceError for what cannot be followed, after the segments before it.
+        """
         if not len(chunk):
             return
         if chunk.file != self.file:
-            self.file, self.position, self._ids = chunk.file, 4, {}
-        view = _View(chunk, self.position)
+            self._next_file(chunk)
+        view = ChunkView(chunk, self.position)
+        self._steps = [(-1, self._schemas.entries)]
         first = 0
-        for index, is_statement in self._points(view):
-            entries = self._schemas.entries
-            changed = self._statement(view, first, index) if is_statement else self._new_table(view, index)
+        for index, look in self._points(view):
+            try:
+                changed = look(view, first, index)
+            except SourceError:
+                yield from self._segments(view, first, view.stop_before(index))
+                raise
             if changed:
-                stop = _stop_before(view, index)
-                yield from self._segments(view, first, stop, entries)
+                stop = view.stop_before(index)
+                yield from self._segments(view, first, stop)
                 first = max(first, stop)
                 self._open.changed |= changed
-        stop = _stop_before(view, len(chunk))
-        yield from self._segments(view, first, stop, self._schemas.entries)
+            self._steps.append((index, self._schemas.entries))
+        stop = view.stop_before(len(chunk))
+        yield from self._segments(view, first, stop)
         self._gather(view, max(first, stop), len(chunk))
-        self._in_transaction = self._transaction_open_at(view, len(chunk))
+        self._in_transaction = view.open_at(len(chunk), self._in_transaction)
+        self._announced = view.announces(len(chunk) - 1)
         self.position = int(chunk.end_position[-1])
 
-    def _points(self, view: _View) -> Iterator[tuple[int, bool]]:
-        """Events to look at one by one: (index, is it a statement), in log order."""
-        fresh = [] if not len(view.ids) else [int(i) for i in np.unique(view.ids, return_index=True)[1]]
-        points = [(int(view.maps[i]), False) for i in fresh if int(view.ids[i]) not in self._ids]
-        points += [(int(i), True) for i in view.statements]
-        yield from sorted(points)
+    def _next_file(self, chunk: EventChunk) -> None:
+        """Transactions never go on in the next file, so one that is open was cut off by a crash of the server."""
+        if self._open.tables:
+            raise UnsupportedChange(
+                f"{self.file} ends inside a transaction: the server crashed while it wrote it, and undid its rows",
+                where=f"{self.file}:{self.position}",
+                hint=f"start anew at {chunk.file}",
+            )
+        self.file, self.position, self._ids = chunk.file, 4, {}
+        self._in_transaction = self._announced = False
 
-    def _new_table(self, view: _View, index: int) -> frozenset[TableId]:
+    def _points(self, view: ChunkView) -> list[tuple[int, Callable[[ChunkView, int, int], frozenset[TableId]]]]:
+        """Events to look at one by one, in log order, and what looks at them: (view, first, index) -> changed."""
+        fresh = [] if not len(view.ids) else [int(i) for i in np.unique(view.ids, return_index=True)[1]]
+        points = [(int(view.maps[i]), self._new_table) for i in fresh if int(view.ids[i]) not in self._ids]
+        points += [(int(i), self._statement) for i in view.statements]
+        points += [(int(i), self._xa_prepare) for i in view.prepares]
+        return sorted(points, key=lambda point: point[0])
+
+    def _new_table(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
         chunk = view.chunk
         try:
             table = table_name(chunk.body(index)[6:])
         except (IndexError, UnicodeDecodeError) as error:
             raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=chunk.where(index)) from error
-        key = int(_table_ids(chunk, np.array([index], np.int64))[0])
+        key = int(table_ids(chunk, np.array([index], np.int64))[0])
         self._ids[key] = table if self._wanted(table) else None
         return self._schemas.table(chunk, index, table) if self._ids[key] is not None else frozenset()
 
-    def _statement(self, view: _View, first: int, index: int) -> frozenset[TableId]:
+    def _statement(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
         chunk = view.chunk
         if chunk.query_kind[index] == events.ROLLBACK:
             self._rollback(view, first, index)
             return frozenset()
-        text = parse_query(chunk, index).sql.lstrip()[:40].upper()
-        if text.startswith("XA ROLLBACK"):
+        text = parse_query(chunk, index).sql.lstrip()
+        if text[:3].upper() == "XA ":
+            self._xa_end(view, index, text)
+            return frozenset()
+        if view.announces(index - 1) if index else self._announced:
+            view.is_end[index] = True
+            return frozenset()
+        view.is_end[index] = not view.open_at(index, self._in_transaction)
+        return self._schemas.statement(chunk, index)
+
+    def _xa_prepare(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
+        """Rows of an XA transaction are delivered when it is prepared; remember whether it has any of ours."""
+        body = view.chunk.body(index)
+        if len(body) < 13:
+            raise CorruptLog("an XA_PREPARE event is too short to be one", where=view.chunk.where(index))
+        format_id, gtrid, bqual = (int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9))
+        data = body[13 : 13 + gtrid + bqual]
+        one_phase = body[0] != 0
+        if not one_phase:
+            self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._has_rows(view, first, index)
+        return frozenset()
+
+    def _xa_end(self, view: ChunkView, index: int, text: str) -> None:
+        """XA COMMIT or XA ROLLBACK of a prepared transaction."""
+        view.is_end[index] = True
+        xid = _XID.search(text)
+        had_rows = self._xa.pop(tuple(part.lower() for part in xid.groups()), True) if xid else True
+        if had_rows and text.split()[1].upper() == "ROLLBACK":
             raise UnsupportedChange(
-                "a prepared XA transaction was rolled back after its rows had been delivered",
-                where=chunk.where(index),
+                "a prepared XA transaction was rolled back after its rows may have been delivered",
+                where=view.chunk.where(index),
                 hint="start the pipeline anew after this position",
             )
-        opened = self._transaction_open_at(view, index)
-        changed = frozenset() if text.startswith("XA ") else self._schemas.statement(chunk, index)
-        view.is_end[index] = not opened and not _goes_on(chunk, index)
-        return changed
 
-    def _rollback(self, view: _View, first: int, index: int) -> None:
+    def _rollback(self, view: ChunkView, first: int, index: int) -> None:
         """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction, else refused."""
-        begin = max(_stop_before(view, index), first)
-        if self._tables(view, begin, index) or (begin == first and self._open.tables and self._in_transaction):
+        if self._has_rows(view, first, index):
             raise UnsupportedChange(
                 "the log holds rows that were rolled back (a transaction that mixes engines)",
                 where=view.chunk.where(index),
@@ -160,27 +196,34 @@ class Planner:
         text = parse_query(view.chunk, index).sql.upper().split()
         view.is_end[index] = "TO" not in text[:4]
 
-    def _transaction_open_at(self, view: _View, index: int) -> bool:
-        """Whether the event at `index` is inside BEGIN ... COMMIT."""
-        begin = int(np.searchsorted(view.begins, index)) - 1
-        last_begin = int(view.begins[begin]) if begin >= 0 else -1
-        last_end = _stop_before(view, index) - 1
-        if last_begin < 0 and last_end < 0:
-            return self._in_transaction
-        return last_begin > last_end
+    def _has_rows(self, view: ChunkView, first: int, index: int) -> bool:
+        """Whether the transaction that holds the event at `index` has rows of captured tables before it."""
+        begin = view.stop_before(index)
+        if self._tables(view, max(begin, first), index):
+            return True
+        return begin == 0 and bool(self._open.tables)
 
-    def _segments(self, view: _View, first: int, stop: int, entries: int) -> Iterator[Segment]:
-        """Close what is open with events `first` up to `stop`, in pieces of SEGMENT_BYTES."""
-        ends = np.flatnonzero(view.is_end[:stop]) if stop > first else np.empty(0, np.int64)
-        ends = ends[ends >= first]
-        while len(ends):
-            beyond = int(np.searchsorted(view.bytes[ends + 1], view.bytes[first] + SEGMENT_BYTES))
-            last = int(ends[min(beyond, len(ends) - 1)])
+    def _segments(self, view: ChunkView, first: int, stop: int) -> Iterator[Segment]:
+        """Close what is open with events `first` up to `stop`, in pieces that keep to the limits."""
+        if stop <= first:
+            return
+        ends = np.flatnonzero(view.is_end[first:stop]) + first
+        sizes, rows = view.bytes[ends + 1], view.rows[ends + 1]
+        done = 0
+        while done < len(ends):
+            most_bytes = view.bytes[first] + self._segment_bytes - self._open.bytes
+            most_rows = view.rows[first] + self._segment_rows - self._open.rows
+            fits = min(
+                int(np.searchsorted(sizes, most_bytes, side="right")),
+                int(np.searchsorted(rows, most_rows, side="right")),
+            )
+            done = max(done + 1, fits)
+            last = int(ends[done - 1])
             self._gather(view, first, last + 1)
-            yield self._close(view.chunk, last, entries)
-            first, ends = last + 1, ends[ends > last]
+            yield self._close(view.chunk, last)
+            first = last + 1
 
-    def _gather(self, view: _View, first: int, stop: int) -> None:
+    def _gather(self, view: ChunkView, first: int, stop: int) -> None:
         """Add events `first` up to `stop` to what is open."""
         if stop <= first:
             return
@@ -190,13 +233,13 @@ class Planner:
         runs = mariadb_gtid_runs if view.mariadb else gtid_runs
         self._open.gtids += runs(view.chunk, first, stop)
 
-    def _tables(self, view: _View, first: int, stop: int) -> set[TableId]:
+    def _tables(self, view: ChunkView, first: int, stop: int) -> set[TableId]:
         """Captured tables with a TABLE_MAP among events `first` up to `stop`."""
         low, high = np.searchsorted(view.maps, (first, stop))
         known = (self._ids.get(int(key)) for key in np.unique(view.ids[low:high]))
         return {table for table in known if table is not None}
 
-    def _close(self, chunk: EventChunk, last: int, entries: int) -> Segment:
+    def _close(self, chunk: EventChunk, last: int) -> Segment:
         done, self._open = self._open, _Open()
         return Segment(
             chunk.file,
@@ -205,29 +248,10 @@ class Planner:
             done.rows,
             frozenset(done.tables),
             frozenset(done.changed),
-            entries,
+            self._entries_at(last),
             tuple(done.gtids),
         )
 
-
-def _table_ids(chunk: EventChunk, maps: Ints) -> Ints:
-    """int64[m]: the 6-byte table id of each TABLE_MAP event."""
-    at = chunk.start[maps] + events.HEADER_SIZE
-    ids = np.zeros(len(maps), np.int64)
-    for byte in range(6):
-        ids |= chunk.buffer[at + byte].astype(np.int64) << (8 * byte)
-    return ids
-
-
-def _stop_before(view: _View, index: int) -> int:
-    """One past the last transaction end before `index`; 0 when there is none in this chunk."""
-    found = np.flatnonzero(view.is_end[:index])
-    return int(found[-1]) + 1 if len(found) else 0
-
-
-def _goes_on(chunk: EventChunk, index: int) -> bool:
-    """CREATE TABLE ... SELECT: a statement outside BEGIN whose rows follow in the same transaction."""
-    if parse_query(chunk, index).sql.rstrip().upper().endswith("START TRANSACTION"):
-        return True
-    after = index + 1
-    return after < len(chunk) and chunk.type[after] in (events.TABLE_MAP, events.MARIADB_ANNOTATE_ROWS)
+    def _entries_at(self, last: int) -> int:
+        """Entries of the schema history written for events up to `last` of the present chunk."""
+        return next(entries for index, entries in reversed(self._steps) if index <= last)

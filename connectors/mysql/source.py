@@ -50,9 +50,10 @@ class MySqlSource(Source):
         self._until: LogPosition | None = None
         self._planned: tuple[Offset, list[Segment]] | None = None
         self._tracker: Tracker | None = None
+        self._known: Schemas | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_follower": None, "_planned": None, "_tracker": None}
+        return {**self.__dict__, "_follower": None, "_planned": None, "_tracker": None, "_known": None}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as the server has them now. Raises SourceError when it cannot be captured from."""
@@ -141,14 +142,17 @@ class MySqlSource(Source):
             self._follower.stop()
 
     def _schemas(self) -> Schemas:
-        return Schemas(self._context.directory, self._options)
+        """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
+        if self._known is None:
+            self._known = Schemas(self._context.directory, self._options)
+        return self._known
 
     def _follow(self, start: Offset, limits: Limits | None) -> Follower:
         position, info = self._resume(start)
-        self._tracker = self._schemas().tracker(
+        self._tracker = Schemas(self._context.directory, self._options).tracker(
             start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names
         )
-        planner = Planner(self._tracker, self._wanted, file=position.file, position=position.position)
+        planner = Planner(self._tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         follower = Follower(self._open_stream, planner, ahead_bytes=ahead, until=self._until)
         follower.start()

@@ -148,11 +148,12 @@ def _position(
 
 def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, before: str) -> None:
     """A GTID set with holes cannot be a position: transactions behind the first missing one would come twice."""
+    again: GtidSet | MariaDbGtid
     if info.mariadb:
-        return
-    beyond = GtidSet.parse(done).minus(GtidSet.parse(before))
-    executed = GtidSet.parse(info.executed)
-    again = beyond.minus(beyond.minus(executed))
+        again = MariaDbGtid.parse(before).behind(MariaDbGtid.parse(done))
+    else:
+        beyond = GtidSet.parse(done).minus(GtidSet.parse(before))
+        again = beyond.minus(beyond.minus(GtidSet.parse(info.executed)))
     if again:
         raise SourceError(
             f"the GTID set has a hole: {again} lie behind the first transaction it lacks and would be read again",
@@ -171,10 +172,14 @@ def _first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
 
 
 def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPosition:
-    """Where the first transaction committed at `time_ms` or later begins, from `start` on; else the end of the log."""
-    end = start
+    """Where the first transaction committed at `time_ms` or later begins, from `start` on; else the end of the log.
+
+    MariaDB logs whole seconds: there it is the first transaction of that second.
+    """
+    end, second_ms = start, time_ms // 1000 * 1000
     for chunk in _chunks(open_stream(start, True)):
         late = np.isin(chunk.type, sorted(events.GTID_TYPES)) & (chunk.commit_ms >= time_ms)
+        late |= (chunk.type == events.MARIADB_GTID) & (chunk.commit_ms >= second_ms)
         if late.any():
             return _begin_of(chunk, int(np.flatnonzero(late)[0]))
         end = LogPosition(chunk.file, int(chunk.end_position[-1]))
@@ -195,10 +200,10 @@ def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
         if chunk.file != at.file:
             break
         part = chunk.until(at.position)
-        for index in np.flatnonzero(part.type == events.PREVIOUS_GTIDS):
-            mysql = mysql.add_all(parse_previous_gtids(part, int(index)))
-        for index in np.flatnonzero(part.type == events.MARIADB_GTID_LIST):
-            mariadb, is_mariadb = mariadb.add_all(parse_gtid_list(part, int(index))), True
+        for index in np.flatnonzero(chunk.type == events.PREVIOUS_GTIDS):
+            mysql = mysql.add_all(parse_previous_gtids(chunk, int(index)))
+        for index in np.flatnonzero(chunk.type == events.MARIADB_GTID_LIST):
+            mariadb, is_mariadb = mariadb.add_all(parse_gtid_list(chunk, int(index))), True
         mysql = mysql.add_all(gtid_runs(part, 0, len(part)))
         runs = mariadb_gtid_runs(part, 0, len(part))
         mariadb, is_mariadb = mariadb.add_all(runs), is_mariadb or bool(runs)
