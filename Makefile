@@ -38,7 +38,7 @@ format: setup ## let ruff rewrite the files
 	$(VENV)/bin/ruff format .
 
 bench: setup ## measure speed and size; prints a table, writes JSON to bench-results/
-	$(PY) -m bench $(ARGS)
+	$(PY) tests/bench/run.py $(ARGS)
 
 schemas: setup ## write schemas/*.json and docs/options.md from the option models
 	$(PY) -m cdc.spec.export
