@@ -137,7 +137,7 @@ def _indexed(chunk: EventChunk, index: int, buffer: Bytes, filled: int, state: I
         start, end, position, commit = (np.empty(capacity, np.int64) for _ in range(4))
         kind, query = np.empty(capacity, np.uint8), np.empty(capacity, np.uint8)
         count, stopped = framing.index_events(
-            buffer, filled, framing.PAYLOAD, False, state, start, end, kind, position, commit, query, capacity
+            buffer, filled, framing.PAYLOAD, 0, state, start, end, kind, position, commit, query, capacity
         )
         if stopped not in (framing.MORE, framing.FULL) or state[framing.EXPAND]:
             raise _corrupt(chunk, index, "it holds an event that cannot be inside of another")

@@ -83,8 +83,8 @@ class Indexer:
         self._state[framing.AT] = at
         while True:
             count, stopped = framing.index_events(
-                buffer, limit, self._kind, self._checksum, self._state, self._start, self._end, self._type,
-                self._position, self._commit, self._query, CAPACITY,
+                buffer, limit, self._kind, events.CHECKSUM_SIZE * self._checksum, self._state,
+                self._start, self._end, self._type, self._position, self._commit, self._query, CAPACITY,
             )  # fmt: skip
             self.stopped = stopped
             if self.format is None:

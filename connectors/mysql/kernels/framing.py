@@ -64,7 +64,7 @@ _ROLES: Final = _roles()
 
 @njit(cache=True, nogil=True)
 def index_events(
-    buffer: Bytes, limit: Int, framing: Int, checksum: bool, state: Ints, start: Ints, end: Ints, kind: Bytes,
+    buffer: Bytes, limit: Int, framing: Int, cut: Int, state: Ints, start: Ints, end: Ints, kind: Bytes,
     end_position: Ints, commit_ms: Ints, kinds: Bytes, capacity: Int,
 ) -> tuple[Int, Int]:  # fmt: skip
     """Index whole events from `state[AT]` on; returns (entries written, why it stopped).
@@ -73,11 +73,11 @@ def index_events(
         buffer: uint8; written only to join an event that came in several packets.
         limit: bytes of `buffer` that are filled.
         framing: FILE, STREAM or PAYLOAD.
-        checksum: events end with a CRC-32, which is verified and cut off (not of control events: Python does those).
+        cut: 4 where events end with a CRC-32, which is verified and cut off (not of control events: Python does those);
+            0 where they do not.
         state: int64[STATE_SIZE], read and updated; AT is left behind the last entry, or at what could not be read.
         start, end, kind, end_position, commit_ms, kinds: arrays of `capacity` entries to fill; see `EventChunk`.
     """
-    cut = 4 if checksum else 0
     source, fields = np.empty(16, np.uint8), np.empty(4, np.int64)
     count = 0
     while True:
@@ -97,7 +97,7 @@ def index_events(
             if size < events.HEADER_SIZE + cut:
                 state[ERROR_AT] = first
                 return count, BAD_LENGTH
-            if checksum and crc32(buffer, first, body_end) != u32(buffer, body_end):
+            if cut and crc32(buffer, first, body_end) != u32(buffer, body_end):
                 state[ERROR_AT] = first
                 return count, BAD_CHECKSUM
             if framing != PAYLOAD:

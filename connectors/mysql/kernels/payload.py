@@ -171,7 +171,7 @@ def assemble(
                 commit_ms[index],
             )
             found, stopped = framing.index_events(
-                out, last, framing.PAYLOAD, False, state, to_start[count:], to_end[count:], to_kind[count:],
+                out, last, framing.PAYLOAD, 0, state, to_start[count:], to_end[count:], to_kind[count:],
                 to_position[count:], to_commit[count:], to_kinds[count:], len(to_start) - count,
             )  # fmt: skip
             if state[framing.AT] != last or state[framing.EXPAND] != 0 or stopped not in (framing.MORE, framing.FULL):

@@ -37,7 +37,7 @@ def index_all(data: bytes, kind: int, checksum: bool) -> tuple[int, int]:
     types, queries = np.full(capacity + 1, 250, np.uint8), np.full(capacity + 1, 250, np.uint8)
     while True:
         count, stopped = framing.index_events(
-            buffer, limit, kind, checksum, state, start, end, types, position, commit, queries, capacity
+            buffer, limit, kind, 4 * checksum, state, start, end, types, position, commit, queries, capacity
         )
         assert 0 <= count <= capacity
         assert (start[:count] >= GUARD).all()
