@@ -111,7 +111,7 @@ class Database:
         try:
             yield Session(connection)
         except duckdb.Error as error:
-            raise SinkError(_first_line(error), where=self.path, hint=_hint(error)) from error
+            raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
         finally:
             connection.close()
 
@@ -122,7 +122,7 @@ class Database:
                 return self._connect_once(read_only)
             except duckdb.Error as error:
                 if not _is_locked(error):
-                    raise SinkError(_first_line(error), where=self.path, hint=_hint(error)) from error
+                    raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
                 if waited_s >= self._lock_timeout_s:
                     raise self._locked(error) from error
             pause_s = min(_RETRY_S * 2 ** min(waited_s, 4), 1.0)
@@ -152,7 +152,8 @@ def _is_locked(error: duckdb.Error) -> bool:
     return "Could not set lock on file" in text or "different configuration than existing connections" in text
 
 
-def _first_line(error: duckdb.Error) -> str:
+def first_line(error: duckdb.Error) -> str:
+    """What DuckDB says, without the statement it quotes."""
     return str(error).strip().splitlines()[0]
 
 

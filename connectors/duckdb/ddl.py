@@ -44,12 +44,27 @@ class Planner:
     def __init__(self, layout: Layout, names: Names) -> None:
         self._layout, self._name, self._schema_name = layout, names.table, names.schema
 
-    def statements(self, changes: Sequence[SchemaChange]) -> Iterator[str]:
-        """The statements that carry out the changes. Raises ChangeRefused."""
+    def statements(self, changes: Sequence[SchemaChange]) -> Iterator[tuple[SchemaChange, str]]:
+        """The statements that carry out the changes, each with its change. Raises ChangeRefused."""
         for index, change in enumerate(changes):
-            if self._layout.get(change.table) is None and _leaves(change.table, changes[index + 1 :]):
+            if self._layout.get(change.table) is None and self._has_left(change.table, changes[index + 1 :]):
                 continue
-            yield from self._plan(change)
+            for statement in self._plan(change):
+                yield change, statement
+
+    def _has_left(self, table: TableId, later: Sequence[SchemaChange]) -> bool:
+        """Whether later changes drop the table, or give it a name that is taken and stays so: they are done already."""
+        for index, change in enumerate(later):
+            if change.table != table or not isinstance(change, RenameTable | DropTable):
+                continue
+            if isinstance(change, DropTable):
+                return True
+            table = change.new_table
+            if self._layout.get(table) is not None:
+                return not any(
+                    isinstance(other, RenameTable | DropTable) and other.table == table for other in later[:index]
+                )
+        return False
 
     def _plan(self, change: SchemaChange) -> Iterator[str]:
         match change:
@@ -292,11 +307,6 @@ def _replaced(table: ActualTable, name: str, new: ActualColumn) -> tuple[ActualC
 
 def _same_names(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     return {name.lower() for name in left} == {name.lower() for name in right}
-
-
-def _leaves(table: TableId, later: Sequence[SchemaChange]) -> bool:
-    """Whether later changes rename or drop the table, so that its absence means they are already carried out."""
-    return any(isinstance(change, RenameTable | DropTable) and change.table == table for change in later)
 
 
 def _incompatible(table: TableId, column: Column, there: ActualColumn) -> ChangeRefused:

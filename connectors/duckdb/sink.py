@@ -11,18 +11,25 @@ from collections.abc import Iterator, Sequence
 import duckdb
 
 from cdc.block import ChangeBlock
-from cdc.errors import CommitFailed
+from cdc.errors import ChangeRefused, CommitFailed
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.schema_json import change_to_json
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.duckdb.catalog import Layout, read_layout
-from connectors.duckdb.database import Database, Names, Session
+from connectors.duckdb.database import Database, Names, Session, first_line
 from connectors.duckdb.ddl import Planner
 from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import StagedTable, load
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.stage import StagedFiles, batch_folder, stage
+
+_REFUSALS = (
+    duckdb.BinderException, duckdb.CatalogException, duckdb.ConstraintException, duckdb.ConversionException,
+    duckdb.DependencyException, duckdb.InvalidInputException, duckdb.InvalidTypeException,
+    duckdb.NotImplementedException, duckdb.OutOfRangeException,
+)  # fmt: skip
+"""What DuckDB says when a statement cannot be carried out on this table, as against a file that fails."""
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +55,8 @@ class DuckDbSink(Sink):
             # Conversions between local time and instants are in UTC, whatever the machine's zone.
             session.rows("SET TimeZone = 'UTC'")
             with session.transaction():
-                for statement in Planner(read_layout(session), session.names).statements(changes):
-                    session.rows(statement)
+                for change, statement in Planner(read_layout(session), session.names).statements(changes):
+                    _execute(session, change, statement)
                 fence.write(fence.batch, digest)
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
@@ -78,7 +85,7 @@ class DuckDbSink(Sink):
     def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now. Driver."""
         layout, names = self._actual()
-        return list(Planner(layout, names).statements(changes))
+        return [statement for _, statement in Planner(layout, names).statements(changes)]
 
     def _actual(self) -> tuple[Layout, Names]:
         if not self._database.exists:
@@ -105,7 +112,7 @@ class DuckDbSink(Sink):
                 self._load_once(session, fence, batch, staged, careful=True)
         except (duckdb.IOException, duckdb.TransactionException) as error:
             hint = "free some space, or end what else writes to the file"
-            raise CommitFailed(str(error).splitlines()[0], where=self._database.path, hint=hint) from error
+            raise CommitFailed(first_line(error), where=self._database.path, hint=hint) from error
 
     def _load_once(
         self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable], *, careful: bool
@@ -123,6 +130,14 @@ class DuckDbSink(Sink):
         for folder in staging.glob("*") if staging.exists() else ():
             if folder.name.isdigit() and int(folder.name) <= batch:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _execute(session: Session, change: SchemaChange, statement: str) -> None:
+    try:
+        session.rows(statement)
+    except _REFUSALS as error:
+        hint = "change the values or drop the index or view in DuckDB, or start with a new table"
+        raise ChangeRefused(first_line(error), where=str(change.table), hint=hint) from error
 
 
 def _digest(changes: Sequence[SchemaChange]) -> str:
