@@ -19,9 +19,8 @@ from connectors.mysql.log_range import LogRange
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.planner import Planner
 from connectors.mysql.positions import LogPosition
-from connectors.mysql.schemas import Schemas, shown_schema
+from connectors.mysql.schemas import Known, Schemas, shown_schema
 from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
-from connectors.mysql.table import MySqlTable
 
 LEAST_SPLIT_BYTES = 4 << 20
 """Below this a second task costs more than it saves."""
@@ -61,10 +60,8 @@ class BinlogFilesSource(Source):
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """Plan until a batch is full or the files end; never waits."""
-        schemas = self._schemas()
-        baseline = schemas.first_offset_entries()
-        if start["schemas"] < baseline:
-            return {**start, "schemas": baseline}
+        if start["schemas"] == 0 and (first := self._schemas().first_entries()):
+            return {**start, "schemas": first}
         if self._segments is None:
             fresh = Schemas(self._context.directory, self._options)
             self._segments = self._plan(fresh, start, self._files(), limits)
@@ -121,13 +118,13 @@ class BinlogFilesSource(Source):
         schemas.begin(self._declared(), self._wanted, first, Dialect())
         return {"file": first.file, "position": first.position, "gtids": None, "schemas": 0}
 
-    def _declared(self) -> list[MySqlTable]:
+    def _declared(self) -> Known:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
             catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, Dialect(), 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             catalog.apply(path.read_text(encoding="utf-8"), "")
-        return list(catalog.captured.values())
+        return Known(tuple(catalog.captured.values()), dict(catalog.databases))
 
     def _plan(
         self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None

@@ -27,6 +27,7 @@ _TABLES = (
     f"WHERE TABLE_TYPE IN ('BASE TABLE', '{_VERSIONED}') AND TABLE_SCHEMA NOT IN ({_NOT_CAPTURED})"
 )
 _NAMES = _TABLES.replace(", TABLE_TYPE, TABLE_COLLATION, TABLE_COMMENT", "")
+_SEQUENCES = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'"
 _COLUMNS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, COLUMN_DEFAULT, "
     "COLUMN_COMMENT, EXTRA, ORDINAL_POSITION, GENERATION_EXPRESSION FROM information_schema.COLUMNS WHERE "
@@ -43,6 +44,20 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x
 def table_ids(connection: MySqlConnection) -> tuple[TableId, ...]:
     """Every table the account can see, sorted; no views, no sequences, no system databases."""
     return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in query(connection, _NAMES)))
+
+
+def read_databases(connection: MySqlConnection) -> dict[str, str]:
+    """The default character set of each database: tables made later without one get it. Driver."""
+    rows = query(connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+    return {str(name): _modern(str(charset)) for name, charset in rows if str(name) not in SYSTEM_DATABASES}
+
+
+def read_sequences(connection: MySqlConnection) -> tuple[TableId, ...]:
+    """MariaDB's sequences, whose state the log has as rows; MySQL has none. Driver."""
+    rows = query(
+        connection, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'"
+    )
+    return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in rows))
 
 
 def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) -> dict[TableId, MySqlTable]:

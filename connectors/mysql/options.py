@@ -69,6 +69,12 @@ class LogOptions(SourceOptions):
         description="Carry schema changes to the sink. When false, a change of a captured table's columns stops the "
         "pipeline.",
     )
+    online_schema_changes: bool = Field(
+        False,
+        alias="scan.parse.online.schema.changes.enabled",
+        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for. When "
+        "false, the swap stops the pipeline.",
+    )
     include_comments: bool = Field(
         False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
     )
@@ -115,7 +121,6 @@ class MySqlSourceOptions(LogOptions):
         "scan.newly-added-table.enabled": _SNAPSHOT,
         "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured when it matches "
         "`tables`",
-        "scan.parse.online.schema.changes.enabled": "has no effect in this version",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
         "connection.pool.size": "there is no pool: the planner and each task hold one connection",
         "jdbc.properties.*": "there is no JDBC driver; see connect.timeout and tls.mode",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
@@ -31,22 +33,40 @@ from connectors.mysql.table import MySqlTable, table_schema
 Wanted = Callable[[TableId], bool]
 
 
+@cache
+def _shared(directory: Path) -> SchemaHistory:
+    """One reader's view per process: a task then reads only what was added since the last one."""
+    return SchemaHistory(directory)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the source where a pipeline starts: captured tables, default character sets, sequences."""
+
+    tables: tuple[MySqlTable, ...] = ()
+    databases: Mapping[str, str] = field(default_factory=dict)
+    sequences: tuple[TableId, ...] = ()
+
+
 class Schemas:
-    """The schema history of a pipeline, seen through its options. Cheap; make one wherever it is needed."""
+    """The schema history of a pipeline, seen through its options. Cheap; make one wherever it is needed.
+
+    Not for two threads at once; the tracker has a history of its own.
+    """
 
     def __init__(self, directory: Path, options: LogOptions) -> None:
-        self._options, self.history = options, SchemaHistory(directory)
+        self._options, self._directory, self.history = options, directory, _shared(directory)
 
-    def begin(self, tables: Iterable[MySqlTable], wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
-        """Write the definitions that hold where a new pipeline starts, as the first entry. Repeatable.
+    def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
+        """Write what is known where a new pipeline starts, as its first entries. Repeatable.
 
-        The entry creates the captured tables in the sink.
+        They create the captured tables in the sink.
         """
         self.history.truncate(0)
         catalog = self.catalog(0, wanted, dialect, 0)
-        result = catalog.define(tables)
-        if result.delta:
-            self.history.append(SchemaEntry.of(result, {"file": at.file, "pos": at.position}))
+        results = (catalog.define(known.tables, databases=known.databases), catalog.ignore_sequences(known.sequences))
+        where = {"file": at.file, "pos": at.position}
+        self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
 
     def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
         """The catalog after `count` entries."""
@@ -56,14 +76,13 @@ class Schemas:
             dialect=dialect,
             lower_case_table_names=lower_case_table_names,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
+            online_schema_changes=self._options.online_schema_changes,
         )
 
-    def first_offset_entries(self) -> int:
-        """Entries that a pipeline begins with: 1 when definitions were known at its start, else 0."""
-        return min(1, self.history.count()) if self._begun() else 0
-
-    def _begun(self) -> bool:
-        return self.history.count() > 0 and not self.history.entries(0, 1)[0].sql
+    def first_entries(self) -> int:
+        """Entries that a pipeline begins with: those that came from no statement of the log."""
+        entries = self.history.entries(0, self.history.count())
+        return sum(1 for _ in takewhile(lambda entry: not entry.sql, entries))
 
     def changes(self, first: int, last: int) -> Sequence[SchemaChange]:
         """What entries `first` up to `last` do to the sink."""
@@ -74,9 +93,17 @@ class Schemas:
 
     def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""
+        tables = self.history.tables(count)
+
+        def is_table(table: TableId) -> bool:
+            """MariaDB logs the state of a sequence as rows; they are nobody's data."""
+            if table in tables or not wanted(table):
+                return wanted(table)
+            return table not in self.history.catalog(count, wanted=wanted).sequences
+
         return Decoder(
-            self.history.tables(count),
-            wanted=wanted,
+            tables,
+            wanted=is_table,
             count=report,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             invalid_dates=self._options.invalid_dates,
@@ -84,9 +111,10 @@ class Schemas:
 
     def tracker(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Tracker:
         """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off."""
-        self.history.truncate(count)
+        writer = SchemaHistory(self._directory)
+        writer.truncate(count)
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
-        return Tracker(self.history, catalog, changes_allowed=self._options.schema_change_enabled)
+        return Tracker(writer, catalog, changes_allowed=self._options.schema_change_enabled)
 
 
 class Tracker:

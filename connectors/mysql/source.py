@@ -71,7 +71,7 @@ class MySqlSource(Source):
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         start = start_of(self._options, lambda: connect(self._connection), self._open_stream, self._open_after)
-        self._schemas().begin(start.tables, self._wanted, start.position, Dialect.of(start.info.version))
+        self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         return {
             "file": start.position.file,
             "position": start.position.position,
@@ -82,9 +82,8 @@ class MySqlSource(Source):
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """As the contract says. A batch at the very start may hold nothing but the creation of the sink's tables."""
-        baseline = self._schemas().first_offset_entries()
-        if start["schemas"] < baseline:
-            return {**start, "schemas": baseline}
+        if start["schemas"] == 0 and (first := self._schemas().first_entries()):
+            return {**start, "schemas": first}
         if self._follower is None:
             self._follower = self._follow(start, limits)
         batch = self._follower.take(limits, wait_s)

@@ -32,7 +32,7 @@ from connectors.mysql.event_bodies import (
 )
 from connectors.mysql.follower import OpenStream
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.information_schema import read_tables, table_ids
+from connectors.mysql.information_schema import read_databases, read_sequences, read_tables, table_ids
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.planner import Planner
 from connectors.mysql.positions import (
@@ -43,10 +43,10 @@ from connectors.mysql.positions import (
     position_at,
 )
 from connectors.mysql.query_event import parse_query
+from connectors.mysql.schemas import Known
 from connectors.mysql.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server_info import ServerInfo, where_of
 from connectors.mysql.stream import BinlogStream, EndOfLog
-from connectors.mysql.table import MySqlTable
 
 READ_S = 30.0
 TRIES = 20
@@ -61,13 +61,13 @@ class Start:
     Attributes:
         position: the first transaction to deliver begins there.
         gtids: the GTID set (MySQL) or position (MariaDB) done there; None when the server uses none.
-        tables: captured tables whose definition holds from there on.
+        known: what holds from there on: captured tables, the databases' character sets, sequences.
         info: the server at that moment.
     """
 
     position: LogPosition
     gtids: str | None
-    tables: tuple[MySqlTable, ...]
+    known: Known
     info: ServerInfo
 
 
@@ -95,6 +95,7 @@ def start_of(
             if not tables and options.startup_mode == "latest-offset":
                 raise explain_no_tables(table_ids(connection), options.tables, connection)
             check_select(connection, tables)
+            databases, sequences = read_databases(connection), read_sequences(connection)
         finally:
             connection.close()
         dialect = Dialect.of(info.version)
@@ -102,7 +103,7 @@ def start_of(
         settled = {table: definition for table, definition in tables.items() if table not in changed}
         if options.startup_mode != "latest-offset" or len(settled) == len(tables):
             gtids = gtids_at(open_stream, position) if info.gtid else None
-            return Start(position, gtids, tuple(settled.values()), info)
+            return Start(position, gtids, Known(tuple(settled.values()), databases, sequences), info)
         sleep(0.5)
     raise SourceError(
         "the captured tables are altered again and again while their definitions are read",
