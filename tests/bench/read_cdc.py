@@ -1,0 +1,82 @@
+"""Our decoder on one range of a live server's log, in one process: prints one line of JSON.
+
+The kernels are loaded from their cache, and run once over a small range, before the clock starts; a long-running
+process has done both long ago. `process_cpu_s` includes all of it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from reader import Range, Watch, arguments
+
+from cdc.schema import TableId
+from connectors.mysql.chunk import EventChunk
+from connectors.mysql.connection import ConnectionOptions, connect
+from connectors.mysql.decoder import Decoder
+from connectors.mysql.information_schema import read_tables
+from connectors.mysql.log_range import LogRange, read_range
+from connectors.mysql.positions import LogPosition
+from connectors.mysql.stream import BinlogStream
+
+SERVER_ID = 990_001
+
+
+class Timed:
+    """Seconds spent fetching (receiving, checking and indexing) and decoding."""
+
+    def __init__(self) -> None:
+        self.fetch_s = self.decode_s = 0.0
+
+    def chunks(self, chunks: Iterator[EventChunk]) -> Iterator[EventChunk]:
+        while True:
+            started = time.perf_counter()
+            chunk = next(chunks, None)
+            self.fetch_s += time.perf_counter() - started
+            if chunk is None:
+                return
+            yield chunk
+
+
+def main() -> None:
+    server, warm, timed = arguments()
+    options = ConnectionOptions(
+        hostname=server.host, port=server.port, username=server.user, password=server.password, tls_mode="disabled"
+    )
+
+    def open_stream(at: LogPosition) -> BinlogStream:
+        return BinlogStream(connect(options), server_id=SERVER_ID, file=at.file, position=at.position)
+
+    connection = connect(options)
+    tables = read_tables(connection, lambda table: table.database == server.database)
+    connection.close()
+
+    def decode(part: Range, split: Timed) -> tuple[int, int, int]:
+        wanted = TableId(server.database, part.table)
+        decoder = Decoder(tables, wanted=lambda table: table == wanted, count=lambda name, number: None)
+        log_range = LogRange(LogPosition(part.file, part.start), LogPosition(part.file, part.end), 0)
+        images = befores = size = 0
+        for chunk in split.chunks(read_range(log_range, open_stream)):
+            started = time.perf_counter()
+            for block in decoder.decode(chunk):
+                images += len(block)
+                befores += int(np.count_nonzero(block.kinds.to_numpy() == 1))
+                size += block.rows.nbytes
+            split.decode_s += time.perf_counter() - started
+        return images, images - befores, size
+
+    for part in warm:
+        decode(part, Timed())
+    split, watch = Timed(), Watch()
+    images, rows, size = decode(timed, split)
+    watch.report(
+        tool="cdc", rows=rows, images=images, arrow_bytes=size, python=sys.version.split()[0],
+        fetch_s=round(split.fetch_s, 4), decode_s=round(split.decode_s, 4),
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""`make bench`: measures speed and size against a real MySQL server, prints tables and writes JSON to bench-results/.
+
+docs/benchmarks.md says what is measured and how to read it. Nothing here passes or fails by a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+import machine  # noqa: E402
+import show  # noqa: E402
+from cli_times import cli_times  # noqa: E402
+from live import freshness_and_idle, many_tables  # noqa: E402
+from readers import Bench, decode, described  # noqa: E402
+from whole import WholeTool, memory  # noqa: E402
+from workload import Generator, Workload  # noqa: E402
+
+from cdc.services.installation import find  # noqa: E402
+from cdc.services.server import StartedServer  # noqa: E402
+
+STEPS = ("decode", "whole", "memory", "live", "tables", "cli")
+SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
+WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
+SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
+QUICK = 10
+
+
+def main() -> int:
+    options = _options()
+    results: dict[str, Any] = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"), "quick": options.quick, "steps": options.steps,
+        "machine": machine.described(),
+    }  # fmt: skip
+    out = ROOT / "bench-results" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    out.parent.mkdir(exist_ok=True)
+
+    def record(name: str, measure: Callable[[], Any]) -> None:
+        try:
+            results[name] = measure()
+        except Exception as error:  # noqa: BLE001 - the other measurements go on; the exit code tells
+            results[name] = {"failed": f"{type(error).__name__}: {error}"}
+            traceback.print_exc()
+        out.write_text(json.dumps(results, indent=1) + "\n")
+
+    with _server(options) as bench:
+        results["machine"]["mysql"] = bench.server.version
+        _measure(bench, options, record)
+    print("\n".join(show.tables(results)))
+    print(f"\n{out.relative_to(ROOT)}")
+    return 1 if any(isinstance(part, dict) and "failed" in part for part in results.values()) else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, a 200 MB backlog")
+    parser.add_argument("--rows", type=float, default=1.0, metavar="FACTOR", help="times the default number of rows")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of our decoder and of the raw drain")
+    parser.add_argument("--only", default=",".join(STEPS), metavar="STEPS", help=f"of {','.join(STEPS)}")
+    parser.add_argument("--no-peers", action="store_true", help="leave python-mysql-replication and Debezium out")
+    options = parser.parse_args()
+    options.steps = options.only.split(",")
+    if set(options.steps) - set(STEPS):
+        parser.error(f"--only knows {', '.join(STEPS)}")
+    options.factor = options.rows / (QUICK if options.quick else 1)
+    return options
+
+
+@contextmanager
+def _server(options: argparse.Namespace) -> Iterator[Bench]:
+    installation = find("mysql")
+    if installation is None:
+        sys.exit("no MySQL server here: run `make services`")
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
+
+    say(f"starting MySQL {installation.version}")
+    server = StartedServer(installation, SERVER)
+    try:
+        with tempfile.TemporaryDirectory(prefix="cdc-bench-") as folder:
+            yield Bench(server, Path(folder), options.repeat, say, peers=not options.no_peers)
+    finally:
+        server.close()
+
+
+def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, Callable[[], Any]], None]) -> None:
+    generator = Generator(bench.server)
+    if "cli" in options.steps:
+        record("cli", lambda: cli_times(bench))
+    if {"decode", "whole", "memory"} & set(options.steps):
+        warm = _warm_up(bench, generator)
+        workloads = _write(bench, generator, options, record)
+        if "decode" in options.steps:
+            record("decode", lambda: decode(bench, workloads, warm))
+        if "memory" in options.steps:
+            sizes = {"small": 10_000_000, "large": 200_000_000 if options.quick else 1_000_000_000}
+            record("memory", lambda: memory(bench, generator, sizes))
+    if "live" in options.steps:
+        seconds = 10 if options.quick else 20
+        live: dict[str, Any] = {}
+        record("freshness", lambda: live.update(_pair(bench, generator, seconds)) or live["freshness"])
+        record("idle", lambda: live["idle"])
+    if "tables" in options.steps:
+        record("many_tables", lambda: many_tables(bench, generator, max(10, int(1000 * options.factor))))
+    generator.close()
+
+
+def _pair(bench: Bench, generator: Generator, seconds: int) -> dict[str, Any]:
+    fresh, idle = freshness_and_idle(bench, generator, seconds, seconds)
+    return {"freshness": fresh, "idle": idle}
+
+
+def _warm_up(bench: Bench, generator: Generator) -> list[Workload]:
+    """Small ranges of every kind, for readers to warm up with; the tables are made anew after them."""
+    bench.say("writing the warm-up ranges")
+    generator.create_tables()
+    warm = [generator.workload(name, rows) for name, rows in WARM.items()]
+    generator.create_tables()
+    return warm
+
+
+def _write(
+    bench: Bench,
+    generator: Generator,
+    options: argparse.Namespace,
+    record: Callable[[str, Callable[[], Any]], None],
+) -> dict[str, Workload]:
+    """Write the four workloads; the whole tool catches up after each, so that it never has two to read."""
+    workloads: dict[str, Workload] = {}
+    whole: dict[str, Any] = {}
+    tool = WholeTool(bench, generator) if "whole" in options.steps else None
+    if tool is not None:
+        record("whole", lambda: tool.begin() or {"start_up": tool.start_up})
+    for name, rows in SIZES.items():
+        rows = max(1000, int(rows * options.factor) // 1000 * 1000)
+        bench.say(f"{name}: writing {rows:,} rows")
+        workloads[name] = generator.workload(name, rows)
+        if tool is not None and tool.start_up:
+            whole[name] = tool.measure(workloads[name])
+            record("whole", lambda: {"start_up": tool.start_up, "workloads": whole})
+    record("workloads", lambda: {name: described(workload) for name, workload in workloads.items()})
+    return workloads
+
+
+if __name__ == "__main__":
+    sys.exit(main())

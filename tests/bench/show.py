@@ -1,0 +1,111 @@
+"""The results as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Figures = dict[str, Any]
+WARM = "Debezium, warm"
+RAW = "raw drain"
+
+
+def tables(results: Figures) -> Iterator[str]:
+    """All lines."""
+    found = results["machine"]
+    yield ""
+    yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
+    for name, part in (("decode", _decode), ("whole", _whole)):
+        if name in results:
+            yield from _failed(name, results[name]) or part(results[name])
+    yield ""
+    yield from _lines(("what", "figure", "other load, cores"), list(_single(results)))
+
+
+def _decode(found: Figures) -> Iterator[str]:
+    for name, tools in found["workloads"].items():
+        rows = []
+        warm, raw = (tools.get(tool, {}).get("cpu_s_per_million") for tool in (WARM, RAW))
+        for tool, run in tools.items():
+            if "skipped" in run:
+                rows.append((tool, run["skipped"], "", "", "", "", ""))
+                continue
+            cpu = run["cpu_s_per_million"]
+            rows.append(
+                (
+                    tool, f"{run['rows_per_s']:,}", f"{cpu:.3f}", f"{run['rss_mb']:,.0f}", _ratio(warm, cpu),
+                    _ratio(cpu, raw), f"{run['other_cores']:.1f}",
+                )
+            )  # fmt: skip
+        yield ""
+        yield f"decode: {name}"
+        heads = ("reader", "rows/s", "CPU s per M rows", "RSS MB", "Debezium warm / it", "it / raw drain", "other load")
+        yield from _lines(heads, rows)
+    for tool, reason in found["skipped"].items():
+        yield f"{tool} was not measured: {reason}"
+
+
+def _whole(found: Figures) -> Iterator[str]:
+    rows = [
+        (
+            name, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch'] or 0:,}",
+            f"{run['cpu_s_per_million']:.2f}", f"{run['cpu_s_per_million_all']:.2f}", str(run["batches"]),
+            f"{run['other_cores']:.1f}",
+        )
+        for name, run in found.get("workloads", {}).items()
+    ]  # fmt: skip
+    yield ""
+    start = found["start_up"]
+    yield f"whole tool into DuckDB; start and stop alone: {start['wall_s']:.1f} s, {start['cpu_s']:.1f} CPU s"
+    heads = ("workload", "rows/s", "after 1st batch", "CPU s per M rows", "with start-up", "batches", "other load")
+    yield from _lines(heads, rows)
+
+
+def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
+    for name in ("freshness", "memory", "many_tables", "cli", "idle"):
+        found = results.get(name)
+        if found is None:
+            continue
+        if "failed" in found:
+            yield name, str(found["failed"]).splitlines()[0][:80], ""
+            continue
+        for what, figure, other in _shown(name, found):
+            yield what, figure, "" if other is None else f"{other:.1f}"
+
+
+def _shown(name: str, found: Figures) -> Iterator[tuple[str, str, float | None]]:
+    other = found.get("other_cores")
+    if name == "freshness":
+        text = f"p50 {found['p50_s']:.2f} s, p99 {found['p99_s']:.2f} s, max {found['max_s']:.2f} s"
+        yield f"freshness at {found['rows_per_s']:,} rows/s", f"{text}, {found['cpu_cores']:.2f} cores", other
+    elif name == "memory":
+        small = found["small"]["pss_mb"]
+        for size in found.values():
+            text = f"{size['pss_mb']:,.0f} MB ({100 * size['pss_mb'] / small - 100:+.0f} %)"
+            yield f"memory, {size['log_mb']:,.0f} MB backlog", text, size["other_cores"]
+    elif name == "many_tables":
+        text = f"{found['batch_s']:.2f} s, {found['spark_jobs']} Spark job(s)"
+        yield f"batch of {found['tables']:,} tables", text, other
+    elif name == "cli":
+        yield "cdc --help", f"{found['help_s']:.2f} s", other
+        yield "cdc validate", f"{found['validate_s']:.2f} s", other
+    else:
+        yield "idle", f"{found['percent_of_a_core']:.1f} % of a core", other
+
+
+def _failed(name: str, found: Figures) -> list[str]:
+    return ["", f"{name}: failed: {found['failed']}"] if "failed" in found else []
+
+
+def _ratio(numerator: float | None, denominator: float | None) -> str:
+    return f"{numerator / denominator:,.1f}" if numerator and denominator else "-"
+
+
+def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in (heads, *rows)) for column in range(len(heads))]
+    for row in (heads, ["-" * width for width in widths], *rows):
+        first, *others = (
+            cell.ljust(width) if not column else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join([first, *others]).rstrip()
