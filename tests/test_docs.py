@@ -12,6 +12,7 @@ import yaml
 
 from cdc import errors, registry
 from cdc.cli import app
+from cdc.source import Context
 from cdc.spec.check import check
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +80,14 @@ def pipelines() -> Iterator[tuple[str, str]]:
 def test_a_pipeline_that_is_shown_is_valid(where: str, text: str) -> None:
     file = str(ROOT / where.rpartition(":")[0]) if ":" in where else str(ROOT / where)
     assert check(file, text.encode(), env=ENVIRONMENT).spec.source.type in registry.names("source")
+
+
+def test_lines_of_the_values_source_that_are_shown_can_be_read(tmp_path: Path) -> None:
+    checked = [check(str(tmp_path / "shown.yaml"), text.encode(), env=ENVIRONMENT).spec for _, text in pipelines()]
+    written = [spec.source for spec in checked if getattr(spec.source, "rows", None)]
+    assert written
+    for options in written:
+        assert options.build(Context("shown", tmp_path)).tables()
 
 
 def test_the_readme_shows_a_pipeline_of_about_ten_lines() -> None:
