@@ -34,28 +34,28 @@ class Arena:
 
     def __init__(self, plan: TablePlan, rows: int, bound: int, averages: Array) -> None:
         self.plan, self.rows = plan, rows
-        self.layout, self.head = np.zeros(len(plan.numbers), ops.LAYOUT), np.zeros(1, ops.HEAD)
-        numbers, places, head = _numbers(plan.numbers), _numbers(self.layout), self.head.view(np.int64)
-        lay_out(numbers, places, head, rows, bound, averages)
+        self.layout, self.head = plan.numbers.copy(), np.zeros(1, ops.HEAD)
+        layout, head = self.layout.view(np.int64).reshape(len(self.layout), -1), self.head.view(np.int64)
+        lay_out(layout, head, rows, bound, averages)
         self._buffer = pa.allocate_buffer(int(head[-1]))
         self.base = self._buffer.address
-        open_arena(numbers, places, head, self.base)
+        open_arena(layout, head, self.base)
 
     def averages(self, rows: int) -> Array:
         """Bytes per row that each variable-length column took; 0 for the others."""
         used = self.layout["data_at"] - self.layout["data"]
-        return np.where(self.plan.numbers["width"] < 0, used, 0) / max(rows, 1)
+        return np.where(self.layout["width"] < 0, used, 0) / max(rows, 1)
 
     def block(
         self, rows: int, nulls_known: bool, patch: Callable[[int, Array], Array] | None, where: str
     ) -> ChangeBlock:
         """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python."""
-        columns, widths = self.layout.tolist(), self.plan.numbers["width"].tolist()
+        columns = self.layout.tolist()
         arrays = []
         for index, arrow in enumerate(self.plan.arrow.types):
             finish = self.plan.finish[index]
             kind = raw_type(finish, arrow)
-            array = self._column(kind, rows, columns[index], widths[index], nulls_known)
+            array = self._column(kind, rows, columns[index], nulls_known)
             if patch is not None:
                 array = patch(index, array)
             if kind is not arrow:
@@ -78,10 +78,9 @@ class Arena:
     def _plain(self, kind: Array, rows: int, address: int, width: int) -> Array:
         return pa.Array.from_buffers(kind, rows, [None, self._slice(address, rows * width)], 0)
 
-    def _column(self, kind: Array, rows: int, place: tuple[int, ...], width: int, nulls_known: bool) -> Array:
-        values, validity, data, data_at, _, nulls, _ = place
-        if not nulls_known:
-            nulls = -1
+    def _column(self, kind: Array, rows: int, place: tuple[int, ...], nulls_known: bool) -> Array:
+        values, data, data_at, validity, width = place[2], place[3], place[4], place[7], place[11]
+        nulls = place[14] if nulls_known else -1
         valid = self._slice(validity, (rows + 7) >> 3) if nulls else None
         if width > 0:
             return pa.Array.from_buffers(kind, rows, [valid, self._slice(values, rows * width)], nulls)
@@ -92,11 +91,6 @@ class Arena:
             return pa.Array.from_buffers(kind, rows, [valid, offsets, content], nulls)
         items = pa.Array.from_buffers(kind.value_type, (data_at - data) >> 2, [None, content], 0)
         return pa.Array.from_buffers(kind, rows, [valid, offsets], nulls, children=[items])
-
-
-def _numbers(records: Array) -> Array:
-    """Records as int64[records, fields]."""
-    return records.view(np.int64).reshape(len(records), -1)
 
 
 def patched(array: Array, rows: Array, values: list[str]) -> Array:

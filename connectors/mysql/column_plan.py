@@ -87,8 +87,8 @@ _HINT = (
 )
 
 
-Op = tuple[int, ...]
-"""The fields of an ops.PLAN record."""
+Op = dict[str, int]
+"""Fields of an ops.COLUMN record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class TablePlan:
         table: the definition it was made from.
         schema: what the sink sees.
         arrow: Arrow schema of a block's rows.
-        numbers: ops.PLAN[columns], what the kernel follows.
+        numbers: ops.COLUMN[columns], what the kernel follows; places are zero.
         labels: int64[labels + 1], places in `text` of the labels of all ENUM and SET columns.
         text: uint8, the labels in UTF-8.
         json_columns: number of binary JSON columns.
@@ -147,7 +147,7 @@ def plan_table(
     """
     _check(table, found, where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
-    numbers = np.zeros(len(table.columns), ops.PLAN)
+    numbers = np.zeros(len(table.columns), ops.COLUMN)
     labels: list[bytes] = []
     json_columns = 0
     finish = []
@@ -155,12 +155,13 @@ def plan_table(
         code, metadata = found.types[index], found.metadata[index]
         as_boolean = schema.columns[index].type.kind is Kind.BOOLEAN
         op = _operation(column, code, metadata, as_boolean=as_boolean, where=where)
-        numbers[index] = op
-        if op[0] in (ops.ENUM, ops.SET):
+        for field, value in op.items():
+            numbers[field][index] = value
+        if op["op"] in (ops.ENUM, ops.SET):
             numbers["b"][index], numbers["c"][index] = len(labels), len(column.labels)
             numbers["growth"][index] = _label_room(column)
             labels += [label.encode() for label in column.labels]
-        if op[0] == ops.JSON:
+        if op["op"] == ops.JSON:
             numbers["b"][index] = json_columns
             json_columns += 1
         finish.append(Finish(_step(column, code), charsets[index] if column.type in _TEXT else None))
@@ -258,7 +259,7 @@ def _sized(column: MySqlColumn, code: int, metadata: int) -> Op:
 def _op(
     op: int, need: int, *, a: int = 0, b: int = 0, c: int = 0, d: int = 0, width: int, growth: int = 0, ratio: int = 0
 ) -> Op:
-    return op, need, a, b, c, d, width, growth, ratio
+    return {"op": op, "need": need, "a": a, "b": b, "c": c, "d": d, "width": width, "growth": growth, "ratio": ratio}
 
 
 def _decimal(precision: int, scale: int) -> Op:

@@ -54,6 +54,7 @@ class Decoder:
         self._strict = invalid_dates == "fail"
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._fault = np.zeros(1, ops.FAULT)
+        self._context = np.zeros(1, ops.CONTEXT)
 
     def decode(self, chunk: EventChunk) -> Iterator[ChangeBlock]:
         """The row changes of a chunk: blocks table by table, in log order inside a table.
@@ -116,11 +117,15 @@ class Decoder:
 
         slot, chunk, plan = run.slot, run.chunk, run.slot.plan
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
+        self._context[0] = (
+            place(chunk.buffer), place(chunk.buffer) + len(chunk.buffer) - 64, self._strict, place(plan.labels),
+            place(plan.text), plan.json_columns, place(slot.documents), place(slot.pending), place(self._slow),
+            place(slot.state), place(self._fault),
+        )  # fmt: skip
         code = decode_rows(
-            *run.chunk_places, chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last,
-            len(plan.numbers), place(plan.numbers), place(arena.layout), place(arena.head), arena.rows,
-            place(plan.labels), place(plan.text), int(self._strict), place(self._slow),
-            plan.json_columns, place(slot.documents), place(slot.pending), place(slot.state), place(self._fault),
+            len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type), place(chunk.end_position),
+            place(chunk.commit_ms), chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last, len(plan.numbers),
+            place(arena.layout), place(arena.head), arena.rows, place(self._context),
         )  # fmt: skip
         if code not in (ops.DONE, ops.FULL):
             from connectors.mysql.row_faults import fault_error
@@ -144,14 +149,10 @@ class Decoder:
 class _Run:
     """The rows events of one table in one chunk: entries of `order` up to `last`."""
 
-    __slots__ = ("chunk", "chunk_places", "last", "order", "slot")
+    __slots__ = ("chunk", "last", "order", "slot")
 
     def __init__(self, chunk: EventChunk, slot: Any, order: Any, last: int) -> None:
         self.chunk, self.slot, self.order, self.last = chunk, slot, order, last
-        self.chunk_places = (
-            place(chunk.buffer), len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type),
-            place(chunk.end_position), place(chunk.commit_ms),
-        )  # fmt: skip
 
     def where(self) -> str:
         """Table and position, for errors."""

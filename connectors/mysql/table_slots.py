@@ -87,7 +87,8 @@ class TableSlots:
         self._tables, self._wanted, self._boolean = tables, wanted, tinyint1_as_boolean
         self._slots: list[Slot] = []
         self._by_layout: dict[TableMap, int] = {}
-        self._known = np.full(256, ops.EMPTY, ops.KNOWN)
+        self._index = np.full(512, -1, np.int64)
+        self._known = np.zeros(256, ops.KNOWN)
         self._entries = 0
         self._texts = np.zeros(64 << 10, np.uint8)
         self._used = 0
@@ -121,8 +122,8 @@ class TableSlots:
         while True:
             code = scan.scan_events(
                 place(chunk.buffer), len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type),
-                len(chunk), place(self._known), len(self._known) - 1, place(self._texts), place(self._ids),
-                len(self._ids) - 1, place(events), place(slots), place(state),
+                len(chunk), place(self._index), len(self._index) - 1, place(self._known), place(self._texts),
+                place(self._ids), len(self._ids) - 1, place(events), place(slots), place(state),
             )  # fmt: skip
             event, found, self._epoch = state.tolist()[0]
             if code == ops.DONE:
@@ -174,31 +175,34 @@ class TableSlots:
             slot.use(self._plan(slot.found, chunk, event))
 
     def _remember(self, body: bytes, slot: int) -> None:
-        """Enter an announcement into the table of known ones."""
-        size = len(body)
+        """Enter an announcement among the known ones."""
+        size, entry = len(body), self._entries
         if self._used + size > len(self._texts):
-            larger = np.zeros(2 * (self._used + size), np.uint8)
-            larger[: self._used] = self._texts[: self._used]
-            self._texts = larger
+            self._texts = _longer(self._texts, self._used + size)
         self._texts[self._used : self._used + size] = np.frombuffer(body, np.uint8)
+        code = scan.hash_bytes(place(self._texts) + self._used, size)
+        if entry == len(self._known):
+            self._known = _longer(self._known, entry + 1)
+            self._index = np.full(2 * len(self._known), -1, np.int64)
+            scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), 0, entry)
+        self._known[entry] = (code, self._used, size, slot)
         self._entries += 1
-        if 2 * self._entries > len(self._known):
-            old = self._known[self._known["slot"] != ops.EMPTY]
-            self._known = np.full(4 * len(self._known), ops.EMPTY, ops.KNOWN)
-            for _, start, length, number in old.tolist():
-                self._put(start, length, number)
-        self._put(self._used, size, slot)
+        scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), entry, entry + 1)
         self._used += size
 
-    def _put(self, start: int, length: int, slot: int) -> None:
-        texts = place(self._texts)
-        scan.remember_map(texts + start, length, slot, place(self._known), len(self._known) - 1, texts)
-
     def _more_ids(self) -> None:
+        """Four times the room for table ids of one statement."""
         old = self._ids[self._ids["epoch"] == self._epoch]
         self._ids = np.full(4 * len(self._ids), -1, ops.IDS)
-        for number, epoch, slot in old.tolist():
-            scan.remember_id(number, slot, place(self._ids), len(self._ids) - 1, epoch)
+        for number, epoch, entry in old.tolist():
+            scan.remember_id(number, entry, place(self._ids), len(self._ids) - 1, epoch)
+
+
+def _longer(array: Any, size: int) -> Any:
+    """A copy with room for `size` at least, twice as long at least."""
+    longer = np.zeros(max(2 * len(array), size), array.dtype)
+    longer[: len(array)] = array
+    return longer
 
 
 def _charsets(table: MySqlTable, found: TableMap) -> list[str | None]:

@@ -17,6 +17,7 @@ from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import (
     fill,
     move,
+    move64,
     peek,
     peek8,
     peek16,
@@ -27,9 +28,10 @@ from connectors.mysql.kernels.memory import (
     poke16,
     poke32,
     poke64,
+    same_bytes,
     view,
 )
-from connectors.mysql.kernels.ops import FAULT, LAYOUT, PLAN, SLOW, STATE, offset
+from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, SLOW, STATE, offset
 from connectors.mysql.kernels.temporal import (
     INVALID,
     date3,
@@ -42,35 +44,41 @@ from connectors.mysql.kernels.temporal import (
 )
 from connectors.mysql.kernels.values import write_label, write_set, write_uuid
 
-_OP, _NEED, _WIDTH, _PLAN = offset(PLAN, "op"), offset(PLAN, "need"), offset(PLAN, "width"), PLAN.itemsize
-_A, _B, _C, _D = offset(PLAN, "a"), offset(PLAN, "b"), offset(PLAN, "c"), offset(PLAN, "d")
-_VALUES, _VALID, _NULLS, _LAYOUT = (
-    offset(LAYOUT, "values"),
-    offset(LAYOUT, "valid"),
-    offset(LAYOUT, "nulls"),
-    LAYOUT.itemsize,
-)
-_DATA, _DATA_AT, _DATA_END = offset(LAYOUT, "data"), offset(LAYOUT, "data_at"), offset(LAYOUT, "data_end")
+_SIZE = COLUMN.itemsize
+_OP, _NEED, _WIDTH = offset(COLUMN, "op"), offset(COLUMN, "need"), offset(COLUMN, "width")
+_A, _B, _C, _D = offset(COLUMN, "a"), offset(COLUMN, "b"), offset(COLUMN, "c"), offset(COLUMN, "d")
+_VALUES, _VALID, _NULLS = offset(COLUMN, "values"), offset(COLUMN, "valid"), offset(COLUMN, "nulls")
+_DATA, _DATA_AT, _DATA_END = offset(COLUMN, "data"), offset(COLUMN, "data_at"), offset(COLUMN, "data_end")
+_SOURCE, _LIMIT, _STRICT = offset(CONTEXT, "source"), offset(CONTEXT, "limit"), offset(CONTEXT, "strict")
+_LABELS, _TEXT, _DOCUMENTS = offset(CONTEXT, "labels"), offset(CONTEXT, "text"), offset(CONTEXT, "documents")
+_PENDING, _SLOW_LIST = offset(CONTEXT, "pending"), offset(CONTEXT, "slow")
+_STATE, _FAULT = offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 _STATE_SLOW, _FAULT_COLUMN, _FAULT_VALUE = offset(STATE, "slow"), offset(FAULT, "column"), offset(FAULT, "value")
 _SLOW_ENTRY = SLOW.itemsize
 _JSON_FULL, _JSON_CORRUPT = -1, -2
 
 
 @njit(cache=True, nogil=True)
-def _set_null(width: Int, row: Int, place: Int) -> None:
+def _set_null(row: Int, column: Int) -> None:
     """Clear the validity bit, leave a zero behind it, count it."""
-    valid = peek64(place + _VALID) + (row >> 3)
+    valid = peek64(column + _VALID) + (row >> 3)
     poke8(valid, peek8(valid) & ~(1 << (row & 7)))
-    poke64(place + _NULLS, peek64(place + _NULLS) + 1)
-    values = peek64(place + _VALUES)
-    if width == ops.BYTES_OUT or width == ops.FLOATS_OUT:
+    poke64(column + _NULLS, peek64(column + _NULLS) + 1)
+    values = peek64(column + _VALUES)
+    width = peek64(column + _WIDTH)
+    if width < 0:
         poke32(values + 4 * row + 4, peek32(values + 4 * row))
     elif width == 8:
         poke64(values + 8 * row, 0)
     elif width == 4:
         poke32(values + 4 * row, 0)
-    elif width > 0:
-        fill(values + width * row, width, 0)
+    elif width == 16:
+        poke64(values + 16 * row, 0)
+        poke64(values + 16 * row + 8, 0)
+    elif width == 1:
+        poke8(values + row, 0)
+    elif width == 2:
+        poke16(values + 2 * row, 0)
 
 
 @njit(cache=True, nogil=True)
@@ -92,263 +100,291 @@ def _temporal(op: Int, at: Int, fraction: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def _put_off(row: Int, c: Int, src: Int, at: Int, end: Int, document: Int, slow: Int, state: Int) -> Int:
+def _invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
+    """An invalid date: NULL, or a fault. Returns a code."""
+    if op == ops.TIME2 or op == ops.TIME_OLD:
+        return ops.CORRUPT
+    if peek64(context + _STRICT):
+        poke64(peek64(context + _FAULT) + _FAULT_VALUE, at - peek64(context + _SOURCE))
+        return ops.INVALID_DATE
+    _set_null(row, column)
+    pending = peek64(context + _PENDING)
+    count = peek64(pending) + 1
+    poke64(pending, count)
+    poke64(pending + 8 * count, c)
+    return ops.DONE
+
+
+@njit(cache=True, nogil=True)
+def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
     """Enter a JSON value into the slow list. document: address of the before image's (start, end), or 0."""
+    state = peek64(context + _STATE)
+    source = peek64(context + _SOURCE)
     entry = peek64(state + _STATE_SLOW)
     if entry >= ops.SLOW_CAPACITY:
         return ops.FULL
-    item = slow + entry * _SLOW_ENTRY
+    item = peek64(context + _SLOW_LIST) + entry * _SLOW_ENTRY
     poke64(item, row)
     poke64(item + 8, c)
-    poke64(item + 16, at - src)
-    poke64(item + 24, end - src)
+    poke64(item + 16, at - source)
+    poke64(item + 24, end - source)
     poke64(item + 32, -1)
     if document != 0:
-        poke64(item + 32, peek64(document) - src)
-        poke64(item + 40, peek64(document + 8) - src)
+        poke64(item + 32, peek64(document) - source)
+        poke64(item + 40, peek64(document + 8) - source)
     poke64(state + _STATE_SLOW, entry + 1)
     return ops.DONE
 
 
 @njit(cache=True, nogil=True)
-def _json(
-    at: Int, end: Int, row: Int, c: Int, document: Int, changes: Int, place: Int, src: Int, slow: Int, state: Int
-) -> Int:
-    """One JSON value; left to Python when it is a list of changes, or a value the kernel cannot print.
+def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
+    """Copy the text of the row before when an update left the document as it was."""
+    before = peek64(document)
+    if before == 0 or peek64(document + 8) - before != end - at or not same_bytes(before, at, end - at):
+        return False
+    values = peek64(column + _VALUES)
+    start = peek32(values + 4 * row - 4)
+    size = peek32(values + 4 * row) - start
+    to = peek64(column + _DATA_AT)
+    if size == 0 or size > peek64(column + _DATA_END) - to:
+        return False
+    move(to, peek64(column + _DATA) + start, size)
+    poke64(column + _DATA_AT, to + size)
+    return True
 
-    document: address of two numbers that keep where the before image's document is.
-    """
+
+@njit(cache=True, nogil=True)
+def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
+    """One JSON value; left to Python when it is a list of changes, or a value the kernel cannot print."""
+    document = peek64(context + _DOCUMENTS) + 16 * peek64(column + _B)
     if changes:
         if peek64(document) == 0:
             return ops.CORRUPT_JSON
-        return _put_off(row, c, src, at, end, document, slow, state)
+        return _put_off(at, end, row, c, document, context)
+    if again and _repeated(at, end, row, column, document):
+        return ops.DONE
     poke64(document, at)
     poke64(document + 8, end)
-    room = peek64(place + _DATA_AT)
-    written = json_text(view(at, end - at), 0, end - at, view(room, peek64(place + _DATA_END) - room), 0)
+    room = peek64(column + _DATA_AT)
+    written = json_text(view(at, end - at), 0, end - at, view(room, peek64(column + _DATA_END) - room), 0)
     if written >= 0:
-        poke64(place + _DATA_AT, room + written)
+        poke64(column + _DATA_AT, room + written)
         return ops.DONE
     if written == _JSON_FULL:
         return ops.FULL
     if written == _JSON_CORRUPT:
         return ops.CORRUPT_JSON
-    return _put_off(row, c, src, at, end, 0, slow, state)
+    return _put_off(at, end, row, c, 0, context)
 
 
 @njit(cache=True, nogil=True)
-def _label(op: Int, value: Int, first: Int, count: Int, labels: Int, text: Int, place: Int) -> Int:
+def _label(op: Int, value: Int, column: Int, context: Int) -> Int:
     """An ENUM or SET value as text. DONE, FULL or UNKNOWN_LABEL."""
-    to = peek64(place + _DATA_AT)
-    end = peek64(place + _DATA_END)
-    if op == ops.ENUM:
-        if value > count:
-            return ops.UNKNOWN_LABEL
-        if value > 0:
-            to = write_label(first + value - 1, labels, text, to, end)
-    else:
-        if count < 64 and value >> count != 0:
-            return ops.UNKNOWN_LABEL
+    to = peek64(column + _DATA_AT)
+    end = peek64(column + _DATA_END)
+    first = peek64(column + _B)
+    count = peek64(column + _C)
+    labels = peek64(context + _LABELS)
+    text = peek64(context + _TEXT)
+    unknown = value > count if op == ops.ENUM else count < 64 and value >> count != 0
+    if unknown:
+        poke64(peek64(context + _FAULT) + _FAULT_VALUE, value)
+        return ops.UNKNOWN_LABEL
+    if op == ops.SET:
         to = write_set(value, first, count, labels, text, to, end)
+    elif value > 0:
+        to = write_label(first + value - 1, labels, text, to, end)
     if to == 0:
         return ops.FULL
-    poke64(place + _DATA_AT, to)
+    poke64(column + _DATA_AT, to)
     return ops.DONE
 
 
 @njit(cache=True, nogil=True)
-def _decimal_text(at: Int, column: Int, place: Int) -> Int:
+def _decimal_text(at: Int, column: Int) -> Int:
     """A long decimal as text. DONE, FULL or CORRUPT."""
-    to = peek64(place + _DATA_AT)
-    if peek64(place + _DATA_END) - to < TEXT_ROOM:
+    to = peek64(column + _DATA_AT)
+    if peek64(column + _DATA_END) - to < TEXT_ROOM:
         return ops.FULL
     to = decimal_text(at, peek64(column + _A), peek64(column + _B), peek64(column + _C), peek64(column + _D), to)
     if to == 0:
         return ops.CORRUPT
-    poke64(place + _DATA_AT, to)
+    poke64(column + _DATA_AT, to)
     return ops.DONE
 
 
 @njit(cache=True, nogil=True)
-def _uuid(at: Int, size: Int, place: Int) -> Int:
+def _uuid(at: Int, size: Int, column: Int) -> Int:
     """A UUID as text. DONE, FULL or CORRUPT."""
-    to = peek64(place + _DATA_AT)
+    to = peek64(column + _DATA_AT)
     if size > 16:
         return ops.CORRUPT
-    if peek64(place + _DATA_END) - to < 36:
+    if peek64(column + _DATA_END) - to < 36:
         return ops.FULL
     write_uuid(at, size, to)
-    poke64(place + _DATA_AT, to + 36)
+    poke64(column + _DATA_AT, to + 36)
     return ops.DONE
+
+
+@njit(cache=True, nogil=True)
+def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
+    """Copy bytes, with zero bytes up to `pad`. DONE or FULL."""
+    to = peek64(column + _DATA_AT)
+    room = max(size, pad)
+    if room > peek64(column + _DATA_END) - to:
+        return ops.FULL
+    move(to, at, size)
+    if pad > size:
+        fill(to + size, pad - size, 0)
+    poke64(column + _DATA_AT, to + room)
+    return ops.DONE
+
+
+@njit(cache=True, nogil=True)
+def _sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
+    """A value of variable length. Returns the address behind it, or minus a code."""
+    op = peek64(column + _OP)
+    need = peek64(column + _NEED)
+    at = pos
+    size = need
+    if op != ops.BITS and op != ops.DECIMAL_TEXT:
+        size = peek(pos, need)
+        at = pos + need
+    if op == ops.ENUM or op == ops.SET:
+        code = _label(op, size, column, context)
+        size = np.int64(0)
+    elif size > end - at:
+        code = ops.CORRUPT
+    elif op == ops.BYTES:
+        code = _bytes(at, size, peek64(column + _B), column)
+    elif op == ops.JSON:
+        code = _json(at, at + size, row, c, changes, again, column, context)
+    elif op == ops.DECIMAL_TEXT:
+        code = _decimal_text(at, column)
+    elif op == ops.UUID:
+        code = _uuid(at, size, column)
+    elif op == ops.VECTOR and size & 3 != 0:
+        code = ops.CORRUPT
+    else:
+        code = _bytes(at, size, 0, column)
+    if code != ops.DONE:
+        return -code
+    used = peek64(column + _DATA_AT) - peek64(column + _DATA)
+    poke32(peek64(column + _VALUES) + 4 * row + 4, used >> 2 if op == ops.VECTOR else used)
+    return at + size
+
+
+@njit(cache=True, nogil=True)
+def _fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
+    """A value of fixed size that is not among the most frequent ones. DONE or CORRUPT."""
+    values = peek64(column + _VALUES)
+    if op == ops.INT16:
+        poke16(values + 2 * row, peek16(pos))
+    elif op == ops.INT24:
+        poke32(values + 4 * row, peek24(pos) ^ -(peek8(pos + 2) >> 7) << 24)
+    elif op == ops.UINT24:
+        poke32(values + 4 * row, peek24(pos))
+    elif op == ops.BOOLEAN:
+        if peek8(pos) != 0:
+            at = values + (row >> 3)
+            poke8(at, peek8(at) | 1 << (row & 7))
+    elif op == ops.YEAR:
+        year = peek8(pos)
+        poke32(values + 4 * row, year + 1900 if year != 0 else year)
+    else:
+        full = peek64(column + _B) + peek64(column + _C)
+        if not decimal128(pos, peek64(column + _A), full, peek64(column + _D), values + 16 * row):
+            return ops.CORRUPT
+    return ops.DONE
+
+
+@njit(cache=True, nogil=True)
+def _change_bit(partial: Int, column: Int) -> Int:
+    """1 when the after image's JSON value is a list of changes to the before image's. partial: see `decode_image`."""
+    if partial == 0:
+        return np.int64(0)
+    ordinal = peek64(column + _B)
+    return peek8(partial + (ordinal >> 3)) >> (ordinal & 7) & 1
 
 
 @njit(cache=True, nogil=True)
 def decode_image(
-    pos: Int,
-    end: Int,
-    row: Int,
-    partial: Int,
-    columns: Int,
-    plan: Int,
-    layout: Int,
-    labels: Int,
-    text: Int,
-    strict: Int,
-    src: Int,
-    slow: Int,
-    documents: Int,
-    pending: Int,
-    state: Int,
-    fault: Int,
+    pos: Int, end: Int, row: Int, partial: Int, again: Int, columns: Int, layout: Int, context: Int, limit: Int
 ) -> Int:
     """One row image at addresses pos..end to row `row`. Returns the address behind it, or minus the return code.
 
-    partial: address of the bits that mark JSON values as lists of changes, or 0. documents: two numbers per JSON
-    column. pending: a count, and that many columns whose invalid dates became NULL in this row.
+    partial: address of the bits that mark JSON values as lists of changes, or 0. again: 1 for the after image of an
+    update, whose before image is the row before. layout: COLUMN records. limit: address
+    up to which 64 bytes can be read.
     """
     nulls = pos
     pos += (columns + 7) >> 3
     if pos > end:
         return -ops.CORRUPT
-    column = plan - _PLAN
-    place = layout - _LAYOUT
+    column = layout - _SIZE
     for c in range(columns):
-        column += _PLAN
-        place += _LAYOUT
+        column += _SIZE
         op = peek64(column + _OP)
         if peek8(nulls + (c >> 3)) >> (c & 7) & 1:
-            _set_null(peek64(column + _WIDTH), row, place)
+            _set_null(row, column)
             if op == ops.JSON:
-                poke64(documents + 16 * peek64(column + _B), 0)
+                poke64(peek64(context + _DOCUMENTS) + 16 * peek64(column + _B), 0)
             continue
         need = peek64(column + _NEED)
-        if end - pos < need:
-            poke64(fault + _FAULT_COLUMN, c)
-            return -ops.CORRUPT
-        values = peek64(place + _VALUES)
-        if op == ops.INT32:
-            poke32(values + 4 * row, peek32(pos))
-            pos += 4
-            continue
-        if op == ops.INT64:
-            poke64(values + 8 * row, peek64(pos))
-            pos += 8
-            continue
-        if op == ops.INT8:
-            poke8(values + row, peek8(pos))
-            pos += 1
-            continue
-        code = ops.DONE
-        size = need
-        if op >= ops.BYTES:
-            at = pos + need
-            size = peek(pos, need)
-            if op != ops.ENUM and op != ops.SET and size > end - at:
-                poke64(fault + _FAULT_COLUMN, c)
-                return -ops.CORRUPT
-            to = peek64(place + _DATA_AT)
-            if op == ops.BYTES:
-                pad = max(peek64(column + _B), size)
-                if pad > peek64(place + _DATA_END) - to:
-                    return -ops.FULL
-                move(to, at, size)
-                if pad > size:
-                    fill(to + size, pad - size, 0)
-                to += pad
-                poke64(place + _DATA_AT, to)
-                poke32(values + 4 * row + 4, to - peek64(place + _DATA))
-                pos = at + size
+        code = ops.CORRUPT
+        if end - pos >= need:
+            values = peek64(column + _VALUES)
+            if op == ops.INT32:
+                poke32(values + 4 * row, peek32(pos))
+                pos += 4
                 continue
-            if op == ops.VECTOR:
-                if size & 3 != 0:
-                    code = ops.CORRUPT
-                elif size > peek64(place + _DATA_END) - to:
-                    code = ops.FULL
+            if op == ops.INT64:
+                poke64(values + 8 * row, peek64(pos))
+                pos += 8
+                continue
+            if op == ops.INT8:
+                poke8(values + row, peek8(pos))
+                pos += 1
+                continue
+            if op >= ops.BITS:
+                if op == ops.BYTES and need <= 2:
+                    size = peek8(pos) if need == 1 else peek16(pos)
+                    at = pos + need
+                    to = peek64(column + _DATA_AT)
+                    short = size <= 64 and at <= limit and peek64(column + _DATA_END) - to >= 64
+                    if short and size <= end - at and size >= peek64(column + _B):
+                        move64(to, at)
+                        to += size
+                        poke64(column + _DATA_AT, to)
+                        poke32(values + 4 * row + 4, to - peek64(column + _DATA))
+                        pos = at + size
+                        continue
+                changes = _change_bit(partial, column) if op == ops.JSON else np.int64(0)
+                behind = _sized(pos, end, row, c, changes, again, column, context)
+                if behind > 0:
+                    pos = behind
+                    continue
+                code = -behind
+            elif op == ops.DECIMAL64:
+                full = peek64(column + _B) + peek64(column + _C)
+                if decimal64(pos, peek64(column + _A), full, peek64(column + _D), values + 16 * row):
+                    pos += need
+                    continue
+            elif op >= ops.DATE:
+                stamp = _temporal(op, pos, peek64(column + _A))
+                if stamp == INVALID:
+                    code = _invalid(op, pos, row, c, column, context)
                 else:
-                    move(to, at, size)
-                    poke64(place + _DATA_AT, to + size)
-                    poke32(values + 4 * row + 4, (to + size - peek64(place + _DATA)) >> 2)
-                size += need
+                    if op == ops.DATE:
+                        poke32(values + 4 * row, stamp)
+                    else:
+                        poke64(values + 8 * row, stamp)
+                    code = ops.DONE
+                pos += need
             else:
-                if op == ops.JSON:
-                    ordinal = peek64(column + _B)
-                    changes = np.int64(0)
-                    if partial != 0:
-                        changes = peek8(partial + (ordinal >> 3)) >> (ordinal & 7) & 1
-                    code = _json(at, at + size, row, c, documents + 16 * ordinal, changes, place, src, slow, state)
-                    size += need
-                elif op == ops.UUID:
-                    code = _uuid(at, size, place)
-                    size += need
-                else:
-                    code = _label(op, size, peek64(column + _B), peek64(column + _C), labels, text, place)
-                    if code == ops.UNKNOWN_LABEL:
-                        poke64(fault + _FAULT_VALUE, size)
-                    size = need
-                poke32(values + 4 * row + 4, peek64(place + _DATA_AT) - peek64(place + _DATA))
-        elif op == ops.DECIMAL64:
-            sound = decimal64(
-                pos,
-                peek64(column + _A),
-                peek64(column + _B) + peek64(column + _C),
-                peek64(column + _D),
-                values + 16 * row,
-            )
-            if not sound:
-                code = ops.CORRUPT
-        elif op >= ops.DATE and op <= ops.TIMESTAMP_OLD:
-            stamp = _temporal(op, pos, peek64(column + _A))
-            if stamp == INVALID:
-                if op == ops.TIME2 or op == ops.TIME_OLD:
-                    code = ops.CORRUPT
-                elif strict:
-                    code = ops.INVALID_DATE
-                    poke64(fault + _FAULT_VALUE, pos - src)
-                else:
-                    _set_null(peek64(column + _WIDTH), row, place)
-                    count = peek64(pending) + 1
-                    poke64(pending, count)
-                    poke64(pending + 8 * count, c)
-            elif op == ops.DATE:
-                poke32(values + 4 * row, stamp)
-            else:
-                poke64(values + 8 * row, stamp)
-        elif op == ops.INT16:
-            poke16(values + 2 * row, peek16(pos))
-        elif op == ops.INT24:
-            poke32(values + 4 * row, peek24(pos) ^ -(peek8(pos + 2) >> 7) << 24)
-        elif op == ops.UINT24:
-            poke32(values + 4 * row, peek24(pos))
-        elif op == ops.DECIMAL128:
-            sound = decimal128(
-                pos,
-                peek64(column + _A),
-                peek64(column + _B) + peek64(column + _C),
-                peek64(column + _D),
-                values + 16 * row,
-            )
-            if not sound:
-                code = ops.CORRUPT
-        elif op == ops.BOOLEAN:
-            if peek8(pos) != 0:
-                at = values + (row >> 3)
-                poke8(at, peek8(at) | 1 << (row & 7))
-        elif op == ops.YEAR:
-            year = peek8(pos)
-            poke32(values + 4 * row, year + 1900 if year != 0 else year)
-        elif op == ops.BITS:
-            to = peek64(place + _DATA_AT)
-            if need > peek64(place + _DATA_END) - to:
-                code = ops.FULL
-            else:
-                move(to, pos, need)
-                poke64(place + _DATA_AT, to + need)
-                poke32(values + 4 * row + 4, to + need - peek64(place + _DATA))
-        else:
-            code = _decimal_text(pos, column, place)
-            poke32(values + 4 * row + 4, peek64(place + _DATA_AT) - peek64(place + _DATA))
+                code = _fixed(op, pos, row, column)
+                pos += need
         if code != ops.DONE:
-            poke64(fault + _FAULT_COLUMN, c)
+            poke64(peek64(context + _FAULT) + _FAULT_COLUMN, c)
             return -code
-        pos += size
     return pos

@@ -12,8 +12,8 @@ from connectors.mysql.kernels.memory import fill, poke32
 _LARGEST = (1 << 31) - 128
 """Offsets are int32."""
 _SLACK = 4096
-_WIDTH, _GROWTH, _RATIO = (ops.PLAN.names.index(name) for name in ("width", "growth", "ratio"))
-_VALUES, _VALID, _DATA, _DATA_AT, _DATA_END = range(5)
+_FIELDS = ("width", "growth", "ratio", "values", "valid", "data", "data_at", "data_end")
+_WIDTH, _GROWTH, _RATIO, _VALUES, _VALID, _DATA, _DATA_AT, _DATA_END = (ops.COLUMN.names.index(f) for f in _FIELDS)
 _ONES_END, _ZEROS_END, _TOTAL = (ops.HEAD.names.index(name) for name in ("ones_end", "zeros_end", "total"))
 _ROW_WIDTHS = (1, 8, 4, 8)
 """Bytes per row of the first fields of the head: kinds, sequences, row numbers, times."""
@@ -35,22 +35,21 @@ def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def lay_out(plan: Ints, layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> None:
-    """Fill `layout` and `head` with places, counted from the arena's start.
+def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> None:
+    """Fill `layout`, which holds the plan, and `head` with places, counted from the arena's start.
 
-    plan, layout, head: int64 views of the records, [columns, fields] and [fields]. rows: row images that must fit, from
-    at most `bound` bytes of log. averages: float64[columns], bytes per row that variable-length columns took before;
-    negative: not known.
+    layout, head: int64 views of COLUMN and HEAD records, [columns, fields] and [fields]. rows: row images that must
+    fit, from at most `bound` bytes of log. averages: float64[columns], bytes per row that variable-length columns took
+    before; negative: not known.
     """
-    columns = plan.shape[0]
+    columns = layout.shape[0]
     at = np.int64(0)
     for c in range(columns):
-        layout[c, :] = 0
         layout[c, _VALID] = at
         at += _up((rows + 7) >> 3)
     head[_ONES_END] = at
     for c in range(columns):
-        if plan[c, _WIDTH] == ops.BITS_OUT:
+        if layout[c, _WIDTH] == ops.BITS_OUT:
             layout[c, _VALUES] = at
             at += _up((rows + 7) >> 3)
     head[_ZEROS_END] = at
@@ -58,7 +57,7 @@ def lay_out(plan: Ints, layout: Ints, head: Ints, rows: Int, bound: Int, average
         head[field] = at
         at += _up(_ROW_WIDTHS[field] * rows)
     for c in range(columns):
-        width = plan[c, _WIDTH]
+        width = layout[c, _WIDTH]
         if width > 0:
             layout[c, _VALUES] = at
             at += _up(width * rows)
@@ -67,20 +66,20 @@ def lay_out(plan: Ints, layout: Ints, head: Ints, rows: Int, bound: Int, average
             at += _up(4 * (rows + 1))
             layout[c, _DATA] = at
             layout[c, _DATA_AT] = at
-            at += _up(_room(plan[c, _GROWTH], plan[c, _RATIO], rows, bound, averages[c]))
+            at += _up(_room(layout[c, _GROWTH], layout[c, _RATIO], rows, bound, averages[c]))
             layout[c, _DATA_END] = at
     head[_TOTAL] = at
 
 
 @njit(cache=True, nogil=True)
-def open_arena(plan: Ints, layout: Ints, head: Ints, base: Int) -> None:
+def open_arena(layout: Ints, head: Ints, base: Int) -> None:
     """Turn places into addresses; preset validity to ones, booleans to zeros, the first offsets to zero."""
     fill(base, head[_ONES_END], 255)
     fill(base + head[_ONES_END], head[_ZEROS_END] - head[_ONES_END], 0)
     for field in range(4):
         head[field] += base
-    for c in range(plan.shape[0]):
-        for field in range(5):
+    for c in range(layout.shape[0]):
+        for field in (_VALUES, _VALID, _DATA, _DATA_AT, _DATA_END):
             layout[c, field] += base
-        if plan[c, _WIDTH] < 0:
+        if layout[c, _WIDTH] < 0:
             poke32(layout[c, _VALUES], 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit
 from numba.core import cgutils, types
@@ -64,6 +65,34 @@ def move(typing: Any, to: Any, source: Any, size: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def move64(typing: Any, to: Any, source: Any) -> Any:
+    """move64(to, source): copy 64 bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = ir.VectorType(_I64, 8).as_pointer()
+        builder.store(
+            builder.load(builder.inttoptr(args[1], pointer), align=1), builder.inttoptr(args[0], pointer), align=1
+        )
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing: Any, address: Any) -> Any:
+    """prefetch(address): ask for a cache line that will be read soon. Harmless for any address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), (pointer, word, word, word))
+        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(call, (builder.inttoptr(args[0], pointer), word(0), word(3), word(1)))
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -132,3 +161,18 @@ def peekb(at: Int, size: Int) -> Int:
     if size == 3:
         return peek16b(at) << 8 | peek8(at + 2)
     return 0
+
+
+@njit(cache=True, nogil=True)
+def same_bytes(a: Int, b: Int, size: Int) -> bool:
+    """Whether two byte strings are equal."""
+    i = np.int64(0)
+    while size - i >= 8:
+        if peek64(a + i) != peek64(b + i):
+            return False
+        i += 8
+    while i < size:
+        if peek8(a + i) != peek8(b + i):
+            return False
+        i += 1
+    return True

@@ -21,18 +21,29 @@ def _record(*names: str) -> np.dtype[np.void]:
     return np.dtype([(name, np.int64) for name in names])
 
 
-PLAN: Final = _record("op", "need", "a", "b", "c", "d", "width", "growth", "ratio")
-"""One column of a table.
+COLUMN: Final = _record(
+    "op", "need", "values", "data", "data_at", "data_end", "b", "valid",
+    "a", "c", "d", "width", "growth", "ratio", "nulls", "invalid",
+)  # fmt: skip
+"""One column: how to read it, and where it goes. What most values need lies in one cache line.
 
 op: see below. need: bytes that must be there before the value is looked at: its size, or the size of its length field.
 a, b, c, d: see the operations. width: bytes of an output value, or BITS_OUT, BYTES_OUT, FLOATS_OUT. growth, ratio: the
-output takes at most growth bytes per row plus ratio bytes per byte of input.
-"""
-LAYOUT: Final = _record("values", "valid", "data", "data_at", "data_end", "nulls", "invalid")
-"""Where a column lies in a block's arena, as addresses once the arena is open.
+output takes at most growth bytes per row plus ratio bytes per byte of input. These make the plan of a table.
 
 values: fixed-size values, bits, or int32 offsets. valid: validity bits. data .. data_end: bytes of variable length,
-written up to data_at. nulls: NULLs so far; invalid: zero and invalid dates among them.
+written up to data_at. nulls: NULLs so far; invalid: zero and invalid dates among them. These are set for every block:
+places in its arena, as addresses once that is open.
+"""
+CONTEXT: Final = _record(
+    "source", "limit", "strict", "labels", "text", "json_columns", "documents", "pending", "slow", "state", "fault"
+)
+"""What seldom changes in a run of the row kernel, as addresses unless said otherwise.
+
+source: the chunk's buffer. limit: 64 bytes before its end. strict: 1 when an invalid date is a fault. labels: int64
+places in `text`, one more than there are labels. json_columns: how many. documents: (start, end) of the before image's
+document, per JSON column. pending: a count, and that many columns whose invalid dates became NULL in this row. slow:
+SLOW_CAPACITY records. state, fault: one record.
 """
 HEAD: Final = _record("kinds", "sequences", "rows", "times", "ones_end", "zeros_end", "total")
 """Places of what is known about each row image; ends of the parts preset to ones and zeros; size of the arena."""
@@ -40,7 +51,7 @@ STATE: Final = _record("event", "at", "rows", "sequence", "next_row", "nulls_kno
 """Where the decoding of one table stands.
 
 event: next entry of the order. at: where in that event to go on, 0 for its start. rows: row images in this block.
-sequence, next_row: of the last image. nulls_known: LAYOUT.nulls is exact. slow: entries in the slow list.
+sequence, next_row: of the last image. nulls_known: COLUMN.nulls is exact. slow: entries in the slow list.
 """
 FAULT: Final = _record("event", "column", "value")
 """Where decoding stopped: event number, column or -1, and a value or place whose meaning the code says."""
@@ -48,9 +59,9 @@ SLOW: Final = _record("row", "column", "start", "end", "base_start", "base_end")
 """A JSON value for Python to finish; base: the before image's document when the value is a list of changes, else -1."""
 SLOW_CAPACITY: Final = 1024
 KNOWN: Final = _record("hash", "start", "length", "slot")
-"""A TABLE_MAP seen before; slot is EMPTY, UNWANTED or a slot number."""
-IDS: Final = _record("id", "epoch", "slot")
-"""A table id; it counts only in its epoch, which ends with the statement."""
+"""A TABLE_MAP seen before: where its bytes are kept; slot is UNWANTED or a slot number."""
+IDS: Final = _record("id", "epoch", "entry")
+"""A table id and the number of its KNOWN record; it counts only in its epoch, which ends with the statement."""
 SCAN: Final = _record("next", "found", "epoch")
 """State of the first pass: next event, rows events found, current epoch."""
 
@@ -59,9 +70,11 @@ BYTES_OUT: Final = -1
 FLOATS_OUT: Final = -2
 
 EMPTY: Final = -2
+"""The slot of a table id that was not announced."""
 UNWANTED: Final = -1
+"""The slot of tables whose rows are not asked for."""
 
-# Operations. In brackets what a, b, c, d mean.
+# Operations. In brackets what a, b, c, d mean. From DATE on: dates; from BITS on: variable length.
 INT8: Final = 0
 INT16: Final = 1
 INT24: Final = 2
@@ -71,20 +84,20 @@ INT64: Final = 5
 DECIMAL64: Final = 6
 """At most 18 digits to decimal128. [digits of the first group, groups, fraction groups, digits of the last]"""
 DECIMAL128: Final = 7
-DECIMAL_TEXT: Final = 8
-BOOLEAN: Final = 9
+BOOLEAN: Final = 8
 """One byte, not 0 is true."""
-BITS: Final = 10
-"""A big-endian bit field to bytes."""
-YEAR: Final = 11
-DATE: Final = 12
-TIME2: Final = 13
+YEAR: Final = 9
+DATE: Final = 10
+TIME2: Final = 11
 """[bytes of fraction]"""
-DATETIME2: Final = 14
-TIMESTAMP2: Final = 15
-TIME_OLD: Final = 16
-DATETIME_OLD: Final = 17
-TIMESTAMP_OLD: Final = 18
+DATETIME2: Final = 12
+TIMESTAMP2: Final = 13
+TIME_OLD: Final = 14
+DATETIME_OLD: Final = 15
+TIMESTAMP_OLD: Final = 16
+BITS: Final = 17
+"""A big-endian bit field to bytes."""
+DECIMAL_TEXT: Final = 18
 BYTES: Final = 19
 """[-, length to pad to with zero bytes]"""
 ENUM: Final = 20

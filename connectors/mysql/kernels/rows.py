@@ -17,23 +17,21 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.image import decode_image
 from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke8, poke32, poke64
-from connectors.mysql.kernels.ops import FAULT, HEAD, LAYOUT, PLAN, STATE, offset
+from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, HEAD, STATE, offset
 
 _HEADER = 19
-_LAYOUT, _PLAN = LAYOUT.itemsize, PLAN.itemsize
 _UPDATE, _DELETE = 1, 3
-_KINDS, _SEQUENCES, _ROWS, _TIMES = (
-    offset(HEAD, "kinds"),
-    offset(HEAD, "sequences"),
-    offset(HEAD, "rows"),
-    offset(HEAD, "times"),
-)
+_SIZE = COLUMN.itemsize
+_KINDS, _SEQUENCES = offset(HEAD, "kinds"), offset(HEAD, "sequences")
+_ROWS, _TIMES = offset(HEAD, "rows"), offset(HEAD, "times")
 _EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(STATE, "rows")
 _SEQUENCE, _NEXT_ROW = offset(STATE, "sequence"), offset(STATE, "next_row")
 _NULLS_KNOWN, _SLOW = offset(STATE, "nulls_known"), offset(STATE, "slow")
 _FAULT_EVENT, _FAULT_COLUMN = offset(FAULT, "event"), offset(FAULT, "column")
-_INVALID, _VALUES = offset(LAYOUT, "invalid"), offset(LAYOUT, "values")
-_DATA, _DATA_AT, _WIDTH = offset(LAYOUT, "data"), offset(LAYOUT, "data_at"), offset(PLAN, "width")
+_INVALID, _VALUES, _WIDTH = offset(COLUMN, "invalid"), offset(COLUMN, "values"), offset(COLUMN, "width")
+_DATA, _DATA_AT = offset(COLUMN, "data"), offset(COLUMN, "data_at")
+_SOURCE, _LIMIT, _JSON_COLUMNS = offset(CONTEXT, "source"), offset(CONTEXT, "limit"), offset(CONTEXT, "json_columns")
+_PENDING, _STATE, _FAULT = offset(CONTEXT, "pending"), offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 
 
 @njit(cache=True, nogil=True)
@@ -83,14 +81,14 @@ def _first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> I
 
 
 @njit(cache=True, nogil=True)
-def _undo(first_row: Int, slow_before: Int, columns: Int, plan: Int, layout: Int, state: Int) -> None:
+def _undo(first_row: Int, slow_before: Int, columns: Int, layout: Int, state: Int) -> None:
     """Take back a row that did not fit: text written for it, and entries of the slow list. NULL counts are lost."""
     for c in range(columns):
-        place = layout + c * _LAYOUT
-        width = peek64(plan + c * _PLAN + _WIDTH)
+        column = layout + c * _SIZE
+        width = peek64(column + _WIDTH)
         if width < 0:
-            used = peek32(peek64(place + _VALUES) + 4 * first_row)
-            poke64(place + _DATA_AT, peek64(place + _DATA) + (used * 4 if width == ops.FLOATS_OUT else used))
+            used = peek32(peek64(column + _VALUES) + 4 * first_row)
+            poke64(column + _DATA_AT, peek64(column + _DATA) + (used * 4 if width == ops.FLOATS_OUT else used))
     poke64(state + _SLOW, slow_before)
     poke64(state + _NULLS_KNOWN, 0)
 
@@ -108,13 +106,29 @@ def _changes_end(at: Int, end: Int, json_columns: Int) -> Int:
 @njit(cache=True, nogil=True)
 def _count_invalid(pending: Int, layout: Int) -> None:
     for i in range(1, peek64(pending) + 1):
-        place = layout + peek64(pending + 8 * i) * _LAYOUT + _INVALID
+        place = layout + peek64(pending + 8 * i) * _SIZE + _INVALID
         poke64(place, peek64(place) + 1)
 
 
 @njit(cache=True, nogil=True)
+def _kind(code: Int) -> Int:
+    """Row kind of an event type's first image."""
+    if code == 31 or code == 24 or code == 39:
+        return np.int64(_UPDATE)
+    return np.int64(_DELETE if code == 32 or code == 25 else 0)
+
+
+@njit(cache=True, nogil=True)
+def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, context: Int, limit: Int) -> Int:
+    """The after image of a PARTIAL_UPDATE_ROWS event; answers as `decode_image`."""
+    behind = _changes_end(pos, end, peek64(context + _JSON_COLUMNS))
+    if behind == 0:
+        return -ops.CORRUPT
+    return decode_image(behind, end, row, pos + 1 if behind > pos + 1 else 0, 1, columns, layout, context, limit)
+
+
+@njit(cache=True, nogil=True)
 def decode_rows(
-    src: Int,
     size: Int,
     starts: Int,
     ends: Int,
@@ -125,30 +139,24 @@ def decode_rows(
     order: Int,
     last: Int,
     columns: Int,
-    plan: Int,
     layout: Int,
     head: Int,
     capacity: Int,
-    labels: Int,
-    text: Int,
-    strict: Int,
-    slow: Int,
-    json_columns: Int,
-    documents: Int,
-    pending: Int,
-    state: Int,
-    fault: Int,
+    context: Int,
 ) -> Int:
     """Decode the rows events order[state.event:last] of one table into an open arena.
 
-    src, size, starts, ends, types, positions, times: the chunk. base: sequence of position 0 of its file. order: event
-    numbers. plan, layout: one record per column; head, state, fault: one record; slow: SLOW_CAPACITY records. capacity:
-    rows that fit. labels, text: see `values.write_label`. strict: 1 when an invalid date is a fault. documents: two
-    int64 per JSON column; pending: int64[2 * columns + 1]; both scratch.
+    size, starts, ends, types, positions, times: the chunk. base: sequence of position 0 of its file. order: event
+    numbers. layout: COLUMN records; head: a HEAD record; capacity: rows that fit. context: a CONTEXT record.
 
     Returns DONE; FULL when the block is full (call again with a new arena: state says where to go on); else a code
     whose details are in `fault`.
     """
+    source = peek64(context + _SOURCE)
+    limit = peek64(context + _LIMIT)
+    pending = peek64(context + _PENDING)
+    state = peek64(context + _STATE)
+    fault = peek64(context + _FAULT)
     row = peek64(state + _DONE_ROWS)
     for entry in range(peek64(state + _EVENT), last):
         event = peek64(order + 8 * entry)
@@ -159,24 +167,18 @@ def decode_rows(
         if start < 0 or end > size or end - start < _HEADER + 8:
             return ops.CORRUPT
         code = peek8(types + event)
-        kind = np.int64(0)
-        if code == 31 or code == 24 or code == 39:
-            kind = np.int64(_UPDATE)
-        elif code == 32 or code == 25:
-            kind = np.int64(_DELETE)
-        end += src
-        pos = _first_image(src + start + _HEADER + 8, end, kind, code >= 30, columns)
+        kind = _kind(code)
+        end += source
+        pos = _first_image(source + start + _HEADER + 8, end, kind, code >= 30, columns)
         if pos < 0:
             return -pos
-        if pos > end:
-            return ops.CORRUPT
         if peek64(state + _AT) > 0:
-            pos = src + peek64(state + _AT)
+            pos = source + peek64(state + _AT)
         sequence = base + peek64(positions + 8 * event)
-        if sequence != peek64(state + _SEQUENCE):
-            poke64(state + _SEQUENCE, sequence)
-            poke64(state + _NEXT_ROW, 0)
-        number = peek64(state + _NEXT_ROW)
+        number = np.int64(0)
+        if sequence == peek64(state + _SEQUENCE):
+            number = peek64(state + _NEXT_ROW)
+        poke64(state + _SEQUENCE, sequence)
         images = 2 if kind == _UPDATE else 1
         while pos < end:
             begin = pos
@@ -184,40 +186,20 @@ def decode_rows(
             poke64(pending, 0)
             if row + images > capacity:
                 pos = np.int64(-ops.FULL)
-            for image in range(images):
-                partial = np.int64(0)
-                if image == 1 and code == 39 and pos > 0:
-                    behind = _changes_end(pos, end, json_columns)
-                    if behind == 0:
-                        return ops.CORRUPT
-                    partial = pos + 1 if behind > pos + 1 else partial
-                    pos = behind
-                if pos > 0:
-                    pos = decode_image(
-                        pos,
-                        end,
-                        row + image,
-                        partial,
-                        columns,
-                        plan,
-                        layout,
-                        labels,
-                        text,
-                        strict,
-                        src,
-                        slow,
-                        documents,
-                        pending,
-                        state,
-                        fault,
-                    )
+            else:
+                pos = decode_image(pos, end, row, 0, 0, columns, layout, context, limit)
+                if images == 2 and pos > 0:
+                    if code == 39:
+                        pos = _changed_image(pos, end, row + 1, columns, layout, context, limit)
+                    else:
+                        pos = decode_image(pos, end, row + 1, 0, 1, columns, layout, context, limit)
             if pos < 0:
                 if pos != -ops.FULL:
                     return -pos
                 if row + images <= capacity:
-                    _undo(row, slow_before, columns, plan, layout, state)
+                    _undo(row, slow_before, columns, layout, state)
                 poke64(state + _EVENT, entry)
-                poke64(state + _AT, begin - src)
+                poke64(state + _AT, begin - source)
                 poke64(state + _NEXT_ROW, number)
                 return ops.FULL
             if peek64(pending) > 0:

@@ -1,8 +1,8 @@
 """First pass over a chunk: which table every rows event belongs to, without Python per event.
 
 A TABLE_MAP event announces a table under a number (its table id) for the rows events of one statement; every statement
-announces its tables again. Known announcements are kept as bytes in an open-addressing table, so that one costs a hash
-and a comparison; an unknown one goes to Python. Table ids live until the rows event that ends the statement.
+announces its tables again. Known announcements are kept as bytes, behind an open-addressing index, so that one costs a
+comparison and perhaps a hash; an unknown one goes to Python. Table ids live until the statement's last rows event.
 
 All arguments are addresses and numbers; records: see `ops`.
 """
@@ -14,7 +14,7 @@ from numba import njit
 
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke64
+from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke64, prefetch, same_bytes
 from connectors.mysql.kernels.ops import IDS, KNOWN, SCAN, offset
 
 _HEADER = 19
@@ -25,7 +25,9 @@ _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 _KNOWN, _IDS = KNOWN.itemsize, IDS.itemsize
 _HASH, _START, _LENGTH, _SLOT = (offset(KNOWN, name) for name in ("hash", "start", "length", "slot"))
-_ID, _EPOCH, _ID_SLOT = offset(IDS, "id"), offset(IDS, "epoch"), offset(IDS, "slot")
+_ID, _EPOCH, _ENTRY = offset(IDS, "id"), offset(IDS, "epoch"), offset(IDS, "entry")
+_AHEAD = 8
+"""Events whose first cache line is asked for in advance."""
 _NEXT, _FOUND, _NOW = offset(SCAN, "next"), offset(SCAN, "found"), offset(SCAN, "epoch")
 
 
@@ -47,68 +49,68 @@ def hash_bytes(at: Int, size: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def _same(a: Int, b: Int, size: Int) -> bool:
-    """Whether two byte strings are equal."""
-    i = np.int64(0)
-    while size - i >= 8:
-        if peek64(a + i) != peek64(b + i):
-            return False
-        i += 8
-    while i < size:
-        if peek8(a + i) != peek8(b + i):
-            return False
-        i += 1
-    return True
-
-
-@njit(cache=True, nogil=True)
-def find_map(at: Int, size: Int, known: Int, mask: Int, texts: Int) -> Int:
-    """Address of the KNOWN record (of mask + 1, a power of two) of those bytes, or of the empty one they belong in."""
+def _find(at: Int, size: Int, index: Int, mask: Int, known: Int, texts: Int) -> Int:
+    """Number of the KNOWN record of those bytes, -1 when there is none."""
     code = hash_bytes(at, size)
     row = code & mask
     while True:
-        entry = known + row * _KNOWN
-        if peek64(entry + _SLOT) == ops.EMPTY:
-            return entry
-        alike = peek64(entry + _HASH) == code and peek64(entry + _LENGTH) == size
-        if alike and _same(at, texts + peek64(entry + _START), size):
-            return entry
+        number = peek64(index + 8 * row)
+        if number < 0:
+            return number
+        record = known + number * _KNOWN
+        alike = peek64(record + _HASH) == code and peek64(record + _LENGTH) == size
+        if alike and same_bytes(at, texts + peek64(record + _START), size):
+            return number
         row = (row + 1) & mask
 
 
 @njit(cache=True, nogil=True)
-def remember_map(at: Int, size: Int, slot: Int, known: Int, mask: Int, texts: Int) -> None:
-    """Enter texts-relative bytes: `at` is the address of a copy inside `texts`. There must be an empty record."""
-    entry = find_map(at, size, known, mask, texts)
-    poke64(entry + _HASH, hash_bytes(at, size))
-    poke64(entry + _START, at - texts)
-    poke64(entry + _LENGTH, size)
-    poke64(entry + _SLOT, slot)
+def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None:
+    """Enter KNOWN records `first` up to `last` into the index: int64[mask + 1], a power of two, -1 where empty."""
+    for number in range(first, last):
+        row = peek64(known + number * _KNOWN + _HASH) & mask
+        while peek64(index + 8 * row) >= 0:
+            row = (row + 1) & mask
+        poke64(index + 8 * row, number)
 
 
 @njit(cache=True, nogil=True)
-def remember_id(number: Int, slot: Int, ids: Int, mask: Int, epoch: Int) -> bool:
-    """Note the slot of a table id. False when the table is full."""
+def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> bool:
+    """Note the KNOWN record of a table id. False when the table of ids is full."""
     for probe in range(mask):
-        entry = ids + ((number + probe) & mask) * _IDS
-        if peek64(entry + _EPOCH) != epoch or peek64(entry + _ID) == number:
-            poke64(entry + _ID, number)
-            poke64(entry + _EPOCH, epoch)
-            poke64(entry + _ID_SLOT, slot)
+        place = ids + ((number + probe) & mask) * _IDS
+        if peek64(place + _EPOCH) != epoch or peek64(place + _ID) == number:
+            poke64(place + _ID, number)
+            poke64(place + _EPOCH, epoch)
+            poke64(place + _ENTRY, entry)
             return True
     return False
 
 
 @njit(cache=True, nogil=True)
-def _recall(number: Int, ids: Int, mask: Int, epoch: Int) -> Int:
+def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
     """The slot of a table id in this epoch, EMPTY when it was not announced."""
     for probe in range(mask + 1):
-        entry = ids + ((number + probe) & mask) * _IDS
-        if peek64(entry + _EPOCH) != epoch:
+        place = ids + ((number + probe) & mask) * _IDS
+        if peek64(place + _EPOCH) != epoch:
             return ops.EMPTY
-        if peek64(entry + _ID) == number:
-            return peek64(entry + _ID_SLOT)
+        if peek64(place + _ID) == number:
+            return peek64(known + peek64(place + _ENTRY) * _KNOWN + _SLOT)
     return ops.EMPTY
+
+
+@njit(cache=True, nogil=True)
+def _announced(
+    number: Int, at: Int, size: Int, ids: Int, ids_mask: Int, index: Int, mask: Int, known: Int, texts: Int
+) -> Int:
+    """Number of the KNOWN record of an announcement, -1 when it is new. First the last one of its id is tried."""
+    place = ids + (number & ids_mask) * _IDS
+    if peek64(place + _ID) == number:
+        entry = peek64(place + _ENTRY)
+        record = known + entry * _KNOWN
+        if peek64(record + _LENGTH) == size and same_bytes(at, texts + peek64(record + _START), size):
+            return entry
+    return _find(at, size, index, mask, known, texts)
 
 
 @njit(cache=True, nogil=True)
@@ -119,8 +121,9 @@ def scan_events(
     ends: Int,
     types: Int,
     count: Int,
+    index: Int,
+    mask: Int,
     known: Int,
-    known_mask: Int,
     texts: Int,
     ids: Int,
     ids_mask: Int,
@@ -130,14 +133,15 @@ def scan_events(
 ) -> Int:
     """List the rows events of wanted tables with their slots.
 
-    src, size, starts, ends, types, count: the chunk. known, texts: announcements seen so far. events, slots: int64
-    each, room for `count`, filled from state.found on. state: a SCAN record.
+    src, size, starts, ends, types, count: the chunk. index, mask, known, texts: announcements seen so far.
+    events, slots: int64 each, room for `count`, filled from state.found on. state: a SCAN record.
     Returns DONE, or with state.next on the event concerned: UNKNOWN_MAP, UNKNOWN_TABLE_ID, CORRUPT, IDS_FULL.
     """
     found = peek64(state + _FOUND)
     epoch = peek64(state + _NOW)
     for event in range(peek64(state + _NEXT), count):
         code = peek8(types + event)
+        prefetch(src + peek64(starts + 8 * min(event + _AHEAD, count - 1)) + _HEADER)
         if code == _TABLE_MAP or (code >= 23 and code <= 25) or (code >= 30 and code <= 32) or code == 39:
             poke64(state + _NEXT, event)
             start = peek64(starts + 8 * event)
@@ -147,13 +151,13 @@ def scan_events(
             at = src + start + _HEADER
             number = peek32(at) | peek16(at + 4) << 32
             if code == _TABLE_MAP:
-                slot = peek64(find_map(at + 6, end - start - _HEADER - 6, known, known_mask, texts) + _SLOT)
-                if slot == ops.EMPTY:
+                record = _announced(number, at + 6, end - start - _HEADER - 6, ids, ids_mask, index, mask, known, texts)
+                if record < 0:
                     return ops.UNKNOWN_MAP
-                if not remember_id(number, slot, ids, ids_mask, epoch):
+                if not remember_id(number, record, ids, ids_mask, epoch):
                     return ops.IDS_FULL
                 continue
-            slot = _recall(number, ids, ids_mask, epoch)
+            slot = _recall(number, ids, ids_mask, epoch, known)
             last = peek16(at + 6) & _STATEMENT_END
             if slot == ops.EMPTY and not (number == _DUMMY_ID and last):
                 return ops.UNKNOWN_TABLE_ID
