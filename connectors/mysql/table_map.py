@@ -55,7 +55,10 @@ _ONE_BYTE: Final = frozenset(
 )  # fmt: skip
 _TWO_BYTES: Final = frozenset({VARCHAR, VAR_STRING, VARCHAR_COMPRESSED, BIT, NEWDECIMAL, STRING, ENUM, SET})
 _NUMERIC: Final = frozenset({TINY, SHORT, INT24, LONG, LONGLONG, NEWDECIMAL, FLOAT, DOUBLE, YEAR})
-_TEXT: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB, BLOB_COMPRESSED, VARCHAR_COMPRESSED})
+_TEXT: Final = frozenset({STRING, VAR_STRING, VARCHAR, BLOB, BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR})
+
+_BINARY: Final = 63
+"""Collation id of binary strings."""
 
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME = 1, 2, 3, 4
 
@@ -207,20 +210,35 @@ def _signedness(types: tuple[int, ...], field: bytes | None) -> tuple[bool | Non
 
 
 def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int | None, ...]:
-    text = [index for index, code in enumerate(types) if code in _TEXT]
+    """Collations of text columns; all None when the event does not say, or not clearly.
+
+    Text columns are counted, and MariaDB counts GEOMETRY among them, as binary, while MySQL does not. Both ways are
+    read, and what they agree on counts; where they do not, the table's definition has to tell.
+    """
+    plain = [index for index, code in enumerate(types) if code in _TEXT]
+    with_geometry = [index for index, code in enumerate(types) if code in _TEXT or code == GEOMETRY]
+    counted = [reading for text in (plain, with_geometry) if (reading := _counted(text, optional)) is not None]
+    readings = [r for r in counted if all(r[index] == _BINARY for index in r if types[index] == GEOMETRY)]
     found: list[int | None] = [None] * len(types)
+    for index in plain:
+        ids = {reading[index] for reading in readings}
+        found[index] = ids.pop() if len(ids) == 1 else None
+    return tuple(found)
+
+
+def _counted(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | None:
+    """Collation by column index when these columns are the ones counted; None when that does not fit the event."""
     if (field := optional.get(_COLUMN_CHARSET)) is not None:
         ids = _numbers(field)
-        if len(ids) == len(text):
-            for index, collation in zip(text, ids, strict=True):
-                found[index] = collation
-    elif (field := optional.get(_DEFAULT_CHARSET)) is not None:
-        default, *pairs = _numbers(field)
-        for index in text:
-            found[index] = default
-        for ordinal, collation in zip(pairs[::2], pairs[1::2], strict=True):
-            found[text[ordinal]] = collation
-    return tuple(found)
+        return dict(zip(text, ids, strict=True)) if len(ids) == len(text) else None
+    if (field := optional.get(_DEFAULT_CHARSET)) is None:
+        return None
+    default, *pairs = _numbers(field)
+    if any(ordinal >= len(text) for ordinal in pairs[::2]):
+        return None
+    return dict.fromkeys(text, default) | {
+        text[ordinal]: collation for ordinal, collation in zip(pairs[::2], pairs[1::2], strict=True)
+    }
 
 
 def _numbers(field: bytes) -> list[int]:
