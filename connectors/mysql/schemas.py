@@ -24,6 +24,7 @@ from cdc.source import Count
 from connectors.mysql.charsets import collation_charset
 from connectors.mysql.chunk import EventChunk
 from connectors.mysql.decoder import Decoder
+from connectors.mysql.described import described
 from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.options import LogOptions
 from connectors.mysql.positions import LogPosition
@@ -31,6 +32,9 @@ from connectors.mysql.query_event import Query, parse_query
 from connectors.mysql.table import MySqlTable, table_schema
 
 Wanted = Callable[[TableId], bool]
+
+
+_FROM_METADATA = "-- from the metadata of its rows"
 
 
 @cache
@@ -137,14 +141,28 @@ class Tracker:
         return result.touched | {change.table for change in result.changes}
 
     def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
-        """As `planner.SchemaTracker` says. Raises SchemaUnknown for rows of a table that nothing has defined."""
+        """As `planner.SchemaTracker` says.
+
+        A table that no statement has defined is taken from the event, when that carries all metadata. Raises
+        SchemaUnknown when it does not.
+        """
         if table in self._catalog.tables or table in self._catalog.sequences:
             return frozenset()
+        definition = described(chunk.body(index)[6:], chunk.where(index))
+        if definition is not None:
+            result = self._catalog.define([definition])
+            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
+            self.notices.append(
+                f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
+            )
+            return result.touched
         raise SchemaUnknown(
             f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
             "start and altered or dropped since",
             where=chunk.where(index),
-            hint="start at a later position, leave the table out (tables.exclude), or (binlog-files) add schema-files",
+            hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
+            "or have the server write binlog_row_metadata=FULL",
         )
 
     def _refuse(self, result: DdlResult, query: Query, where: str) -> None:

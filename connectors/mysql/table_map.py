@@ -6,7 +6,8 @@ Format: MySQL `libs/mysql/binlog/event/rows_event.h` (Table_map_event) and `sql/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from cdc.errors import CorruptLog
@@ -76,6 +77,8 @@ class TableMap:
             `binlog_row_metadata`) or the column is no number.
         collations: collation id per text column, None for others or when the event does not say.
         names: column names (`binlog_row_metadata=FULL`), empty when the event does not say.
+        nullable: per column.
+        optional: the other optional metadata fields by number, not read; see `described`.
     """
 
     table: TableId
@@ -84,21 +87,25 @@ class TableMap:
     unsigned: tuple[bool | None, ...]
     collations: tuple[int | None, ...]
     names: tuple[str, ...]
+    nullable: tuple[bool, ...] = ()
+    optional: Mapping[int, bytes] = field(default_factory=dict)
 
 
-class _Reader:
+class Reader:
     """Reads a byte string front to back; a read behind the end raises IndexError."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
         if count < 0 or self.at + count > len(self.data):
             raise IndexError(f"{count} bytes wanted at {self.at} of {len(self.data)}")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def byte(self) -> int:
+        """The next byte as a number."""
         return self.take(1)[0]
 
     def packed(self) -> int:
@@ -111,6 +118,7 @@ class _Reader:
         return int.from_bytes(self.take({252: 2, 253: 3, 254: 8}[first]), "little")
 
     def rest(self) -> bool:
+        """Whether bytes are left."""
         return self.at < len(self.data)
 
 
@@ -120,7 +128,7 @@ def parse_table_map(body: bytes, where: str) -> TableMap:
     Raises CorruptLog, with `where`, when lengths do not add up.
     """
     try:
-        return _parse(_Reader(body))
+        return _parse(Reader(body))
     except (IndexError, ValueError) as error:
         raise CorruptLog(
             f"a TABLE_MAP event cannot be read: {error}",
@@ -131,14 +139,14 @@ def parse_table_map(body: bytes, where: str) -> TableMap:
 
 def table_name(body: bytes) -> TableId:
     """Only the table's name. Raises IndexError or UnicodeDecodeError when the event is cut short."""
-    reader = _Reader(body)
+    reader = Reader(body)
     reader.take(2)
     database = reader.take(reader.byte()).decode()
     reader.take(1)
     return TableId(database, reader.take(reader.byte()).decode())
 
 
-def _parse(reader: _Reader) -> TableMap:
+def _parse(reader: Reader) -> TableMap:
     reader.take(2)
     database = reader.take(reader.byte()).decode()
     reader.take(1)
@@ -146,11 +154,11 @@ def _parse(reader: _Reader) -> TableMap:
     reader.take(1)
     count = reader.packed()
     codes = reader.take(count)
-    fields = _Reader(reader.take(reader.packed()))
+    fields = Reader(reader.take(reader.packed()))
     pairs = [_metadata(code, fields) for code in codes]
     if fields.rest():
         raise IndexError(f"{len(fields.data) - fields.at} bytes of column metadata left over")
-    reader.take((count + 7) // 8)
+    nulls = reader.take((count + 7) // 8)
     types = tuple(code for code, _ in pairs)
     optional = _optional(reader)
     return TableMap(
@@ -160,10 +168,12 @@ def _parse(reader: _Reader) -> TableMap:
         _signedness(types, optional.get(_SIGNEDNESS)),
         _collations(types, optional),
         _names(optional.get(_COLUMN_NAME), count),
+        tuple(bool(nulls[index >> 3] >> (index & 7) & 1) for index in range(count)),
+        optional,
     )
 
 
-def _metadata(code: int, fields: _Reader) -> tuple[int, int]:
+def _metadata(code: int, fields: Reader) -> tuple[int, int]:
     if code in _ONE_BYTE:
         return code, fields.byte()
     if code == TYPED_ARRAY:
@@ -191,7 +201,7 @@ def _string_metadata(real_type: int, length: int) -> tuple[int, int]:
     return real_type, length
 
 
-def _optional(reader: _Reader) -> dict[int, bytes]:
+def _optional(reader: Reader) -> dict[int, bytes]:
     fields: dict[int, bytes] = {}
     while reader.rest():
         kind = reader.byte()
@@ -229,11 +239,11 @@ def _collations(types: tuple[int, ...], optional: dict[int, bytes]) -> tuple[int
 def _counted(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | None:
     """Collation by column index when these columns are the ones counted; None when that does not fit the event."""
     if (field := optional.get(_COLUMN_CHARSET)) is not None:
-        ids = _numbers(field)
+        ids = packed_numbers(field)
         return dict(zip(text, ids, strict=True)) if len(ids) == len(text) else None
     if (field := optional.get(_DEFAULT_CHARSET)) is None:
         return None
-    default, *pairs = _numbers(field)
+    default, *pairs = packed_numbers(field)
     if any(ordinal >= len(text) for ordinal in pairs[::2]):
         return None
     return dict.fromkeys(text, default) | {
@@ -241,8 +251,9 @@ def _counted(text: list[int], optional: dict[int, bytes]) -> dict[int, int] | No
     }
 
 
-def _numbers(field: bytes) -> list[int]:
-    reader = _Reader(field)
+def packed_numbers(field: bytes) -> list[int]:
+    """Length-encoded integers, one after the other."""
+    reader = Reader(field)
     values = []
     while reader.rest():
         values.append(reader.packed())
@@ -252,7 +263,7 @@ def _numbers(field: bytes) -> list[int]:
 def _names(field: bytes | None, count: int) -> tuple[str, ...]:
     if field is None:
         return ()
-    reader = _Reader(field)
+    reader = Reader(field)
     names = []
     while reader.rest():
         names.append(reader.take(reader.packed()).decode())
