@@ -102,13 +102,13 @@ def patched(array: Array, rows: Array, values: list[str]) -> Array:
 
 def text_patch(chunk: EventChunk, entries: Array) -> Callable[[int, Array], Array]:
     """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n]."""
-    from connectors.mysql.json_diff import apply_diffs
+    from connectors.mysql.json_diff import apply_diffs_text
     from connectors.mysql.json_value import json_text_slow
 
     def text(entry: Array) -> str:
         value = chunk.buffer[entry["start"] : entry["end"]].tobytes()
         if entry["base_start"] >= 0:
-            value = apply_diffs(chunk.buffer[entry["base_start"] : entry["base_end"]].tobytes(), value)
+            return apply_diffs_text(chunk.buffer[entry["base_start"] : entry["base_end"]].tobytes(), value)
         return json_text_slow(value)
 
     def patch(column: int, array: Array) -> Array:

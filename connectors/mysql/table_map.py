@@ -88,7 +88,7 @@ class TableMap:
     collations: tuple[int | None, ...]
     names: tuple[str, ...]
     nullable: tuple[bool, ...] = ()
-    optional: Mapping[int, bytes] = field(default_factory=dict)
+    optional: Mapping[int, bytes] = field(default_factory=dict, compare=False)
 
 
 class Reader:

@@ -13,8 +13,8 @@ _LARGEST = (1 << 31) - 128
 """Offsets are int32."""
 _SLACK = 4096
 _FIELDS = ("width", "growth", "ratio", "values", "valid", "data", "data_at", "data_end")
-_WIDTH, _GROWTH, _RATIO, _VALUES, _VALID, _DATA, _DATA_AT, _DATA_END = (ops.COLUMN.names.index(f) for f in _FIELDS)
-_ONES_END, _ZEROS_END, _TOTAL = (ops.HEAD.names.index(name) for name in ("ones_end", "zeros_end", "total"))
+_WIDTH, _GROWTH, _RATIO, _VALUES, _VALID, _DATA, _DATA_AT, _DATA_END = (ops.offset(ops.COLUMN, f) // 8 for f in _FIELDS)
+_ONES_END, _ZEROS_END, _TOTAL = (ops.offset(ops.HEAD, f) // 8 for f in ("ones_end", "zeros_end", "total"))
 _ROW_WIDTHS = (1, 8, 4, 8)
 """Bytes per row of the first fields of the head: kinds, sequences, row numbers, times."""
 

@@ -22,7 +22,7 @@ _BYTES = types.Array(types.uint8, 1, "C")
 
 
 def _loader(bits: int, *, big_endian: bool = False) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def load(typing: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = builder.load(builder.inttoptr(args[0], ir.IntType(bits).as_pointer()), align=1)
@@ -36,7 +36,7 @@ def _loader(bits: int, *, big_endian: bool = False) -> Any:
 
 
 def _storer(bits: int) -> Any:
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def store(typing: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = args[1] if bits == 64 else builder.trunc(args[1], ir.IntType(bits))
@@ -55,7 +55,7 @@ poke8, poke16, poke32, poke64 = _storer(8), _storer(16), _storer(32), _storer(64
 """poke(address, value): store the lowest bytes of an int64."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def move(typing: Any, to: Any, source: Any, size: Any) -> Any:
     """move(to, source, size): copy bytes between places that do not overlap."""
 
@@ -67,7 +67,7 @@ def move(typing: Any, to: Any, source: Any, size: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def move64(typing: Any, to: Any, source: Any) -> Any:
     """move64(to, source): copy 64 bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
 
@@ -81,7 +81,7 @@ def move64(typing: Any, to: Any, source: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typing: Any, address: Any) -> Any:
     """prefetch(address): ask for a cache line that will be read soon. Harmless for any address."""
 
@@ -95,7 +95,7 @@ def prefetch(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def fill(typing: Any, address: Any, size: Any, value: Any) -> Any:
     """fill(address, size, value): set `size` bytes to `value`."""
 
@@ -107,7 +107,7 @@ def fill(typing: Any, address: Any, size: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def view(typing: Any, address: Any, size: Any) -> Any:
     """view(address, size): those bytes as an array, for kernels that take arrays. Owns nothing."""
 

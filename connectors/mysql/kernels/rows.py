@@ -54,7 +54,7 @@ def _all_present(at: Int, columns: Int) -> bool:
         if peek8(at + i) != 0xFF:
             return False
     full = (1 << (columns & 7)) - 1
-    return full == 0 or peek8(at + (columns >> 3)) & full == full
+    return bool(full == 0 or peek8(at + (columns >> 3)) & full == full)
 
 
 @njit(cache=True, nogil=True)
