@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from connectors.mysql.log_range import LogRange
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.planner import Planner
 from connectors.mysql.positions import LogPosition
+from connectors.mysql.schema_files import define_from
 from connectors.mysql.schemas import Known, Schemas, shown_schema
 from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
 
@@ -38,9 +40,11 @@ class BinlogFilesSource(Source):
         self._queue = SegmentQueue()
         self._planned: tuple[Offset, list[Segment]] | None = None
         self._known: Schemas | None = None
+        self._error: SourceError | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None}
+        fresh = {"_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None, "_error": None}
+        return {**self.__dict__, **fresh}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as they are at the end of the files: all of their statements are read."""
@@ -59,19 +63,16 @@ class BinlogFilesSource(Source):
         return self._begin(self._schemas(), self._files())
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """Plan until a batch is full or the files end; never waits."""
+        """Plan until a batch is full or the files end; never waits. What stops it is raised after all before it."""
         if start["schemas"] == 0 and (first := self._schemas().first_entries()):
             return {**start, "schemas": first}
         if self._segments is None:
             fresh = Schemas(self._context.directory, self._options)
             self._segments = self._plan(fresh, start, self._files(), limits)
-        enough = limits.max_bytes if limits is not None else None
-        while enough is None or self._queue.bytes <= enough:
-            segment = next(self._segments, None)
-            if segment is None:
-                break
-            self._queue.put(segment)
+        self._fill(self._segments, limits)
         batch = self._queue.take(limits)
+        if not batch and self._error is not None:
+            raise self._error
         if not batch:
             return start
         end = end_offset(start, batch)
@@ -107,6 +108,18 @@ class BinlogFilesSource(Source):
         for chunk in _chunks(self._files(), part.start, part.end):
             yield from rows.decode(chunk)
 
+    def _fill(self, segments: Iterator[Segment], limits: Limits | None) -> None:
+        """Read ahead until more waits than one batch holds, the files end or something cannot be followed."""
+        while self._error is None and (limits is None or self._queue.bytes <= limits.max_bytes):
+            try:
+                segment = next(segments, None)
+            except SourceError as error:
+                self._error = error
+                return
+            if segment is None:
+                return
+            self._queue.put(segment)
+
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew."""
         if self._known is None:
@@ -123,7 +136,7 @@ class BinlogFilesSource(Source):
         with tempfile.TemporaryDirectory() as folder:
             catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, Dialect(), 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
-            catalog.apply(path.read_text(encoding="utf-8"), "")
+            define_from(path, catalog)
         return Known(tuple(catalog.captured.values()), dict(catalog.databases))
 
     def _plan(
@@ -136,17 +149,11 @@ class BinlogFilesSource(Source):
             yield from planner.feed(chunk)
 
     def _files(self) -> dict[str, Path]:
-        """The files by name, in log order. Raises SourceError when there are none, or two of one name."""
-        found: dict[str, Path] = {}
-        for path in sorted(_matching(self._options.paths, "path"), key=lambda path: (file_number(path.name), path)):
-            if path.name in found:
-                raise SourceError(
-                    f"two binlog files have the name {path.name}: {found[path.name]} and {path}",
-                    where="source.path",
-                    hint="files of different servers belong to different pipelines",
-                )
-            found[path.name] = path
-        return found
+        """The files by name, in log order. Raises SourceError when there are none, or not one for each number."""
+        found = sorted(_matching(self._options.paths, "path"), key=lambda path: (file_number(path.name), path))
+        for path, later in pairwise(found):
+            _check_neighbours(path, later)
+        return {path.name: path for path in found}
 
 
 def _matching(patterns: Sequence[str], option: str) -> list[Path]:
@@ -157,6 +164,22 @@ def _matching(patterns: Sequence[str], option: str) -> list[Path]:
             raise SourceError(f"no file matches {pattern}", where=f"source.{option}", hint="check the path")
         found += paths
     return list(dict.fromkeys(found))
+
+
+def _check_neighbours(path: Path, later: Path) -> None:
+    steps = file_number(later.name) - file_number(path.name)
+    if steps == 0:
+        raise SourceError(
+            f"two binlog files have the same number: {path} and {later}",
+            where="source.path",
+            hint="files of different servers belong to different pipelines",
+        )
+    if steps > 1:
+        raise SourceError(
+            f"between {path.name} and {later.name} files are missing, and with them changes",
+            where="source.path",
+            hint="add them, or leave out the older ones",
+        )
 
 
 def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[EventChunk]:

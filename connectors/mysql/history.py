@@ -107,8 +107,7 @@ class SchemaHistory:
 
     def entries(self, first: int, last: int) -> list[SchemaEntry]:
         """Entries `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
-        if last > len(self._entries):
-            self._refresh()
+        self._refresh()
         if last > len(self._entries):
             raise StateError(
                 f"the schema history holds {len(self._entries)} entries, {last} are needed",

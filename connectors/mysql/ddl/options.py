@@ -28,9 +28,11 @@ def parse_option(cursor: Cursor, options: TableOptions) -> TableOptions | None:
     """One table option at the cursor added to `options`; None, and nothing read, when there is none."""
     if cursor.take("DEFAULT"):
         found = _charset_option(cursor, options)
+        if found is None and not cursor.at("ENCRYPTION"):
+            raise cursor.unexpected("CHARACTER SET, COLLATE or ENCRYPTION")
         if found is None:
-            raise cursor.unexpected("CHARACTER SET or COLLATE")
-        return found
+            _skip_value(cursor)
+        return found or options
     if found := _charset_option(cursor, options):
         return found
     if cursor.take("COMMENT"):

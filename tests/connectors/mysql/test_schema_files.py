@@ -1,0 +1,93 @@
+"""SQL files as table definitions: how scripts are split, and dumps of both servers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import SchemaUnknown, SourceError
+from cdc.schema import TableId
+from cdc.services.server import MySqlServer
+from connectors.mysql.history import Catalog
+from connectors.mysql.information_schema import read_tables
+from connectors.mysql.schema_files import define_from, statements
+
+SCRIPT = r"""
+-- a dump; with a comment
+/* another; one */ USE `shop`;
+CREATE TABLE `t;1` (a INT COMMENT 'it''s; "x" \'', b TEXT) # end; here
+;
+/*!40101 SET NAMES utf8mb4 */;
+INSERT INTO t VALUES (1, 'a;b');
+DELIMITER ;;
+CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; SET @b = 2; END ;;
+delimiter ;
+CREATE TABLE u (a INT)
+"""
+
+
+def test_a_script_is_split_at_its_delimiters() -> None:
+    assert [statement.split("\n")[0].rstrip() for statement in statements(SCRIPT)] == [
+        "USE `shop`",
+        r"""CREATE TABLE `t;1` (a INT COMMENT 'it''s; "x" \'', b TEXT) # end; here""",
+        "/*!40101 SET NAMES utf8mb4 */",
+        "INSERT INTO t VALUES (1, 'a;b')",
+        "CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; SET @b = 2; END",
+        "CREATE TABLE u (a INT)",
+    ]
+    assert list(statements(" ;; \n;")) == []
+
+
+def defined(path: Path) -> Catalog:
+    catalog = Catalog(wanted=lambda table: table.database == "shop")
+    define_from(path, catalog)
+    return catalog
+
+
+def test_the_database_in_use_is_the_default(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_text(SCRIPT)
+    assert set(defined(path).captured) == {TableId("shop", "t;1"), TableId("shop", "u")}
+
+
+def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "dump.sql"
+    path.write_text("CREATE TABLE shop.t (a WHATEVER)")
+    with pytest.raises(SchemaUnknown, match=r"dump\.sql: a statement is not understood"):
+        defined(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(SourceError, match=r"dump\.sql: cannot be read"):
+        defined(path)
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_a_dump_defines_what_the_server_has(flavor: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    program = shutil.which(f"{flavor}-dump" if flavor == "mariadb" else "mysqldump")
+    if program is None:
+        pytest.skip(f"no dump program of {flavor} on the PATH")
+    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
+    database = server.new_database("dump")
+    server.execute(
+        "CREATE TABLE a (id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, e ENUM('x;', 'y''') DEFAULT 'x;', "
+        "t TIMESTAMP(3) NULL, d DECIMAL(20,5) NOT NULL DEFAULT 1.5 COMMENT 'semi;colon')",
+        "CREATE TABLE b (k VARCHAR(20) CHARACTER SET latin1, j JSON, PRIMARY KEY (k))",
+        "CREATE TRIGGER g BEFORE INSERT ON a FOR EACH ROW BEGIN SET @x = 1; SET @y = 2; END",
+        "CREATE VIEW v AS SELECT id FROM a",
+        database=database,
+    )
+    command = [program, f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=TCP"]
+    command += ["--no-data", "--skip-ssl" if "mariadb" in os.path.realpath(program) else "--ssl-mode=DISABLED"]
+    command += ["--databases", database]
+    done = subprocess.run(
+        command, env={**os.environ, "MYSQL_PWD": server.password}, capture_output=True, text=True, check=True
+    )
+    path = tmp_path / "dump.sql"
+    path.write_text(done.stdout)
+    catalog = Catalog(wanted=lambda table: table.database == database)
+    define_from(path, catalog)
+    assert catalog.captured == read_tables(server.connect(), lambda table: table.database == database)
