@@ -109,6 +109,9 @@ class Source(ABC):
         `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
         """
 
+    def warm(self) -> None:  # noqa: B027 - most sources load nothing big
+        """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
+
     def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to release
         """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
 

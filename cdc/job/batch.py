@@ -1,5 +1,7 @@
 """One micro-batch: apply -> prepare -> decide -> commit. Driver, called by Spark's foreachBatch.
 
+Collecting the batch's frame is what runs the prepare tasks: see `cdc.job.stream`.
+
 | crash | on restart |
 |---|---|
 | before the decision file | what was prepared is aborted, the batch runs again |
@@ -21,7 +23,8 @@ from cdc.errors import CdcError, CommitFailed, StateError
 from cdc.faults import reached
 from cdc.job.progress import BatchReport, Progress
 from cdc.job.routing import RouteGuard
-from cdc.job.task import RESULT_SCHEMA, PrepareTask, Route, TaskResult
+from cdc.job.stream import BATCH_KEY
+from cdc.job.task import Route, TaskResult
 from cdc.job.wire import recover
 from cdc.schema import RenameTable, SchemaChange
 from cdc.sink import Prepared, Sink
@@ -83,8 +86,7 @@ class BatchRunner:
         if changes:
             self._sink.apply(changes)
         reached("before-prepare", batch)
-        task = PrepareTask(self._source, self._sink, self._route, batch)
-        results = [TaskResult.from_json(row[0]) for row in frame.mapInArrow(task, RESULT_SCHEMA).collect()]
+        results = [TaskResult.from_json(row[0]) for row in frame.collect()]
         for result in results:
             result.raise_error()
         reached("after-prepare", batch)
@@ -120,9 +122,9 @@ class BatchRunner:
     def _offsets(self, batch: int) -> tuple[Offset, Offset]:
         end = logged_offset(self._state.checkpoint, batch)
         start = logged_offset(self._state.checkpoint, batch - 1) if batch > 0 else self._state.initial_offset()
-        if start is None or end is None:
+        if start is None or end is None or end.get(BATCH_KEY) != batch + 1:
             raise StateError(
-                f"the offsets of batch {batch} are missing",
+                f"the offsets of batch {batch} are missing or of another batch",
                 where=str(self._state.checkpoint),
                 hint="the folder was changed by hand; restore it, or start anew with another --state-dir",
             )

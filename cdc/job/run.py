@@ -22,8 +22,9 @@ from cdc.job.lock import RunLock
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter, new_counts
 from cdc.job.routing import RouteGuard, RouteTable
-from cdc.job.session import DEFAULT_MASTER, start_session
+from cdc.job.session import DEFAULT_MASTER, start_session, warm_workers
 from cdc.job.stream import FORMAT, StreamPlan, data_source
+from cdc.job.task import PrepareTask
 from cdc.job.wire import recover
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
@@ -104,9 +105,12 @@ def _run_locked(
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
     progress, signals = Progress(), _Signals()
     guard = RouteGuard(spec, () if source.bounded else source.tables())
-    runner = BatchRunner(source, sink, RouteTable(spec.route), guard, state, progress)
+    route = RouteTable(spec.route)
+    runner = BatchRunner(source, sink, route, guard, state, progress)
     with signals.installed(), _session(pipeline, master, java, lock) as spark:
-        plan = StreamPlan(source, state, _limits(spec), _parallelism(spec, spark))
+        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
+        warming = threading.Thread(target=warm_workers, args=(spark, source.warm, plan.parallelism), daemon=True)
+        warming.start()
         query = _start(spark, plan, runner, bounded=until_caught_up or source.bounded)
         watch = _Watch(query, runner, progress, reporter, state, signals)
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
@@ -42,7 +43,6 @@ def session_settings(name: str, master: str, environment: Mapping[str, str]) -> 
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.streaming.noDataProgressEventInterval": "1000",
         "spark.sql.streaming.numRecentProgressUpdates": "2",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     }
     if master.startswith("local"):
         settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -73,3 +73,13 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
             f"Spark does not start with {java}: {str(error).splitlines()[0]}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:
+    """Start the Python workers and let each load what the first batch needs. Driver, in a thread beside the start."""
+
+    def load(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        warm()
+        yield from rows
+
+    spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()

@@ -1,12 +1,14 @@
 """A Source as a PySpark Python data source. Runs in the stream reader process, except `read` (executors).
 
 Spark keeps one such process for the whole run; see `pyspark.sql.datasource.DataSourceStreamReader` for who calls what.
-The one column is a pickled `Split`: Spark distributes the descriptors, `cdc.job.task` reads the rows.
+Reading a partition reads its split and prepares it in the sink; what comes out is one row, the `TaskResult`.
+
+Names in the sink hold the batch number, which Spark does not tell a reader. So it is part of the offset, under
+`BATCH_KEY`: the end offset of Spark's batch n has n + 1, the initial offset 0.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,8 +16,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from cdc.job.task import PrepareTask
 from cdc.job.wire import crossing
-from cdc.source import Limits, Offset, Source
+from cdc.source import Limits, Offset, Split
 from cdc.state import StateDir
 
 FORMAT = "cdc"
@@ -25,16 +28,23 @@ WAIT_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """All that the stream reader process needs. Travels pickled inside the data source class, never as an option."""
+    """What the stream reader and the executors need. Travels pickled in the data source class, never as an option."""
 
-    source: Source
+    task: PrepareTask
     state: StateDir
     limits: Limits
     parallelism: int
 
 
+BATCH_KEY = "batch"
+
+
 class SplitPartition(InputPartition):
-    """One split, pickled."""
+    """One split of one batch."""
+
+    def __init__(self, batch: int, split: Split) -> None:
+        super().__init__(None)
+        self.batch, self.split = batch, split
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -48,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the pipeline started: asked from the source once per state directory, then always the stored one."""
         stored = self._plan.state.initial_offset()
         if stored is None:
-            stored = self._plan.source.initial_offset()
+            stored = {**self._plan.task.source.initial_offset(), BATCH_KEY: 0}
             self._plan.state.store_initial_offset(stored)
         return stored
 
@@ -58,37 +68,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._plan.state.stop_requested():
             self._plan.state.confirm_stop()
             return start
-        return self._plan.source.latest_offset(start, self._plan.limits, WAIT_S)
+        end = self._plan.task.source.latest_offset(start, self._plan.limits, WAIT_S)
+        return start if end == start else {**end, BATCH_KEY: start[BATCH_KEY] + 1}
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One partition per split of the batch."""
-        splits = self._plan.source.splits(start, end, self._plan.parallelism)
-        return [SplitPartition(pickle.dumps(split)) for split in splits]
+        batch = end[BATCH_KEY] - 1
+        splits = self._plan.task.source.splits(start, end, self._plan.parallelism)
+        return [SplitPartition(batch, split) for split in splits]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
-        """The descriptor itself; the rows are read where they are prepared."""
-        yield (partition.value,)
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        """Prepare the split in the sink; the one row says what came of it. Executor."""
+        if not isinstance(partition, SplitPartition):
+            raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
+        yield (self._plan.task(partition.batch, partition.split).to_json(),)
 
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        self._plan.source.commit(end)
+        self._plan.task.source.commit(end)
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
         """A bounded run: what comes later in the log is left for the next run."""
-        self._plan.source.stop_at_current()
+        self._plan.task.source.stop_at_current()
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The lag, shown in Spark's progress reports and read there by the status line."""
-        lag = self._plan.source.lag()
+        lag = self._plan.task.source.lag()
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
         """End of the run: close what the source holds open."""
-        self._plan.source.stop()
+        self._plan.task.source.stop()
 
 
 class _SplitSource(DataSource):
@@ -99,7 +113,7 @@ class _SplitSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return "split binary"
+        return "result string"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
         return StreamReader(self.plan)

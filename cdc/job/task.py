@@ -1,4 +1,4 @@
-"""What an executor does: read its splits, route the blocks, prepare them in the sink.
+"""What an executor does with a split: read it, route the blocks, prepare them in the sink.
 
 The rows never enter the JVM: Spark moves split descriptors to the Python worker and `TaskResult`s back.
 """
@@ -6,14 +6,12 @@ The rows never enter the JVM: Spark moves split descriptors to the Python worker
 from __future__ import annotations
 
 import json
-import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark import TaskContext
 
 from cdc.block import ChangeBlock
@@ -24,7 +22,6 @@ from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Source, Split
 
-RESULT_SCHEMA = "result string"
 Route = Callable[[TableId], TableId]
 
 
@@ -59,22 +56,14 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
-    """The function given to `mapInArrow`: batches of (split) in, batches of (result) out. Picklable."""
+    """Prepares one split of one batch. Picklable: it travels to the executors inside the stream reader."""
 
     source: Source
     sink: Sink
     route: Route
-    batch: int
 
-    def __call__(self, splits: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Prepare every split of this task; one result row for each."""
-        for rows in splits:
-            for payload in rows.column(0):
-                result = self._prepare(pickle.loads(payload.as_py()))
-                yield pa.RecordBatch.from_arrays([pa.array([result.to_json()], pa.string())], names=["result"])
-
-    def _prepare(self, split: Split) -> TaskResult:
-        """Errors that a second try would meet again are returned; retryable ones are raised for Spark to retry."""
+    def __call__(self, batch: int, split: Split) -> TaskResult:
+        """Errors that a second try would meet again are in the result; retryable ones are raised for Spark to retry."""
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
         counts: Counter[str] = Counter()
@@ -86,8 +75,8 @@ class PrepareTask:
 
         blocks = newest.watch(_routed(self.source.read(split, count), self.route))
         try:
-            prepared = self.sink.prepare(Task(self.batch, split.index, attempt), blocks)
-            reached("in-prepare", self.batch)
+            prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
+            reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
                 raise CrossingError(error) from error

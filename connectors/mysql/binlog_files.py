@@ -23,6 +23,7 @@ from connectors.mysql.positions import LogPosition
 from connectors.mysql.schema_files import define_from
 from connectors.mysql.schemas import Known, Schemas, shown_schema
 from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
+from connectors.mysql.warm import warm_kernels
 
 LEAST_SPLIT_BYTES = 4 << 20
 """Below this a second task costs more than it saves."""
@@ -119,6 +120,10 @@ class BinlogFilesSource(Source):
             if segment is None:
                 return
             self._queue.put(segment)
+
+    def warm(self) -> None:
+        """Load the decoder's kernels; on a machine's first run this compiles them."""
+        warm_kernels()
 
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew."""

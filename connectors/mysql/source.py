@@ -25,6 +25,7 @@ from connectors.mysql.server_check import announce_reader, check_select, check_s
 from connectors.mysql.server_info import ServerInfo, server_info
 from connectors.mysql.startup import start_of
 from connectors.mysql.stream import BinlogStream
+from connectors.mysql.warm import warm_kernels
 
 LEAST_SPLIT_BYTES = 4 << 20
 """Below this a second task costs more than it saves."""
@@ -139,6 +140,10 @@ class MySqlSource(Source):
         """End the follower thread."""
         if self._follower is not None:
             self._follower.stop()
+
+    def warm(self) -> None:
+        """Load the decoder's kernels; on a machine's first run this compiles them."""
+        warm_kernels()
 
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
