@@ -23,7 +23,7 @@ from cdc.errors import CdcError, CommitFailed, StateError
 from cdc.faults import reached
 from cdc.job.progress import BatchReport, Progress
 from cdc.job.routing import RouteGuard
-from cdc.job.stream import BATCH_KEY
+from cdc.job.stream import BATCH_KEY, source_offset
 from cdc.job.task import Route, TaskResult
 from cdc.job.wire import recover
 from cdc.schema import RenameTable, SchemaChange
@@ -71,6 +71,12 @@ class BatchRunner:
         results: list[TaskResult] = []
         if decision is None:
             decision, changes, results = self._prepare(frame, batch)
+        elif (decision.start, decision.end) != self._offsets(batch):
+            raise StateError(
+                f"the decision on batch {batch} is about other offsets than Spark's log",
+                where=str(self._state.root),
+                hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
+            )
         reached("after-decide", batch)
         self._commit(decision)
         reached("after-commit", batch)
@@ -100,11 +106,12 @@ class BatchRunner:
         self._sink.abort(batch)
         first = self._state.initial_offset()
         if first is not None:
-            self._guard.check(self._source.schema_changes(first, self._offsets(batch)[0]))
+            start, _ = self._offsets(batch)
+            self._guard.check(self._source.schema_changes(source_offset(first), source_offset(start)))
         self._recovered = True
 
     def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
-        changes = self._source.schema_changes(start, end)
+        changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
         return [routed(change, self._route) for change in changes]
 

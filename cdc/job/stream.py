@@ -39,6 +39,11 @@ class StreamPlan:
 BATCH_KEY = "batch"
 
 
+def source_offset(offset: Offset) -> Offset:
+    """The source's own part of an offset of Spark's log."""
+    return {name: value for name, value in offset.items() if name != BATCH_KEY}
+
+
 class SplitPartition(InputPartition):
     """One split of one batch."""
 
@@ -68,14 +73,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._plan.state.stop_requested():
             self._plan.state.confirm_stop()
             return start
-        end = self._plan.task.source.latest_offset(start, self._plan.limits, WAIT_S)
-        return start if end == start else {**end, BATCH_KEY: start[BATCH_KEY] + 1}
+        own = source_offset(start)
+        end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+        return start if end == own else {**end, BATCH_KEY: start[BATCH_KEY] + 1}
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One partition per split of the batch."""
         batch = end[BATCH_KEY] - 1
-        splits = self._plan.task.source.splits(start, end, self._plan.parallelism)
+        own_start, own_end = source_offset(start), source_offset(end)
+        splits = self._plan.task.source.splits(own_start, own_end, self._plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
@@ -87,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        self._plan.task.source.commit(end)
+        self._plan.task.source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:

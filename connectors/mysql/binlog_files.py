@@ -25,6 +25,8 @@ from connectors.mysql.schemas import Known, Schemas, shown_schema
 from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
 from connectors.mysql.warm import warm_kernels
 
+_FIRST_BYTES = 1 << 12
+
 LEAST_SPLIT_BYTES = 4 << 20
 """Below this a second task costs more than it saves."""
 
@@ -133,13 +135,14 @@ class BinlogFilesSource(Source):
 
     def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> Offset:
         first = LogPosition(next(iter(files)))
-        schemas.begin(self._declared(), self._wanted, first, Dialect())
+        dialect = _dialect(files[first.file])
+        schemas.begin(self._declared(dialect), self._wanted, first, dialect)
         return {"file": first.file, "position": first.position, "gtids": None, "schemas": 0}
 
-    def _declared(self) -> Known:
+    def _declared(self, dialect: Dialect) -> Known:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
-            catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, Dialect(), 0)
+            catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, dialect, 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             define_from(path, catalog)
         return Known(tuple(catalog.captured.values()), dict(catalog.databases))
@@ -148,7 +151,8 @@ class BinlogFilesSource(Source):
         self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None
     ) -> Iterator[Segment]:
         position = _position(start)
-        tracker = schemas.tracker(start["schemas"], self._wanted, Dialect(), 0)
+        dialect = _dialect(_file(files, position.file))
+        tracker = schemas.tracker(start["schemas"], self._wanted, dialect, 0)
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         for chunk in _chunks(files, position, None):
             yield from planner.feed(chunk)
@@ -191,14 +195,25 @@ def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | No
     """All chunks from `start` to `end` (None: to the last file's end)."""
     names = list(files)
     for name in (start.file, *([end.file] if end is not None else [])):
-        if name not in files:
-            raise SourceError(f"the file {name} is not there any more", where="source.path", hint="put it back")
+        _file(files, name)
     last = names.index(end.file) if end is not None else len(names) - 1
     for index in range(names.index(start.file), last + 1):
         begin = start.position if names[index] == start.file else 4
         stop = end.position if end is not None and names[index] == end.file else None
         if stop is None or begin < stop:
             yield from read_chunks(files[names[index]], begin, stop)
+
+
+def _file(files: Mapping[str, Path], name: str) -> Path:
+    if name not in files:
+        raise SourceError(f"the file {name} is not there any more", where="source.path", hint="put it back")
+    return files[name]
+
+
+def _dialect(path: Path) -> Dialect:
+    """How the server that wrote the file reads statements: the version text of its format description."""
+    first = next(read_chunks(path, chunk_bytes=_FIRST_BYTES))
+    return Dialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))
 
 
 def _position(offset: Offset) -> LogPosition:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from binlog_builder import Event, log, query
-from log_script import XID, insert, seen, sql
+from binlog_builder import Event, event, format_description, log, query
+from log_script import STANDALONE, XID, insert, mariadb, seen, sql
 
 from cdc.errors import CorruptLog, SchemaUnknown, SourceError, StateError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
@@ -46,6 +46,12 @@ class Archive:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(log(script))
         return path
+
+    def write_mariadb(self, name: str, sql_text: str) -> None:
+        data = events.MAGIC + format_description(True, version=b"10.11.19-MariaDB-log")
+        for kind, body in (mariadb(1, STANDALONE), sql(sql_text)):
+            data += event(kind, body, len(data))
+        (self.folder / name).write_bytes(data)
 
     def source(self, path: str | list[str] = "binlog.*", **options: Any) -> BinlogFilesSource:
         paths = [str(self.folder / one) for one in ([path] if isinstance(path, str) else path)]
@@ -162,6 +168,15 @@ def test_rows_of_a_table_that_nothing_defines_are_refused(archive: Archive) -> N
     archive.write("binlog.000001", *one_row(1, 1))
     with pytest.raises(SchemaUnknown, match=r"rows of shop\.t.*add schema-files"):
         drain(archive.source())
+
+
+def test_statements_are_read_as_the_server_that_wrote_them_did(archive: Archive) -> None:
+    text = "CREATE TABLE shop.t (id INT PRIMARY KEY, j JSON /*M! , k INT */)"
+    archive.write("binlog.000001", seen(1), sql(text))
+    assert [str(column.type) for column in archive.source().tables()[T].columns] == ["INT", "JSON"]
+    archive.write_mariadb("binlog.000001", text)
+    assert [str(column.type) for column in archive.source().tables()[T].columns] == ["INT", "STRING", "INT"]
+    assert len(drain(archive.source())) == 1
 
 
 def test_definitions_come_from_schema_files(archive: Archive) -> None:

@@ -1,0 +1,156 @@
+"""The stream reader: the batch number in the offsets, the first offset, stop requests, errors that cross processes."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from cdc.errors import SourceError, UnsupportedChange
+from cdc.job.stream import BATCH_KEY, SplitPartition, StreamPlan, StreamReader, data_source, source_offset
+from cdc.job.task import PrepareTask, TaskResult
+from cdc.job.wire import CrossingError, recover
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.source import Limits, Offset
+from cdc.state import StateDir
+from cdc.testing import ListSink, ListSource, block
+
+T = TableId("shop", "t")
+SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), primary_key=("id",))
+ITEMS = (
+    CreateTable(T, SCHEMA),
+    block(T, SCHEMA, [("+I", {"id": 1}), ("+I", {"id": 2})], sequence=1),
+    block(T, SCHEMA, [("-D", {"id": 1})], sequence=2),
+)
+ALL = ReadAllAvailable()
+
+
+def same(table: TableId) -> TableId:
+    return table
+
+
+class Strict(ListSource):
+    """Refuses offsets with anything in them that it did not make; one batch for each item."""
+
+    def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        assert set(start) == {"item"}
+        return {"item": min(start["item"] + 1, len(ITEMS))}
+
+    def splits(self, start: Offset, end: Offset, parallelism: int) -> Any:
+        assert set(start) == set(end) == {"item"}
+        return super().splits(start, end, parallelism)
+
+    def commit(self, end: Offset) -> None:
+        assert set(end) == {"item"}
+
+
+def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> StreamReader:
+    state = StateDir(folder)
+    state.open(name="p", source="list")
+    return StreamReader(StreamPlan(PrepareTask(source, sink or ListSink(), same), state, Limits(1, 1), 2))
+
+
+def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> None:
+    stream = reader(tmp_path, Strict(ITEMS))
+    at = stream.initialOffset()
+    assert at == {"item": 0, BATCH_KEY: 0}
+    found = [at]
+    while (end := stream.latestOffset(at, ALL)) != at:
+        stream.partitions(at, end)
+        stream.commit(at)
+        found.append(end)
+        at = end
+    assert found == [{"item": number, BATCH_KEY: number} for number in range(4)]
+    assert source_offset(found[-1]) == {"item": 3}
+
+
+def test_a_source_with_nothing_new_leaves_the_offset_alone(tmp_path: Path) -> None:
+    end = {"item": len(ITEMS), BATCH_KEY: 7}
+    assert reader(tmp_path, ListSource(ITEMS)).latestOffset(end, ALL) == end
+
+
+def test_the_first_offset_is_asked_for_once_in_the_life_of_a_pipeline(tmp_path: Path) -> None:
+    class Moving(ListSource):
+        starts = iter((5, 6))
+
+        def initial_offset(self) -> Offset:
+            return {"item": next(self.starts)}
+
+    first = reader(tmp_path, Moving(ITEMS)).initialOffset()
+    assert first == {"item": 5, BATCH_KEY: 0}
+    assert reader(tmp_path, Moving(ITEMS)).initialOffset() == first
+
+
+def test_after_a_stop_request_no_batch_is_planned(tmp_path: Path) -> None:
+    stream = reader(tmp_path, ListSource(ITEMS))
+    state = StateDir(tmp_path)
+    at = stream.initialOffset()
+    state.request_stop()
+    assert not state.stop_confirmed()
+    assert stream.latestOffset(at, ALL) == at
+    assert state.stop_confirmed()
+
+
+def test_a_partition_prepares_its_split_under_its_batch(tmp_path: Path) -> None:
+    sink = ListSink()
+    stream = reader(tmp_path, ListSource(ITEMS), sink)
+    parts = stream.partitions({"item": 0, BATCH_KEY: 4}, {"item": 3, BATCH_KEY: 5})
+    sink.apply([CreateTable(T, SCHEMA)])
+    results = [
+        TaskResult.from_json(row) for part in pickle.loads(pickle.dumps(parts)) for (row,) in stream.read(part)
+    ]  # fmt: skip
+    handles = [handle for result in results for handle in result.prepared]
+    assert [(handle.inserts, handle.deletes, handle.partition) for handle in handles] == [(2, 0, 0), (0, 1, 1)]
+    assert all(str(handle.handle).startswith("4/") for handle in handles)
+    assert results[1].newest_ms == 2000
+    sink.commit(4, handles)
+    assert sink.rows(T) == [{"id": 2}]
+
+
+def test_only_its_own_partitions_are_read(tmp_path: Path) -> None:
+    from pyspark.sql.datasource import InputPartition
+
+    with pytest.raises(TypeError, match="SplitPartition"):
+        next(reader(tmp_path, ListSource(ITEMS)).read(InputPartition(1)))
+
+
+def test_errors_cross_as_what_they_are(tmp_path: Path) -> None:
+    class Refusing(ListSource):
+        def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+            raise UnsupportedChange("an incident", where="binlog.000001:4", hint="start anew")
+
+    stream = reader(tmp_path, Refusing(ITEMS))
+    with pytest.raises(CrossingError) as crossed:
+        stream.latestOffset({"item": 0, BATCH_KEY: 0}, ALL)
+    found = recover(RuntimeError(f"Spark says: {crossed.value} and more"))
+    assert isinstance(found, UnsupportedChange)
+    assert (found.message, found.where, found.hint) == ("an incident", "binlog.000001:4", "start anew")
+    assert isinstance(found, SourceError)
+
+
+def test_the_data_source_carries_the_plan_and_no_options(tmp_path: Path) -> None:
+    stream = reader(tmp_path, ListSource(ITEMS))
+    kind = data_source(stream._plan)
+    made = kind(options={})
+    assert (kind.name(), made.schema()) == ("cdc", "result string")
+    assert made.streamReader(None).initialOffset() == {"item": 0, BATCH_KEY: 0}  # type: ignore[arg-type]
+
+
+def test_lag_is_reported_when_the_source_can_tell(tmp_path: Path) -> None:
+    from cdc.source import Lag
+
+    class Behind(ListSource):
+        def lag(self) -> Lag:
+            return Lag(12, "waiting")
+
+    assert reader(tmp_path, ListSource(ITEMS)).reportLatestOffset() is None
+    assert reader(tmp_path, Behind(ITEMS)).reportLatestOffset() == {"bytes": 12, "note": "waiting"}
+
+
+def test_a_partition_is_small() -> None:
+    from cdc.source import Split
+
+    assert len(pickle.dumps(SplitPartition(3, Split(0, [1, 2])))) < 1000
