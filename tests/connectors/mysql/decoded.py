@@ -83,7 +83,9 @@ def logged(server: MySqlServer) -> Iterator[list[EventChunk]]:
     file, start = position(server)
     chunks: list[EventChunk] = []
     yield chunks
-    stream = BinlogStream(server.connect(), server_id=4_000_000 + start % 90_000, file=file, position=start, until_end=True)
+    stream = BinlogStream(
+        server.connect(), server_id=4_000_000 + start % 90_000, file=file, position=start, until_end=True
+    )
     try:
         while (chunk := stream.read(10.0)) is not None:
             chunks.append(chunk)

@@ -34,12 +34,21 @@ def selected(server: MySqlServer, table: MySqlTable, order: str) -> list[tuple[A
         ]
 
 
+def shown(value: Any) -> str:
+    """A value as recorded files keep it."""
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
 def _expression(column: MySqlColumn) -> str:
     name = f"`{column.name}`"
     if column.type in _BYTES | _SHAPES | {"vector"}:
         return f"HEX({name})"
     if column.type == "bit":
-        return f"{name} + 0" if column.length == 1 else f"LPAD(HEX({name} + 0), {((column.length or 1) + 7) // 8 * 2}, '0')"
+        return (
+            f"{name} + 0"
+            if column.length == 1
+            else f"LPAD(HEX({name} + 0), {((column.length or 1) + 7) // 8 * 2}, '0')"
+        )
     return f"{name} + 0e0" if column.type == "float" else name
 
 
