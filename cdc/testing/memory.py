@@ -15,7 +15,7 @@ from cdc.testing.list_source import FailAt, ListSource
 
 @dataclass
 class Run:
-    """What a run did: batches, the schema changes applied, changes counted, and the source's counted reasons."""
+    """What a run did: batches, the schema changes applied, changes counted, the source's counted reasons, its end."""
 
     batches: int = 0
     changes: list[SchemaChange] = field(default_factory=list)
@@ -23,6 +23,7 @@ class Run:
     updates: int = 0
     deletes: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    offset: Offset = field(default_factory=dict)
 
 
 class _Crash(Exception):
@@ -51,6 +52,7 @@ def run_in_memory(
         runner.batch(batch, at, end)
         at, batch = end, batch + 1
     source.stop()
+    runner.run.offset = at
     return runner.run
 
 

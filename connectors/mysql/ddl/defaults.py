@@ -17,6 +17,9 @@ from connectors.mysql.table import MySqlColumn
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
+_EMPTY = {
+    "json": "null", "inet4": "0.0.0.0", "inet6": "::", "uuid": "00000000-0000-0000-0000-000000000000",
+}  # fmt: skip
 _DATE = re.compile(r"(\d{4}|\d{2})\D?(\d{1,2})\D?(\d{1,2})(?:[T\s]+(.*))?")
 _COMPACT = re.compile(r"(\d{4}|\d{2})(\d{2})(\d{2})(?:(\d{2})(\d{2})(\d{2})(\.\d*)?)?")
 _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
@@ -65,6 +68,8 @@ def fill_text(column: MySqlColumn) -> str | None:
         return _stored("0", column)
     if column.type == "binary":
         return "\0" * (column.length or 0)
+    if column.type in _EMPTY:
+        return _EMPTY[column.type]
     return "" if column.type.endswith(("char", "text", "blob", "varbinary", "set")) else None
 
 

@@ -1,0 +1,179 @@
+"""`cdc run` as a process of its own, as users start it: for tests that stop, kill and restart it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import yaml
+
+from cdc.services.server import MySqlServer
+
+PATIENCE_S = 240.0
+"""How long a test waits for something that takes seconds on an idle machine."""
+
+
+def wait_for(what: str, condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Poll until the condition holds, and return what it gave. Fails with `what` when it does not."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s:.0f} s in vain for {what}")
+        time.sleep(0.05)
+
+
+@dataclass
+class Pipeline:
+    """A pipeline file with its state directory and DuckDB file in one folder, and the runs of it."""
+
+    folder: Path
+    source: dict[str, Any]
+    password: str = ""
+    starts: int = 0
+    runs: list[CdcRun] = field(default_factory=list)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "pipeline.yaml"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state"
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "sink.duckdb"
+
+    def write(self) -> None:
+        document = {
+            "source": self.source,
+            "sink": {"type": "duckdb", "path": str(self.database), "lock-timeout": "60 s"},
+            "pipeline": {"name": "proof", "schema.change.behavior": "evolve"},
+        }
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+    def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> CdcRun:
+        """Start `cdc run` and return at once."""
+        self.write()
+        self.starts += 1
+        run = CdcRun(self, arguments, {**os.environ, "MYSQL_PASSWORD": self.password, **(env or {})}, self.starts)
+        self.runs.append(run)
+        return run
+
+    def catch_up(self, *, env: Mapping[str, str] | None = None, expect: int = 0) -> CdcRun:
+        """Run to the present end of the log and check the exit code."""
+        run = self.start("--until-caught-up", env=env)
+        run.ends(expect)
+        return run
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows from the DuckDB file, read between two commits."""
+        return wait_for(f"a moment to read {self.database}", lambda: [self._try(sql)])[0]
+
+    def _try(self, sql: str) -> list[tuple[Any, ...]] | None:
+        with suppress(duckdb.IOException), duckdb.connect(str(self.database), read_only=True) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            return list(connection.execute(sql).fetchall())
+        return None
+
+    def holds(self, sql: str) -> bool:
+        """Whether the file exists and a query on it gives a first value that is true; a missing table is no."""
+        if not self.database.exists():
+            return False
+        with suppress(duckdb.IOException, duckdb.CatalogException):
+            with duckdb.connect(str(self.database), read_only=True) as connection:
+                row = connection.execute(sql).fetchone()
+            return bool(row and row[0])
+        return False
+
+
+class CdcRun:
+    """One process of `cdc run`, in a session of its own so that nothing of it outlives the test."""
+
+    def __init__(self, pipeline: Pipeline, arguments: tuple[str, ...], env: Mapping[str, str], number: int) -> None:
+        self._pipeline = pipeline
+        self.log = pipeline.folder / f"run-{number}.log"
+        command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(pipeline.file)]
+        command += ["--state-dir", str(pipeline.state), "--master", "local[2,4]", *arguments]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, env=dict(env), cwd=pipeline.folder, stdout=log, stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def ends(self, code: int, patience_s: float = PATIENCE_S) -> str:
+        """Wait for the end and check the exit code; the output."""
+        try:
+            found = self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.kill_group()
+            raise AssertionError(f"the run does not end:\n{self.output[-4000:]}") from None
+        assert found == code, f"exit code {found}, not {code}:\n{self.output[-6000:]}"
+        return self.output
+
+    def stop(self) -> str:
+        """SIGTERM: the running batch is finished, and the run ends well."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.ends(0)
+
+    def kill9(self) -> None:
+        """SIGKILL of the driver alone, as a crash would; its Java and Python processes are left to find out."""
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    def kill_group(self) -> None:
+        """End everything this run has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE_S)
+
+    def says(self, text: str) -> None:
+        """Wait until the output holds a text."""
+        wait_for(f"{text!r} in the output", lambda: text in self.output or not self.alive)
+        assert text in self.output, self.output[-6000:]
+
+    def shows(self, sql: str, what: str) -> None:
+        """Wait until a query on the sink gives something true; fails at once when the run ends before."""
+        wait_for(what, lambda: self._pipeline.holds(sql) or not self.alive)
+        assert self._pipeline.holds(sql), f"ended without {what}:\n{self.output[-6000:]}"
+
+
+@contextmanager
+def ended(pipeline: Pipeline) -> Iterator[Pipeline]:
+    """The pipeline; at the end nothing of its runs is left."""
+    try:
+        yield pipeline
+    finally:
+        for run in pipeline.runs:
+            run.kill_group()
+
+
+def mysql_pipeline(folder: Path, server: MySqlServer, tables: str, **options: Any) -> Pipeline:
+    """A pipeline from a live server; `options` are the source's, with `_` for `-` and `__` for `.`."""
+    given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
+    source = {
+        "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
+        "password": "${MYSQL_PASSWORD}", "tables": tables, "tls.mode": "disabled", **given,
+    }  # fmt: skip
+    return Pipeline(folder, source, server.password)

@@ -1,0 +1,127 @@
+"""After a random workload on a real server every sink table equals its source table, value by value.
+
+`CDC_DIFF_SEEDS=1-50` runs these seeds instead of the few that every test run gets, `CDC_DIFF_STEPS=1000` more steps of
+each. A failing seed leaves its statements in `workload.sql` in the test's folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cdc_process import Pipeline, ended, mysql_pipeline, wait_for
+from comparison import differences
+from direct import DirectRuns
+from servers import FLAVORS, ServerFactory
+from workload import Workload
+
+from cdc.services.server import MySqlServer
+from cdc.source import Limits
+
+_STEPS = int(os.environ.get("CDC_DIFF_STEPS", "120"))
+_FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1-2").partition("-")
+_SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)
+
+_ERAS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "mysql": (
+        (),
+        ("SET GLOBAL binlog_row_metadata = FULL", "SET GLOBAL binlog_transaction_compression = ON"),
+        ("SET GLOBAL binlog_row_value_options = PARTIAL_JSON", "SET GLOBAL binlog_checksum = NONE"),
+        (
+            "SET GLOBAL binlog_row_metadata = MINIMAL",
+            "SET GLOBAL binlog_transaction_compression = OFF",
+            "SET GLOBAL gtid_mode = ON_PERMISSIVE",
+            "SET GLOBAL gtid_mode = OFF_PERMISSIVE",
+            "SET GLOBAL gtid_mode = OFF",
+        ),
+        ("SET GLOBAL binlog_checksum = CRC32", "SET GLOBAL binlog_rows_query_log_events = ON"),
+    ),
+    "mariadb": (
+        (),
+        ("SET GLOBAL binlog_row_metadata = FULL", "SET GLOBAL log_bin_compress = ON"),
+        ("SET GLOBAL binlog_checksum = NONE", "SET GLOBAL log_bin_compress_min_len = 10"),
+        ("SET GLOBAL binlog_row_metadata = MINIMAL", "SET GLOBAL log_bin_compress = OFF"),
+        ("SET GLOBAL binlog_checksum = CRC32", "SET GLOBAL binlog_annotate_row_events = OFF"),
+    ),
+}
+"""Settings of the server that change how the log is written, one after the other while the pipeline runs."""
+
+_LIMITS = (Limits(1 << 26, 10**6), Limits(20_000, 50), Limits(1 << 20, 1000))
+
+
+@contextmanager
+def _workload(server: MySqlServer, seed: int, folder: Path) -> Iterator[Workload]:
+    server.execute("CREATE DATABASE IF NOT EXISTS elsewhere")
+    work = Workload(server, [server.new_database("d"), server.new_database("e")], seed)
+    work.connect()
+    try:
+        yield work
+    finally:
+        work.close()
+        (folder / "workload.sql").write_text("\n".join(work.log), encoding="utf-8")
+
+
+def _pipeline(server: MySqlServer, work: Workload, folder: Path, startup: str, **options: object) -> Pipeline:
+    tables = ",".join(rf"{database}.\.*" for database in work.databases)
+    return mysql_pipeline(folder, server, tables, scan__startup__mode=startup, **options)
+
+
+def _fill(work: Workload) -> None:
+    for table in list(work.tables):
+        for _ in range(5):
+            work.insert(table)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.mysql
+@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.timeout(900)
+def test_a_live_pipeline_keeps_its_tables_equal(flavor: str, server_factory: ServerFactory, tmp_path: Path) -> None:
+    """`cdc run` follows the server while rows, definitions and the form of the log change; stops, and goes on later."""
+    server = server_factory(flavor)
+    with _workload(server, 1000 + _SEEDS[0], tmp_path) as work:
+        work.create_all_kinds(2)
+        pipeline = _pipeline(server, work, tmp_path, "latest-offset", max_batch_rows=400, max_batch_bytes="128 kb")
+        with ended(pipeline):
+            run = pipeline.start()
+            offset = pipeline.state / "initial_offset.json"
+            wait_for("the first offset", lambda: offset.exists() or not run.alive)
+            _fill(work)
+            for settings in _ERAS[flavor]:
+                server.execute(*settings)
+                work.connect()
+                work.steps(_STEPS // 3)
+            _mark(server, work, 1)
+            run.shows(f"SELECT count(*) FROM {work.databases[0]}.marker1", "the marker")
+            run.stop()
+            assert differences(server, pipeline, work.databases) == []
+
+            work.steps(_STEPS // 2)
+            pipeline.catch_up()
+            assert differences(server, pipeline, work.databases) == []
+
+
+def _mark(server: MySqlServer, work: Workload, number: int) -> None:
+    """A row after everything else: when it is in the sink, so is all before it."""
+    name = f"`{work.databases[0]}`.marker{number}"
+    server.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+
+
+@pytest.mark.slow
+@pytest.mark.mysql
+@pytest.mark.parametrize("seed", _SEEDS)
+@pytest.mark.timeout(900)
+def test_runs_in_pieces_keep_tables_equal(any_server: MySqlServer, seed: int, tmp_path: Path) -> None:
+    """From the beginning of the tables, in runs of large, tiny and middling batches, without Spark."""
+    with _workload(any_server, seed, tmp_path) as work:
+        work.create_all_kinds(3)
+        runs = DirectRuns(_pipeline(any_server, work, tmp_path, "earliest-offset"))
+        _fill(work)
+        for limits in _LIMITS:
+            work.steps(_STEPS // len(_LIMITS))
+            runs.catch_up(limits)
+            assert differences(any_server, runs.pipeline, work.databases) == []
