@@ -112,7 +112,8 @@ def test_columns_are_added_with_the_default_for_old_rows_only(orders: Shop) -> N
     )
     orders.sql("INSERT INTO shop.orders (id) VALUES (3)")
     assert orders.sql(
-        'SELECT qty, made, raw, bits, "on", span::VARCHAR, price::VARCHAR FROM shop.orders WHERE id IN (1, 3) ORDER BY id'
+        'SELECT qty, made, raw, bits, "on", span::VARCHAR, price::VARCHAR '
+        "FROM shop.orders WHERE id IN (1, 3) ORDER BY id"
     ) == [(7, None, b"ab", b"\x01\x01", True, "-838:59:59", "1.50"), (None,) * 7]
 
 

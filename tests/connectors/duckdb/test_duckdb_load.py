@@ -1,0 +1,177 @@
+"""Whatever the changes, the table equals a plain Python model of it.
+
+Examples are not shrunk: each costs a tenth of a second of file access, and the draws of a failure are printed anyway.
+"""
+
+import logging
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from cdc.block import ChangeBlock
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.sink import Prepared, Task
+from cdc.source import Context
+from cdc.testing import ListSink, ListSource, block, run_in_memory
+from connectors.duckdb import load as load_module
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+TABLES = (TableId("shop", "a"), TableId("shop", "b"))
+COLUMNS = (
+    Column("id", DataType.parse("BIGINT")),
+    Column("part", DataType.parse("VARCHAR(3)")),
+    Column("doc", DataType.parse("JSON")),
+    Column("span", DataType.parse("TIME(6)")),
+    Column("raw", DataType.parse("BYTES")),
+    Column("spot", DataType.parse("VECTOR(2)")),
+)
+Row = dict[str, Any]
+
+
+def sink_at(folder: Path) -> DuckDbSink:
+    return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", folder / "state"))
+
+
+def rows_at(folder: Path, table: TableId) -> list[Row]:
+    with duckdb.connect(str(folder / "x.duckdb"), read_only=True) as connection:
+        cursor = connection.execute(f'FROM x."{table.database}"."{table.table}"')
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def multiset(rows: list[Row]) -> list[str]:
+    return sorted(repr(sorted(row.items(), key=lambda item: item[0])) for row in rows)
+
+
+def counts(prepared: list[Prepared]) -> Counter[tuple[TableId, str]]:
+    """Changes by table and kind."""
+    return sum(
+        (
+            Counter({(item.table, name): getattr(item, name) for name in ("inserts", "updates", "deletes")})
+            for item in prepared
+        ),
+        Counter(),
+    )
+
+
+rest = st.fixed_dictionaries(
+    {
+        "doc": st.sampled_from([None, '{"a": 1}', "[]"]),
+        "span": st.sampled_from([None, timedelta(hours=-30), timedelta(hours=30)]),
+        "raw": st.sampled_from([None, b"", b"\x00"]),
+        "spot": st.sampled_from([None, [1.0, 2.0]]),
+    }
+)
+keys = st.tuples(st.integers(1, 3), st.sampled_from(["", "A", "a"]))
+
+
+class Log:
+    """Makes a log that a database could have written: rows exist before they change."""
+
+    def __init__(self, key: tuple[str, ...], data: st.DataObject) -> None:
+        self.schema = TableSchema(COLUMNS, key)
+        self._data = data
+        self._rows: dict[TableId, list[Row]] = {table: [] for table in TABLES}
+
+    def block(self) -> ChangeBlock:
+        table = self._data.draw(st.sampled_from(TABLES))
+        changes: list[tuple[str, Row]] = []
+        for _ in range(self._data.draw(st.integers(1, 6))):
+            changes.extend(self._change(self._rows[table]))
+        return block(table, self.schema, changes)
+
+    def _change(self, rows: list[Row]) -> list[tuple[str, Row]]:
+        what = self._data.draw(st.sampled_from(["insert", "insert", "update", "delete"]))
+        new = self._row()
+        old = self._data.draw(st.sampled_from(rows)) if rows and what != "insert" else None
+        key = self.schema.primary_key
+        taken = key and any(all(row[name] == new[name] for name in key) for row in rows if row is not old)
+        if old is None:
+            return [] if taken else [("+I", rows.append(new) or new)]
+        if what == "update" and taken:
+            new = {**new, **{name: old[name] for name in key}}
+        rows.pop(next(place for place, row in enumerate(rows) if row is old))
+        if what == "delete":
+            return [("-D", old)]
+        rows.append(new)
+        return [("-U", old), ("+U", new)]
+
+    def _row(self) -> Row:
+        id_, part = self._data.draw(keys)
+        row = {"id": id_, "part": part, **self._data.draw(rest)}
+        no_null = {name: timedelta() for name in self.schema.primary_key if row[name] is None}
+        return {**row, **no_null}
+
+
+@pytest.mark.parametrize("shared", [0, 10_000], ids=["each alone", "sharing"])
+@pytest.mark.parametrize("key", [(), ("id", "part"), ("part", "id", "span")], ids=["no key", "key", "odd key"])
+@settings(
+    max_examples=8, deadline=None, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_the_table_equals_the_model(
+    key: tuple[str, ...], shared: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
+    folder = tmp_path_factory.mktemp("property")
+    log, model, sink = Log(key, data), ListSink(), sink_at(folder)
+    create = [CreateTable(table, log.schema) for table in TABLES]
+    model.apply(create)
+    sink.apply(create)
+    for batch in range(data.draw(st.integers(1, 4))):
+        prepared: list[Prepared] = []
+        expected: list[Prepared] = []
+        for partition in range(data.draw(st.integers(1, 2))):
+            blocks = [log.block() for _ in range(data.draw(st.integers(0, 4)))]
+            task = Task(batch, partition, 0)
+            prepared.extend(sink.prepare(task, iter(blocks)))
+            expected.extend(model.prepare(task, iter(blocks)))
+        assert counts(prepared) == counts(expected)
+        sink.commit(batch, prepared)
+        model.commit(batch, expected)
+        for table in TABLES:
+            assert multiset(rows_at(folder, table)) == multiset(model.rows(table))
+
+
+KEYED = TableSchema(COLUMNS[:2], ("id",))
+KEYLESS = TableSchema(COLUMNS[:2])
+
+
+def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(tmp_path: Path) -> None:
+    """The optimistic insert meets a key that is there, and the batch is loaded again key by key."""
+    table = TABLES[0]
+    first = [CreateTable(table, KEYED), block(table, KEYED, [("+I", {"id": 1, "part": "old"})])]
+    run_in_memory(ListSource(first), sink_at(tmp_path))
+    again = [block(table, KEYED, [("+I", {"id": 1, "part": "new"}), ("+I", {"id": 2, "part": "x"})])]
+    again.append(block(TABLES[1], KEYED, [("+I", {"id": 1, "part": "b"})]))
+    sink_at(tmp_path).apply([CreateTable(TABLES[1], KEYED)])
+    run_in_memory(ListSource(again), sink_at(tmp_path), first_batch=1)
+    assert sorted(row["part"] for row in rows_at(tmp_path, table)) == ["new", "x"]
+    assert rows_at(tmp_path, TABLES[1]) == [{"id": 1, "part": "b"}]
+
+
+def test_a_log_entered_in_the_middle_deletes_what_is_there_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = TABLES[0]
+    changes = [("-D", {"id": 1}), ("+I", {"id": 1}), ("-D", {"id": 7}), ("-U", {"id": 8}), ("+U", {"id": 9})]
+    with caplog.at_level(logging.WARNING):
+        run_in_memory(ListSource([CreateTable(table, KEYLESS), block(table, KEYLESS, changes)]), sink_at(tmp_path))
+    assert sorted(row["id"] for row in rows_at(tmp_path, table)) == [1, 9]
+    assert caplog.messages == ["shop.a: 3 deletes of batch 0 found no such row"]
+
+
+def test_rows_of_a_user_constraint_that_refuses_them_stop_the_pipeline(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "x.duckdb")) as connection:
+        connection.execute("CREATE SCHEMA shop; CREATE TABLE shop.a (id BIGINT PRIMARY KEY, part VARCHAR NOT NULL)")
+    run = [CreateTable(TABLES[0], KEYED), block(TABLES[0], KEYED, [("+I", {"id": 1})])]
+    with pytest.raises(Exception, match=r"NOT NULL constraint failed") as refused:
+        run_in_memory(ListSource(run), sink_at(tmp_path))
+    assert "x.duckdb" in str(refused.value)
