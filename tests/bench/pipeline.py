@@ -66,18 +66,18 @@ class Pipeline:
         self._runs = 0
         self._run_folder = folder
 
-    def start(self, *options: str, memory: bool = False, spark: Mapping[str, str] | None = None) -> Contained:
+    def start(self, *options: str, sample: bool = False, spark: Mapping[str, str] | None = None) -> Contained:
         """Start `cdc run`; the state directory goes on where the last run ended."""
         self._runs += 1
         self._run_folder = self.folder / f"run-{self._runs}"
         settings = [_KEEP_ALL, *(f"{key}={value}" for key, value in (spark or {}).items())]
         environ = {"BENCH_PASSWORD": self._server.password, "CDC_SPARK_CONF": ";".join(settings)}
         command = [CDC, "run", str(self.file), "--state-dir", str(self.state), "--log-format", "json", *options]
-        return Contained(command, self._run_folder, environ=environ, memory=memory, known=[self._server.pid or 0])
+        return Contained(command, self._run_folder, environ=environ, sample=sample, known=[self._server.pid or 0])
 
-    def catch_up(self, *, memory: bool = False) -> Spent:
+    def catch_up(self, *, sample: bool = False) -> Spent:
         """Run until everything in the log is in DuckDB. Raises RuntimeError when the run fails."""
-        running = self.start("--until-caught-up", memory=memory)
+        running = self.start("--until-caught-up", sample=sample)
         return checked(running, running.wait())
 
     def batches(self) -> list[Batch]:

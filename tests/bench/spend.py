@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -20,7 +20,8 @@ CONTAIN = Path(__file__).with_name("contain.py")
 @dataclass(frozen=True, slots=True)
 class Spent:
     """`cpu_s` is user+sys of all processes of the tree; `pss_mb` the highest sum of their proportional set sizes;
-    `anonymous_mb` the part of it that is no file; both None when memory was not sampled."""
+    `anonymous_mb` the highest sum of what is no file; both None when nothing was sampled. `pss_by_role` is the moment
+    of the peak, `cpu_by_role` the last sample of every process, so it is a little short."""
 
     code: int
     wall_s: float
@@ -28,6 +29,8 @@ class Spent:
     other_cores: float
     pss_mb: float | None = None
     anonymous_mb: float | None = None
+    pss_by_role: Mapping[str, float] | None = None
+    cpu_by_role: Mapping[str, float] | None = None
 
 
 def tree(root: int) -> list[int]:
@@ -71,18 +74,46 @@ def _ended_children(pid: int) -> float:
     return sum(int(value) for value in fields[13:15]) / TICKS if fields else 0.0
 
 
-def memory_of_tree(root: int) -> tuple[float, float]:
-    """(PSS, anonymous PSS) of all descendants in MB."""
-    total = anonymous = 0
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process of a tree: what it is, PSS and anonymous PSS in MB, CPU seconds without ended children."""
+
+    role: str
+    pss_mb: float
+    anonymous_mb: float
+    cpu_s: float
+
+
+def processes(root: int) -> dict[int, Process]:
+    """The descendants of a process that can be looked at, by pid."""
+    found = {}
     for pid in tree(root)[1:]:
         try:
             text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        sizes = {line.split(":")[0]: int(line.split()[1]) for line in text.splitlines()[1:]}
-        total += sizes.get("Pss", 0)
-        anonymous += sizes.get("Pss_Anon", 0)
-    return total / 1024, anonymous / 1024
+        sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in text.splitlines()[1:]}
+        cpu = cpu_of(pid, with_ended_children=False)
+        found[pid] = Process(_role(command), sizes.get("Pss", 0.0), sizes.get("Pss_Anon", 0.0), cpu)
+    return found
+
+
+def _role(command: list[bytes]) -> str:
+    """`java`, the module that a Python process runs, or the program's name."""
+    words = [word.decode(errors="replace") for word in command if word]
+    if "-m" in words[:-1]:
+        return words[words.index("-m") + 1]
+    names = [Path(word).name for word in words[:2]]
+    return names[-1] if names and names[0].startswith("python") else (names or ["?"])[0]
+
+
+def by_role(found: Mapping[int, Process], figure: str) -> dict[str, float]:
+    """One figure summed up per role."""
+    total: dict[str, float] = {}
+    for process in found.values():
+        total[process.role] = round(total.get(process.role, 0.0) + getattr(process, figure), 2)
+    return total
 
 
 def busy_s() -> float:
@@ -118,7 +149,7 @@ class Contained:
         folder: Path,
         *,
         environ: Mapping[str, str] | None = None,
-        memory: bool = False,
+        sample: bool = False,
         known: Sequence[int] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,11 +160,12 @@ class Contained:
                 [sys.executable, str(CONTAIN), str(self._cost), *command],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, **(environ or {})},
             )  # fmt: skip
-        self._peak = (0.0, 0.0)
-        self._sampler = threading.Thread(target=self._sample, daemon=True)
-        self._sampled = memory
-        if memory:
-            self._sampler.start()
+        self._peak: dict[int, Process] = {}
+        self._anonymous_mb = 0.0
+        self._seen: dict[int, Process] = {}
+        self._sampled = sample
+        if sample:
+            threading.Thread(target=self._sample, daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -159,18 +191,29 @@ class Contained:
             raise
         cost = json.loads(self._cost.read_text())
         wall = time.monotonic() - self._started
-        pss, anonymous = (round(value, 1) for value in self._peak)
-        return Spent(
-            cost["code"], round(wall, 3), round(cost["cpu_s"], 3), self._load.cores(cost["cpu_s"]),
-            pss if self._sampled else None, anonymous if self._sampled else None,
-        )  # fmt: skip
+        spent = Spent(cost["code"], round(wall, 3), round(cost["cpu_s"], 3), self._load.cores(cost["cpu_s"]))
+        if not self._sampled:
+            return spent
+        peak = by_role(self._peak, "pss_mb")
+        return replace(
+            spent,
+            pss_mb=round(sum(peak.values()), 1),
+            anonymous_mb=round(self._anonymous_mb, 1),
+            pss_by_role=peak,
+            cpu_by_role=by_role(self._seen, "cpu_s"),
+        )
 
     def words(self) -> str:
         """The end of what it wrote, for an error message."""
         return (self.out.read_text(errors="replace")[-1000:] + self.err.read_text(errors="replace")[-2000:]).strip()
 
     def _sample(self) -> None:
+        highest = 0.0
         while self.running:
-            pss, anonymous = memory_of_tree(self.pid)
-            self._peak = (max(self._peak[0], pss), max(self._peak[1], anonymous))
+            now = processes(self.pid)
+            self._seen |= now
+            total = sum(process.pss_mb for process in now.values())
+            self._anonymous_mb = max(self._anonymous_mb, sum(process.anonymous_mb for process in now.values()))
+            if total > highest:
+                highest, self._peak = total, now
             time.sleep(0.2)

@@ -58,14 +58,15 @@ def memory(bench: Bench, generator: Generator, sizes: Mapping[str, int]) -> Figu
         start, rows, written = copies_of_orders(generator, f"backlog_{name}", size)
         pipeline = Pipeline(bench.folder / f"memory-{name}", bench.server, f"backlog_{name}", start)
         bench.say(f"memory: reading {rows:,} rows")
-        spent = pipeline.catch_up(memory=True)
+        spent = pipeline.catch_up(sample=True)
         batches = pipeline.batches()
         if pipeline.count(f"backlog_{name}") != rows:
             raise RuntimeError(f"{pipeline.count(f'backlog_{name}')} of {rows} rows arrived")
         wall = batches[-1].done - batches[0].planned
         found[name] = {
             "log_mb": round(written / 1e6, 1), "rows": rows, "pss_mb": spent.pss_mb,
-            "anonymous_mb": spent.anonymous_mb, "batches": len(batches), "rows_per_s": round(rows / wall),
+            "anonymous_mb": spent.anonymous_mb, "pss_by_role": spent.pss_by_role,
+            "cpu_by_role": spent.cpu_by_role, "batches": len(batches), "rows_per_s": round(rows / wall),
             "cpu_s": spent.cpu_s, "other_cores": spent.other_cores,
         }  # fmt: skip
         generator.run(f"DROP TABLE backlog_{name}")
