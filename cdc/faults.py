@@ -1,8 +1,9 @@
 """Crash points for fault-injection tests: the process kills itself when it reaches the one named in the environment.
 
 `CDC_CRASH_AT=after-decide:3` kills the process with SIGKILL when batch 3 reaches `after-decide`; without a number, at
-the first batch that gets there. Points, in order: before-apply, before-prepare, in-prepare (executor), after-prepare,
-after-decide, mid-commit, after-commit. Unset, as always outside tests, a point costs one dictionary look-up.
+the first batch that gets there. Points, in order: before-apply, mid-apply (inside the sink's transaction),
+before-prepare, in-prepare (executor), after-prepare, after-decide, mid-commit (inside the sink's transaction),
+after-commit. Unset, as always outside tests, a point costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import os
 import signal
 
 POINTS = (
-    "before-apply", "before-prepare", "in-prepare", "after-prepare", "after-decide", "mid-commit", "after-commit",
+    "before-apply", "mid-apply", "before-prepare", "in-prepare", "after-prepare", "after-decide", "mid-commit",
+    "after-commit",
 )  # fmt: skip
 
 

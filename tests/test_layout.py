@@ -28,7 +28,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
 )
 """A module imports from its own group or from those above it. `cdc.services` stands apart: only tests use it."""
 
-CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json")
+CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults")
 """The modules of `cdc` that a connector may know."""
 
 

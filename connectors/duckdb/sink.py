@@ -12,6 +12,7 @@ import duckdb
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, CommitFailed
+from cdc.faults import reached
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.schema_json import change_to_json
 from cdc.sink import Prepared, Sink, Task
@@ -58,6 +59,7 @@ class DuckDbSink(Sink):
                 for change, statement in Planner(read_layout(session), session.names).statements(changes):
                     _execute(session, change, statement)
                 fence.write(fence.batch, digest)
+                reached("mid-apply", fence.batch + 1)
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
@@ -120,6 +122,7 @@ class DuckDbSink(Sink):
         with session.transaction():
             missed = load(session, staged, careful=careful)
             fence.write(batch)
+            reached("mid-commit", batch)
         for table, number in missed.items():
             if number:
                 log.warning("%s: %d deletes of batch %d found no such row", table, number, batch)
