@@ -28,6 +28,8 @@ from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.sink import Prepared
 
+FORMAT = 1
+
 
 def write_atomic(path: Path, text: str) -> None:
     """Write a file so that a crash leaves the old content or the new. Raises StateError (disk full, permissions)."""
@@ -64,13 +66,20 @@ def _state_error(path: Path, error: OSError) -> StateError:
     return StateError(f"cannot write the state: {reason}", where=str(path), hint=hints.get(error.errno or 0, ""))
 
 
-def _read_json(path: Path) -> Any | None:
+def _read_json(path: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise StateError(f"cannot be read: {error}", where=str(path), hint="restore it from a backup") from error
+        raise _damaged(path, str(error)) from error
+    if not isinstance(fields, dict):
+        raise _damaged(path, "it is not a JSON object")
+    return fields
+
+
+def _damaged(path: Path, reason: str) -> StateError:
+    return StateError(f"cannot be read: {reason}", where=str(path), hint="restore it from a backup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +97,14 @@ class Decision:
             "batch": self.batch,
             "start": self.start,
             "end": self.end,
-            "prepared": [{**asdict(handle), "table": list(_parts(handle.table))} for handle in self.prepared],
+            "prepared": [asdict(handle) for handle in self.prepared],
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:
         """The decision that `to_json` wrote."""
-        prepared = (Prepared(**{**item, "table": TableId(*item["table"])}) for item in fields["prepared"])
+        prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
         return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared))
-
-
-def _parts(table: TableId | dict[str, str]) -> tuple[str, str]:
-    return (table["database"], table["table"]) if isinstance(table, dict) else (table.database, table.table)
 
 
 class StateDir:
@@ -122,8 +127,16 @@ class StateDir:
         known = _read_json(path)
         if known is None:
             slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
-            known = {"format": 1, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}
+            known = {"format": FORMAT, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}
             write_atomic(path, json.dumps(known, indent=1))
+        if not known.keys() >= {"format", "pipeline", "source"}:
+            raise _damaged(path, "a key is missing")
+        if known["format"] != FORMAT:
+            raise StateError(
+                f"has format {known['format']}, this version reads {FORMAT}",
+                where=str(self.root),
+                hint="use the version that wrote it, or another --state-dir",
+            )
         if known["source"] != source:
             raise StateError(
                 f"belongs to a pipeline that reads {known['source']}, this one reads {source}",
@@ -149,8 +162,7 @@ class StateDir:
 
     def initial_offset(self) -> dict[str, Any] | None:
         """Where the pipeline started, None before its first start."""
-        offset = _read_json(self.root / "initial_offset.json")
-        return None if offset is None else dict(offset)
+        return _read_json(self.root / "initial_offset.json")
 
     def store_initial_offset(self, offset: dict[str, Any]) -> None:
         """Keep the first offset for good: Spark asks for it again when the first batch has to be replayed."""
@@ -158,7 +170,7 @@ class StateDir:
 
     def request_stop(self) -> None:
         """Ask the stream reader to plan no more batches. Driver."""
-        (self.root / "control" / "stop").touch()
+        self._touch("stop")
 
     def stop_requested(self) -> bool:
         """Whether a stop was asked for. Stream reader process, before each batch."""
@@ -166,11 +178,18 @@ class StateDir:
 
     def confirm_stop(self) -> None:
         """Tell the driver that no batch is running and none will be planned. Stream reader process."""
-        (self.root / "control" / "stopped").touch()
+        self._touch("stopped")
 
     def stop_confirmed(self) -> bool:
         """Whether the stream reader has seen the request. Driver."""
         return (self.root / "control" / "stopped").exists()
+
+    def _touch(self, name: str) -> None:
+        path = self.root / "control" / name
+        try:
+            path.touch()
+        except OSError as error:
+            raise _state_error(path, error) from error
 
     def clear_control(self) -> None:
         """Forget requests of an earlier run. Driver, before the start."""
@@ -193,8 +212,12 @@ class CommitLog:
 
     def get(self, batch: int) -> Decision | None:
         """The decision on a batch, None when there is none."""
-        fields = _read_json(self._root / f"{batch}.json")
-        return None if fields is None else Decision.from_json(fields)
+        path = self._root / f"{batch}.json"
+        fields = _read_json(path)
+        try:
+            return None if fields is None else Decision.from_json(fields)
+        except (KeyError, TypeError) as error:
+            raise _damaged(path, f"{error!r}") from error
 
     def prune(self, done: int) -> None:
         """Remove decisions of batches before `done - KEEP`; the caller knows that Spark has logged them as done."""

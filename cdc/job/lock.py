@@ -38,7 +38,11 @@ class RunLock:
                 hint=_HINT,
             ) from error
         file.seek(0)
-        self._await_java(_holder(file.read()))
+        try:
+            self._await_java(_holder(file.read()))
+        except StateError:
+            file.close()
+            raise
         self._file = file
         self._write({"driver": os.getpid()})
 

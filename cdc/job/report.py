@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import IO, Any
 from cdc.job.progress import BatchReport, Snapshot
 
 _CLEAR = "\r\x1b[2K"
+_USUAL_WIDTH = 80
 
 
 class Reporter:
@@ -65,7 +67,7 @@ class Reporter:
             parts.append(f"{now.lag_bytes / 1e6:,.1f} MB to read")
         if now.note:
             parts.append(now.note)
-        self._err.write(_CLEAR + " | ".join(parts)[:200])
+        self._err.write(_CLEAR + " | ".join(parts)[: _width(self._err) - 1])
         self._err.flush()
         self._shown = True
 
@@ -96,6 +98,14 @@ class Reporter:
         if self._shown:
             self._err.write(_CLEAR)
             self._shown = False
+
+
+def _width(terminal: IO[str]) -> int:
+    """Columns of the terminal: a line that wraps could not be redrawn."""
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or _USUAL_WIDTH
+    except (OSError, ValueError):
+        return _USUAL_WIDTH
 
 
 def new_counts(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[tuple[str, int]]:

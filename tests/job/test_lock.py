@@ -1,0 +1,114 @@
+"""One run at a time for a state directory, and none while the Java process of the one before is alive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import StateError
+from cdc.job.lock import RunLock, _started
+
+
+def never(seconds: float) -> None:
+    raise AssertionError("there is nothing to wait for")
+
+
+def acquired_and_released(lock: RunLock) -> None:
+    lock.acquire()
+    lock.release()
+
+
+def left(folder: Path, **holder: object) -> None:
+    (folder / "lock").write_text(json.dumps(holder))
+
+
+@pytest.fixture
+def stranger() -> subprocess.Popen[bytes]:
+    """A process that lives until it is killed, in Java's place."""
+    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.wait()
+    process.stdin.close()  # type: ignore[union-attr]
+
+
+def test_a_second_run_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    first = RunLock(tmp_path, sleep=never)
+    first.acquire()
+    with pytest.raises(StateError, match=rf"another run is using this state directory \(process {os.getpid()}\)"):
+        RunLock(tmp_path, sleep=never).acquire()
+    first.release()
+    second = RunLock(tmp_path, sleep=never)
+    second.acquire()
+    second.release()
+    second.release()
+
+
+def test_another_process_is_refused_too(tmp_path: Path) -> None:
+    first = RunLock(tmp_path)
+    first.acquire()
+    program = f"from pathlib import Path; from cdc.job.lock import RunLock; RunLock(Path({str(tmp_path)!r})).acquire()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert f"process {os.getpid()}" in done.stderr
+    first.release()
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path)
+    lock.acquire()
+    lock.name_java(os.getpid())
+    assert json.loads((tmp_path / "lock").read_text()) == {
+        "driver": os.getpid(), "java": os.getpid(), "java_started": _started(os.getpid()),
+    }  # fmt: skip
+    lock.release()
+    assert json.loads((tmp_path / "lock").read_text()) == {}
+
+
+def test_a_killed_run_whose_java_is_gone_is_followed_at_once(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    started = _started(process.pid)
+    process.wait()
+    left(tmp_path, driver=1, java=process.pid, java_started=started)
+    acquired_and_released(RunLock(tmp_path, sleep=never))
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_java(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
+    left(tmp_path, driver=1, java=stranger.pid, java_started="12345")
+    acquired_and_released(RunLock(tmp_path, sleep=never))
+
+
+def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
+    left(tmp_path, driver=1, java=stranger.pid, java_started=_started(stranger.pid))
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            stranger.kill()
+            stranger.wait()
+
+    acquired_and_released(RunLock(tmp_path, sleep=sleep))
+    assert len(waits) == 3
+
+
+def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
+    left(tmp_path, driver=1, java=stranger.pid, java_started=_started(stranger.pid))
+    waits: list[float] = []
+    with pytest.raises(StateError, match=rf"Java process {stranger.pid} .* is still alive .*kill {stranger.pid}"):
+        RunLock(tmp_path, wait_s=1.0, sleep=waits.append).acquire()
+    assert sum(waits) == pytest.approx(1.0, abs=0.11)
+    stranger.kill()
+    stranger.wait()
+    acquired_and_released(RunLock(tmp_path, sleep=never))  # the refused run does not hold it
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"java": "x"}', "\x00"])
+def test_a_damaged_lock_file_is_no_obstacle(tmp_path: Path, content: str) -> None:
+    (tmp_path / "lock").write_text(content)
+    acquired_and_released(RunLock(tmp_path, sleep=never))
