@@ -81,6 +81,12 @@ _FRACTIONAL: dict[int, tuple[int, int]] = {
     codes.DATETIME2: (ops.DATETIME2, 5),
     codes.TIMESTAMP2: (ops.TIMESTAMP2, 4),
 }
+_WIDTHS: dict[int, tuple[int, ...]] = {
+    codes.ENUM: (1, 2),
+    codes.SET: (1, 2, 3, 4, 8),
+    **dict.fromkeys((codes.JSON, codes.GEOMETRY, codes.VECTOR, codes.BLOB_COMPRESSED), (1, 2, 3, 4)),
+}
+"""Bytes of the value, or of its length field, that a TABLE_MAP may announce."""
 _HINT = (
     "the definition kept for this table is not the one the log was written with; start from a position after the "
     "change that was missed, or with a new state directory"
@@ -198,6 +204,8 @@ def _misfit(column: MySqlColumn, found: TableMap, index: int) -> str:
         return f"rows have BIT({metadata}) there, the definition BIT({column.length or 1})"
     if code == codes.BLOB and metadata != _SIZES.get(column.type, 4):
         return f"rows have a {metadata}-byte length field there"
+    if metadata not in _WIDTHS.get(code, (metadata,)):
+        return f"rows have {metadata} bytes there, which no server writes"
     sign = found.unsigned[index]
     integer = code in (codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG)
     if integer and sign is not None and sign != column.unsigned:

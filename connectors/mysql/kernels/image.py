@@ -253,7 +253,7 @@ def _sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, colum
     if op == ops.ENUM or op == ops.SET:
         code = _label(op, size, column, context)
         size = np.int64(0)
-    elif size > end - at:
+    elif size < 0 or size > end - at:
         code = ops.CORRUPT
     elif op == ops.BYTES:
         code = _bytes(at, size, peek64(column + _B), column)
