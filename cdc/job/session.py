@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
@@ -76,10 +78,14 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:
-    """Start the Python workers and let each load what the first batch needs. Driver, in a thread beside the start."""
+    """Start the Python workers and let each load what the first batch needs. Driver, in a thread of its own.
+
+    Nothing depends on it: what it could not load, the first batch will, and report what is wrong.
+    """
 
     def load(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         warm()
         yield from rows
 
-    spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()
+    with contextlib.suppress(PySparkException):
+        spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()

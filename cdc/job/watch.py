@@ -1,0 +1,146 @@
+"""The main thread of a run: shows progress, passes stop requests on, turns failures into our errors. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdc.job.batch import BatchRunner
+from cdc.job.progress import Progress
+from cdc.job.report import Reporter, new_counts
+from cdc.job.wire import recover
+from cdc.state import StateDir
+
+ABORTED = 130
+"""Exit code after a second signal."""
+
+STARTS = 3
+_TICK_S = 0.2
+_INITIALIZING = "Initializing sources"
+_TOO_SLOW = "failed to connect back"
+"""Spark gives a Python process ten seconds to come up."""
+
+
+class Signals:
+    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The signal handler."""
+        if self.stop.is_set():
+            os._exit(ABORTED)
+        self.stop.set()
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """While the block runs the handler is in place; no effect outside the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class Watch:
+    """The main thread of a run: shows progress, passes a stop request on, and turns failures into our errors."""
+
+    def __init__(
+        self,
+        start: Callable[[], StreamingQuery],
+        warm: Callable[[], None],
+        runner: BatchRunner,
+        progress: Progress,
+        reporter: Reporter,
+        state: StateDir,
+        signals: Signals,
+    ) -> None:
+        self._start = start
+        self._warm: Callable[[], None] | None = warm
+        self._query, self._starts = start(), 1
+        self._runner, self._progress = runner, progress
+        self._reporter, self._state, self._signals = reporter, state, signals
+        self._counts: dict[str, int] = {}
+        self._note = ""
+        self._stopping = False
+
+    def until_end(self) -> None:
+        """Returns when the query ended by itself or was stopped; raises what it failed with."""
+        while not self._ended():
+            self.report()
+            self._warm_once()
+            if self._signals.stop.is_set() and self._stop():
+                return
+
+    def _ended(self) -> bool:
+        """Wait one tick for the end of the query."""
+        try:
+            if self._query.isActive:
+                self._query.awaitTermination(_TICK_S)  # type: ignore[arg-type]  # documented as int, takes fractions
+            return not self._query.isActive and self._raise_failure()
+        except PySparkException as error:
+            return self._failed(error)
+
+    def _raise_failure(self) -> bool:
+        error = self._query.exception()
+        return True if error is None else self._failed(error)
+
+    def _failed(self, error: BaseException) -> bool:
+        """Raise our error, unless Spark's helper process only was too slow to start: then start the query again."""
+        slow = _TOO_SLOW in str(error) and self._runner.error is None
+        if not slow or self._starts >= STARTS:
+            raise self._runner.error or recover(error) from error
+        self._reporter.line("the machine is busy: a Python process of Spark's did not start in time, trying again")
+        self._query, self._starts = self._start(), self._starts + 1
+        return False
+
+    def _warm_once(self) -> None:
+        """Once the stream reader is up, let the workers load what the first batch needs, in a thread."""
+        if self._warm is not None and self._query.isActive and self._query.status["message"] != _INITIALIZING:
+            threading.Thread(target=self._warm, name="warm-workers", daemon=True).start()
+            self._warm = None
+
+    def _stop(self) -> bool:
+        """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end."""
+        if not self._stopping:
+            self._stopping = True
+            self._reporter.line("stopping after the running batch; a second signal aborts it")
+            self._state.request_stop()
+        if not self._state.stop_confirmed():
+            return False
+        self._query.stop()
+        return True
+
+    def report(self) -> None:
+        """Show what happened since the last call."""
+        self._read_lag()
+        now = self._progress.snapshot()
+        for report in self._progress.reports():
+            self._reporter.batch(report)
+        for reason, number in new_counts(self._counts, now.counts):
+            self._reporter.line(f"{reason}: {number:,}", level="warning")
+        self._counts = dict(now.counts)
+        if now.note and now.note != self._note:
+            self._reporter.line(now.note, level="warning")
+        self._note = now.note
+        self._reporter.status(now, self._progress.running)
+
+    def _read_lag(self) -> None:
+        """The stream reader's lag comes with Spark's progress reports."""
+        latest = self._query.lastProgress
+        source = latest["sources"][0] if latest and latest["sources"] else None
+        lag = source.get("latestOffset") if source else None
+        if isinstance(lag, dict) and "bytes" in lag:
+            self._progress.lag(lag["bytes"], lag.get("note", ""))
