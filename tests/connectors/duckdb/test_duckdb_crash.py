@@ -1,0 +1,108 @@
+"""The process is killed at every statement of a commit and of a schema change; the next one makes it whole."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from cdc.schema import *
+from cdc.sink import Task
+from cdc.source import Context
+from cdc.testing import block
+from connectors.duckdb.database import Session
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+folder, step, kill_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+run = Session.rows
+seen = 0
+
+def rows(self, sql, values=()):
+    global seen
+    seen += 1
+    if seen == kill_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run(self, sql, values)
+
+columns = (Column("id", DataType.parse("INT")), Column("name", DataType.parse("STRING")))
+keyed, keyless = TableSchema(columns, ("id",)), TableSchema(columns)
+orders, log, tmp = TableId("shop", "orders"), TableId("shop", "log"), TableId("shop", "tmp")
+sink = DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", folder / "state"))
+
+def prepared(batch, *blocks):
+    return sink.prepare(Task(batch, 0, 0), iter(blocks))
+
+if step == "setup":
+    sink.apply([CreateTable(orders, keyed), CreateTable(log, keyless)])
+    sink.commit(0, prepared(0, block(orders, keyed, [("+I", {"id": n, "name": "old"}) for n in range(3)]),
+                            block(log, keyless, [("+I", {"id": 7})] * 3)))
+elif step == "commit":
+    handles = prepared(1, block(orders, keyed, [("-U", {"id": 0, "name": "old"}), ("+U", {"id": 0, "name": "new"}),
+                                                ("-D", {"id": 1, "name": "old"}), ("+I", {"id": 9})]),
+                       block(log, keyless, [("-D", {"id": 7}), ("+I", {"id": 8}), ("+I", {"id": 8})]))
+    Session.rows = rows
+    sink.commit(1, handles)
+    Session.rows = run
+    sink.commit(1, handles)
+elif step == "apply":
+    Session.rows = rows
+    sink.apply([RenameTable(orders, tmp), RenameTable(log, orders), RenameTable(tmp, log),
+                AlterColumnType(log, Column("id", DataType.parse("BIGINT"))), AddColumn(log, Column("qty", DataType.parse("INT"), default="5"))])
+print(seen)
+"""
+
+
+def step(folder: Path, name: str, kill_at: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SCRIPT, str(folder), name, str(kill_at)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def table(folder: Path, name: str) -> list[tuple[object, ...]]:
+    with duckdb.connect(str(folder / "x.duckdb")) as connection:
+        return list(connection.execute(f"FROM x.shop.{name} ORDER BY ALL").fetchall())
+
+
+@pytest.mark.slow
+def test_a_commit_killed_at_any_statement_is_whole_after_a_repeat(tmp_path: Path) -> None:
+    assert step(tmp_path / "before", "setup", 0).returncode == 0
+    shutil.copytree(tmp_path / "before", tmp_path / "whole")
+    statements = int(step(tmp_path / "whole", "commit", 0).stdout)
+    expected = [table(tmp_path / "whole", name) for name in ("orders", "log")]
+    assert expected == [[(0, "new"), (2, "old"), (9, None)], [(7, None), (7, None), (8, None), (8, None)]]
+    assert statements > 8
+    for kill_at in range(1, statements + 1):
+        folder = tmp_path / str(kill_at)
+        shutil.copytree(tmp_path / "before", folder)
+        assert step(folder, "commit", kill_at).returncode == -9
+        assert table(folder, "orders") == [(0, "old"), (1, "old"), (2, "old")]
+        assert step(folder, "commit", 0).returncode == 0
+        assert [table(folder, name) for name in ("orders", "log")] == expected
+
+
+@pytest.mark.slow
+def test_schema_changes_killed_at_any_statement_are_whole_after_a_repeat(tmp_path: Path) -> None:
+    assert step(tmp_path / "before", "setup", 0).returncode == 0
+    shutil.copytree(tmp_path / "before", tmp_path / "whole")
+    statements = int(step(tmp_path / "whole", "apply", 0).stdout)
+    expected = [table(tmp_path / "whole", name) for name in ("orders", "log")]
+    assert expected == [[(7, None)] * 3, [(number, "old", 5) for number in range(3)]]
+    for kill_at in range(1, statements + 1, 2):
+        folder = tmp_path / str(kill_at)
+        shutil.copytree(tmp_path / "before", folder)
+        assert step(folder, "apply", kill_at).returncode == -9
+        assert step(folder, "apply", 0).returncode == 0
+        assert [table(folder, name) for name in ("orders", "log")] == expected
+
+
+def test_a_process_that_dies_right_after_the_commit_has_committed(tmp_path: Path) -> None:
+    assert step(tmp_path, "setup", 0).returncode == 0
+    handles = SCRIPT.replace("print(seen)", "os._exit(3)")
+    command = [sys.executable, "-c", handles, str(tmp_path), "commit", "0"]
+    assert subprocess.run(command, check=False).returncode == 3
+    assert table(tmp_path, "orders") == [(0, "new"), (2, "old"), (9, None)]

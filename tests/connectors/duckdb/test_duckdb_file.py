@@ -1,0 +1,228 @@
+"""The database file: locked, damaged, in the wrong place; staged files: complete, or named."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
+from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
+from cdc.sink import Task
+from cdc.source import Context
+from cdc.testing import block
+from connectors.duckdb import stage as stage_module
+from connectors.duckdb.database import Database
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+ORDERS = TableId("shop", "orders")
+SCHEMA = TableSchema((Column("id", DataType.parse("INT")), Column("name", DataType.parse("STRING"))), ("id",))
+KEYLESS = TableSchema(SCHEMA.columns)
+
+HOLD = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1], read_only=sys.argv[2] == "read")
+print("open", flush=True)
+sys.stdin.readline()
+connection.close()
+"""
+
+
+def options(folder: Path, **rest: object) -> DuckDbSinkOptions:
+    return DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb"), **rest)
+
+
+def sink_at(folder: Path) -> DuckDbSink:
+    return DuckDbSink(options(folder), Context("p", folder / "state"))
+
+
+def rows(folder: Path) -> list[tuple[object, ...]]:
+    with duckdb.connect(str(folder / "x.duckdb"), read_only=True) as connection:
+        return list(connection.execute("FROM x.shop.orders ORDER BY ALL").fetchall())
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the file open."""
+    duckdb.connect(str(tmp_path / "x.duckdb")).close()
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "x.duckdb"), "read"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        yield process
+        if process.poll() is None:
+            process.communicate("\n")
+
+
+def test_a_reader_is_waited_for(tmp_path: Path, reader: subprocess.Popen[str]) -> None:
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            reader.communicate("\n")
+
+    with Database(options(tmp_path), sleep=sleep).open() as session:
+        assert session.rows("SELECT 1") == [(1,)]
+    assert len(pauses) == 3
+
+
+def test_a_reader_that_stays_is_named_by_its_pid(tmp_path: Path, reader: subprocess.Popen[str]) -> None:
+    waited: list[float] = []
+    database = Database(options(tmp_path, **{"lock-timeout": "2 s"}), sleep=waited.append)
+    message = rf"PID {reader.pid}\).*close it there, or raise lock-timeout"
+    with pytest.raises(SinkUnavailable, match=message), database.open():
+        pytest.fail("the file is locked")
+    assert 2 <= sum(waited) < 4
+    assert SinkUnavailable.retryable
+
+
+def test_the_file_is_free_between_batches(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])])))
+    code = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('FROM x.shop.orders').fetchall())"
+    output = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "x.duckdb")], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "[(1, None)]\n"
+
+
+def test_memory_and_threads_are_limited(tmp_path: Path) -> None:
+    limited = options(tmp_path, **{"memory-limit": "256 mb", "threads": 1})
+    with Database(limited).open() as session:
+        assert session.rows("SELECT current_setting('memory_limit'), current_setting('threads')") == [("256.0 MiB", 1)]
+
+
+def test_a_database_in_memory_is_a_problem_of_the_options() -> None:
+    remarks = list(DuckDbSinkOptions(type="duckdb", path=":memory:").problems())
+    assert [(remark.key, remark.hint) for remark in remarks] == [("path", "name a file: orders.duckdb")]
+
+
+def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
+    DuckDbSink(options(tmp_path / "new"), Context("p", tmp_path / "state")).apply([CreateTable(ORDERS, SCHEMA)])
+    assert (tmp_path / "new" / "x.duckdb").exists()
+
+
+def test_a_file_that_duckdb_did_not_write(tmp_path: Path) -> None:
+    (tmp_path / "x.duckdb").write_bytes(b"hello" * 10_000)
+    with pytest.raises(SinkError, match=r"x\.duckdb: .*not a valid DuckDB database file.*choose another path"):
+        sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+    damaged = bytearray((tmp_path / "x.duckdb").read_bytes())
+    for header in (0, 4096, 8192):
+        damaged[header + 100] ^= 0xFF
+    (tmp_path / "x.duckdb").write_bytes(damaged)
+    with pytest.raises(SinkError, match=r"x\.duckdb: .*checksum.*restore it"):
+        sink_at(tmp_path).commit(0, [])
+
+
+def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "x.duckdb").mkdir()
+    with pytest.raises(SinkError, match="name a file in it"):
+        sink_at(tmp_path).commit(0, [])
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SinkError, match="cannot make the folder"):
+        DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", tmp_path)).commit(0, [])
+
+
+# staged files
+
+
+def test_one_file_for_all_tables_of_a_task(tmp_path: Path) -> None:
+    tables = [TableId("shop", f"t{number}") for number in range(50)]
+    prepared = sink_at(tmp_path).prepare(
+        Task(3, 1, 7), (block(table, SCHEMA, [("+I", {"id": 1})]) for _ in range(4) for table in tables)
+    )
+    assert [path.name for path in (tmp_path / "state/staging/3").iterdir()] == ["1-7.arrows"]
+    assert {item.handle["file"] for item in prepared} == {"3/1-7.arrows"}
+    assert [len(item.handle["segments"]) for item in prepared] == [1] * 50
+
+
+def test_rows_beyond_the_buffer_go_to_more_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
+    sink = sink_at(tmp_path)
+    sink.apply([CreateTable(ORDERS, KEYLESS)])
+    blocks = [block(ORDERS, KEYLESS, [("+I", {"id": number})]) for number in range(5)]
+    prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
+    assert [len(item.handle["segments"]) for item in prepared] == [5]
+    sink.commit(0, prepared)
+    assert [row[0] for row in rows(tmp_path)] == [0, 1, 2, 3, 4]
+
+
+def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
+    changes = [
+        ("-U", {"id": 1, "name": "a"}), ("+U", {"id": 1, "name": "b"}),
+        ("-U", {"id": 1, "name": "b"}), ("+U", {"id": 2, "name": "b"}),
+        ("-U", {"id": 2, "name": "b"}),
+    ]  # fmt: skip
+    prepared = sink_at(tmp_path).prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
+    staged = stage_module.StagedFiles(tmp_path / "state").rows(list(prepared))
+    assert list(zip(staged[stage_module.KIND].to_pylist(), staged["id"].to_pylist(), strict=True)) == [
+        (2, 1), (1, 1), (2, 2), (1, 2),
+    ]  # fmt: skip
+
+
+def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Path) -> None:
+    sink = sink_at(tmp_path)
+    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    for batch in (0, 1, 2):
+        sink.prepare(Task(batch, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": batch})])]))
+    sink.commit(1, [])
+    assert [path.name for path in (tmp_path / "state/staging").iterdir()] == ["2"]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing", "garbled"])
+def test_staged_rows_that_are_not_whole_are_never_loaded(tmp_path: Path, damage: str) -> None:
+    sink = sink_at(tmp_path)
+    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    prepared = sink.prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])]))
+    path = tmp_path / "state/staging/0/0-0.arrows"
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-40] if damage == "truncated" else b"\xff\xff\xff\xff\xff\xff\xff\x7f" + content[8:])
+    with pytest.raises(SinkError, match=r"0-0\.arrows: staged rows cannot be read.*restore the state directory"):
+        sink.commit(0, prepared)
+    assert rows(tmp_path) == []
+
+
+def test_two_schemas_in_one_batch_are_refused(tmp_path: Path) -> None:
+    wide = TableSchema((*SCHEMA.columns, Column("x", DataType.parse("INT"))), ("id",))
+    blocks = [block(ORDERS, SCHEMA, [("+I", {"id": 1})]), block(ORDERS, wide, [("+I", {"id": 2})])]
+    with pytest.raises(SinkError, match=r"shop\.orders: rows of two schemas in one batch"):
+        sink_at(tmp_path).prepare(Task(0, 0, 0), iter(blocks))
+
+
+def test_a_full_disk_while_staging_names_the_file(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    folder = tmp_path / "state/staging/0"
+    folder.mkdir(parents=True)
+    (folder / "0-0.arrows").symlink_to("/dev/full")
+    with pytest.raises(SinkError, match=r"0-0\.arrows: cannot stage rows: No space left on device \(free some space"):
+        sink_at(tmp_path).prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])]))
+
+
+def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
+    first = sink_at(tmp_path)
+    second = DuckDbSink(options(tmp_path), Context("other", tmp_path / "other"))
+    first.apply([CreateTable(ORDERS, KEYLESS)])
+    for sink in (first, second):
+        sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": 1})])])))
+    assert rows(tmp_path) == [(1, None)] * 2
+    with pytest.raises(ChangeRefused):
+        second.apply([CreateTable(ORDERS, SCHEMA)])
+    second.apply([DropTable(ORDERS)])
+    assert first.describe(ORDERS) is None
