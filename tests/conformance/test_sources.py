@@ -1,17 +1,22 @@
 """Every source passes the same named behaviours."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import FLAVORS, own_servers
 
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.schema_json import change_to_json
+from cdc.services.server import MySqlServer, StartedServer
 from cdc.source import Context
 from cdc.testing import ListSource, SourceConformance, block
+from connectors.mysql.binlog_files import BinlogFilesSource
+from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions
+from connectors.mysql.source import MySqlSource
 from connectors.values.options import ValuesSourceOptions
 from connectors.values.source import ValuesSource
 
@@ -78,6 +83,59 @@ class ValuesHarness(ListHarness):
             file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
+class MySqlHarness:
+    """A database of its own on a shared server; its log begins where the server's log is now."""
+
+    def __init__(self, server: MySqlServer, folder: Path) -> None:
+        self._server, self._folder = server, folder
+        self.table = TableId(server.new_database("conformance"), "orders")
+        status = "SHOW BINARY LOG STATUS" if server.flavor == "mysql" else "SHOW MASTER STATUS"
+        self._file, self._position, *_ = server.execute(status)[0]
+
+    def source(self) -> MySqlSource:
+        options = {
+            "type": "mysql", "hostname": self._server.host, "port": self._server.port, "username": self._server.user,
+            "password": self._server.password, "tables": str(self.table), "tls.mode": "disabled",
+            "scan.startup.mode": "specific-offset", "scan.startup.specific-offset.file": self._file,
+            "scan.startup.specific-offset.pos": self._position,
+        }  # fmt: skip
+        return MySqlSource(MySqlSourceOptions.model_validate(options), Context("pipeline-1", self._folder))
+
+    def create(self) -> None:
+        self._run("CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(64))")
+
+    def insert(self, *rows: tuple[int, str | None]) -> None:
+        values = ", ".join(f"({id_}, {self._text(name)})" for id_, name in rows)
+        self._run(f"INSERT INTO orders (id, name) VALUES {values}")
+
+    def update(self, id_: int, old: str, new: str) -> None:
+        self._run(f"UPDATE orders SET name = {self._text(new)} WHERE id = {id_}")
+
+    def delete(self, id_: int, old: str) -> None:
+        self._run(f"DELETE FROM orders WHERE id = {id_}")
+
+    def add_column(self, name: str) -> None:
+        self._run(f"ALTER TABLE orders ADD {name} TEXT")
+
+    def _text(self, value: str | None) -> str:
+        return "NULL" if value is None else f"'{value}'"
+
+    def _run(self, statement: str) -> None:
+        self._server.execute(statement, database=self.table.database)
+
+
+class BinlogFilesHarness(MySqlHarness):
+    """The files of that server, while it writes them."""
+
+    def __init__(self, server: StartedServer, folder: Path) -> None:
+        super().__init__(server, folder)
+        self._files = str(server.datadir / "binlog.0*")
+
+    def source(self) -> BinlogFilesSource:  # type: ignore[override]
+        options = BinlogFilesSourceOptions(type="binlog-files", path=self._files, tables=str(self.table))
+        return BinlogFilesSource(options, Context("pipeline-1", self._folder))
+
+
 class TestListSource(SourceConformance):
     @pytest.fixture
     def harness(self) -> ListHarness:
@@ -88,3 +146,24 @@ class TestValuesSource(SourceConformance):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> ValuesHarness:
         return ValuesHarness(tmp_path)
+
+
+@pytest.mark.mysql
+class TestMySqlSource(SourceConformance):
+    @pytest.fixture
+    def harness(self, any_server: MySqlServer, tmp_path: Path) -> MySqlHarness:
+        return MySqlHarness(any_server, tmp_path)
+
+
+@pytest.fixture(scope="module", params=FLAVORS)
+def local_server(request: pytest.FixtureRequest) -> Iterator[StartedServer]:
+    """A server whose files can be read."""
+    with own_servers() as make:
+        yield make(request.param)
+
+
+@pytest.mark.mysql
+class TestBinlogFilesSource(SourceConformance):
+    @pytest.fixture
+    def harness(self, local_server: StartedServer, tmp_path: Path) -> BinlogFilesHarness:
+        return BinlogFilesHarness(local_server, tmp_path)
