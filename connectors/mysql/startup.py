@@ -196,7 +196,7 @@ def _begin_of(chunk: EventChunk, index: int) -> LogPosition:
 def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
     """The transactions done at a position: what its file began with, and what the file holds before the position."""
     mysql, mariadb = GtidSet(), MariaDbGtid()
-    is_mariadb = False
+    is_mariadb = begun = False
     for chunk in _chunks(open_stream(LogPosition(at.file), True)):
         if chunk.file != at.file:
             break
@@ -208,7 +208,8 @@ def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
         mysql = mysql.add_all(gtid_runs(part, 0, len(part)))
         runs = mariadb_gtid_runs(part, 0, len(part))
         mariadb, is_mariadb = mariadb.add_all(runs), is_mariadb or bool(runs)
-        if len(part) < len(chunk) or int(chunk.end_position[-1]) >= at.position:
+        begun |= bool(np.isin(chunk.type, (events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)).any())
+        if begun and int(chunk.end_position[-1]) >= at.position:
             break
     return str(mariadb) if is_mariadb else str(mysql)
 
