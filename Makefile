@@ -38,6 +38,7 @@ format: setup ## let ruff rewrite the files
 	$(VENV)/bin/ruff format .
 
 bench: setup ## measure speed and size; prints a table, writes JSON to bench-results/
+	@$(PY) -m cdc.services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
 schemas: setup ## write schemas/*.json and docs/options.md from the option models

@@ -24,10 +24,16 @@ class WholeTool:
         """A run over one row: what starting and stopping cost, Spark, Java, workers and kernels included."""
         self._generator.run(f"CREATE TABLE {DATABASE}.one (id INT PRIMARY KEY); INSERT INTO one VALUES (1)")
         self._pipeline.catch_up()
-        self._generator.run("INSERT INTO one VALUES (2)")
-        self._bench.say("whole tool: one row")
-        spent = self._pipeline.catch_up()
-        self.start_up = {"wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "other_cores": spent.other_cores}
+        runs = []
+        for number in range(self._bench.repeat):
+            self._generator.run(f"INSERT INTO one VALUES ({number + 2})")
+            self._bench.say("whole tool: one row")
+            runs.append(self._pipeline.catch_up())
+        spent = sorted(runs, key=lambda run: run.cpu_s)[len(runs) // 2]
+        self.start_up = {
+            "wall_s": spent.wall_s, "cpu_s": spent.cpu_s, "other_cores": spent.other_cores,
+            "cpu_s_of_all": [run.cpu_s for run in runs],
+        }  # fmt: skip
 
     def measure(self, workload: Workload) -> Figures:
         """Catch up with a workload that was just written."""
