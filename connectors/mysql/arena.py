@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock
+from cdc.errors import CorruptLog
 from connectors.mysql.chunk import EventChunk
 from connectors.mysql.column_finish import finish_array
-from connectors.mysql.column_plan import TablePlan, raw_type
+from connectors.mysql.column_plan import TablePlan
+from connectors.mysql.json_diff import apply_diffs_text
+from connectors.mysql.json_value import json_text_slow
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
 
@@ -52,14 +55,13 @@ class Arena:
         """The first `rows` row images. `patch(column, array)` may replace values that the kernel left to Python."""
         columns = self.layout.tolist()
         arrays = []
-        for index, arrow in enumerate(self.plan.arrow.types):
-            finish = self.plan.finish[index]
-            kind = raw_type(finish, arrow)
+        for index, (kind, finish) in enumerate(zip(self.plan.raw, self.plan.finish, strict=True)):
             array = self._column(kind, rows, columns[index], nulls_known)
             if patch is not None:
                 array = patch(index, array)
-            if kind is not arrow:
-                array = finish_array(array, finish, arrow, f"{where}, column {self.plan.arrow.names[index]}")
+            if finish is not None:
+                field = self.plan.arrow.field(index)
+                array = finish_array(array, finish, field.type, f"{where}, column {field.name}")
             arrays.append(array)
         kinds, sequences, numbers, times = self.head.tolist()[0][:4]
         return ChangeBlock(
@@ -100,10 +102,11 @@ def patched(array: Array, rows: Array, values: list[str]) -> Array:
     return pc.replace_with_mask(array, pa.array(mask), pa.array(values, array.type))
 
 
-def text_patch(chunk: EventChunk, entries: Array) -> Callable[[int, Array], Array]:
-    """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n]."""
-    from connectors.mysql.json_diff import apply_diffs_text
-    from connectors.mysql.json_value import json_text_slow
+def text_patch(chunk: EventChunk, entries: Array, where: str) -> Callable[[int, Array], Array]:
+    """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n].
+
+    It raises CorruptLog, with `where`, for a document or changes to it that cannot be read.
+    """
 
     def text(entry: Array) -> str:
         value = chunk.buffer[entry["start"] : entry["end"]].tobytes()
@@ -115,6 +118,9 @@ def text_patch(chunk: EventChunk, entries: Array) -> Callable[[int, Array], Arra
         wanted = entries[entries["column"] == column]
         if not len(wanted):
             return array
-        return patched(array, wanted["row"], [text(entry) for entry in wanted])
+        try:
+            return patched(array, wanted["row"], [text(entry) for entry in wanted])
+        except CorruptLog as error:
+            raise CorruptLog(error.message, where=where, hint=error.hint) from error
 
     return patch

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.errors import CorruptLog, UnsupportedChange
+from connectors.mysql.charsets import to_utf8
 from connectors.mysql.column_plan import Finish
 
 Array = Any
@@ -25,8 +26,6 @@ def finish_array(array: Array, finish: Finish, arrow: Array, where: str) -> Arra
         family = AF_INET if finish.step == "inet4" else AF_INET6
         return pa.array([None if value is None else inet_ntop(family, value) for value in array.to_pylist()], arrow)
     if finish.charset is not None:
-        from connectors.mysql.charsets import to_utf8
-
         try:
             return to_utf8(array, finish.charset)
         except UnsupportedChange as error:

@@ -99,7 +99,7 @@ Op = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is left to do with a column's array after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
+    """What is left to do with a column's bytes after the kernel: `inflate`, `inet4`, `inet6`, or nothing; then charset.
 
     `charset` is set when the bytes have to be converted to UTF-8.
     """
@@ -120,7 +120,8 @@ class TablePlan:
         labels: int64[labels + 1], places in `text` of the labels of all ENUM and SET columns.
         text: uint8, the labels in UTF-8.
         json_columns: number of binary JSON columns.
-        finish: per column.
+        raw: Arrow types of the kernel's own output, per column.
+        finish: what is left to do after it, per column; None where nothing is.
     """
 
     table: MySqlTable
@@ -130,7 +131,8 @@ class TablePlan:
     labels: npt.NDArray[np.int64]
     text: npt.NDArray[np.uint8]
     json_columns: int
-    finish: tuple[Finish, ...]
+    raw: tuple[Any, ...]
+    finish: tuple[Finish | None, ...]
 
 
 def plan_table(
@@ -156,7 +158,7 @@ def plan_table(
     numbers = np.zeros(len(table.columns), ops.COLUMN)
     labels: list[bytes] = []
     json_columns = 0
-    finish = []
+    finish: list[Finish | None] = []
     for index, column in enumerate(table.columns):
         code, metadata = found.types[index], found.metadata[index]
         as_boolean = schema.columns[index].type.kind is Kind.BOOLEAN
@@ -170,10 +172,12 @@ def plan_table(
         if op["op"] == ops.JSON:
             numbers["b"][index] = json_columns
             json_columns += 1
-        finish.append(Finish(_step(column, code), charsets[index] if column.type in _TEXT else None))
+        finish.append(_finish(column, code, charsets[index]))
     ends = np.cumsum([0, *map(len, labels)], dtype=np.int64)
     text = np.frombuffer(b"".join(labels) or b"\0", np.uint8).copy()
-    return TablePlan(table, schema, arrow_schema(schema), numbers, ends, text, json_columns, tuple(finish))
+    arrow = arrow_schema(schema)
+    raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
+    return TablePlan(table, schema, arrow, numbers, ends, text, json_columns, raw, tuple(finish))
 
 
 def _check(table: MySqlTable, found: TableMap, where: str) -> None:
@@ -286,12 +290,9 @@ def _label_room(column: MySqlColumn) -> int:
     return sum(sizes) if column.type == "set" else max(sizes)
 
 
-def _step(column: MySqlColumn, code: int) -> str:
+def _finish(column: MySqlColumn, code: int, charset: str | None) -> Finish | None:
+    step = column.type if column.type in ("inet4", "inet6") else ""
     if code in (codes.VARCHAR_COMPRESSED, codes.BLOB_COMPRESSED):
-        return "inflate"
-    return column.type if column.type in ("inet4", "inet6") else ""
-
-
-def raw_type(finish: Finish, arrow: Any) -> Any:
-    """The Arrow type of the kernel's own output for a column whose final type is `arrow`."""
-    return pa.binary() if finish != Finish() else arrow
+        step = "inflate"
+    charset = charset if column.type in _TEXT else None
+    return Finish(step, charset) if step or charset else None

@@ -15,10 +15,14 @@ from cdc.block import ChangeBlock
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Count
+from connectors.mysql.arena import Arena, text_patch
 from connectors.mysql.chunk import EventChunk
 from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.rows import decode_rows
 from connectors.mysql.places import place
+from connectors.mysql.row_faults import fault_error
 from connectors.mysql.table import MySqlTable
+from connectors.mysql.table_slots import Slot, TableSlots
 
 _SEQUENCE_SHIFT = 40
 _SAMPLE_BYTES = 32 << 10
@@ -28,7 +32,7 @@ _SAMPLE_ROWS = 512
 class Decoder:
     """Decodes the chunks of one log in order; keeps what TABLE_MAP events said between chunks.
 
-    Not thread-safe. The kernels compile on first use and are cached on disk; importing this module does not load Numba.
+    Not thread-safe. The kernels compile on first use, once per machine: the result is cached on disk.
 
     Args:
         tables: current definitions of the wanted tables; may change between two calls of `decode`.
@@ -47,8 +51,6 @@ class Decoder:
         tinyint1_as_boolean: bool = False,
         invalid_dates: Literal["null", "fail"] = "null",
     ) -> None:
-        from connectors.mysql.table_slots import TableSlots
-
         self._slots = TableSlots(tables, wanted=wanted, tinyint1_as_boolean=tinyint1_as_boolean)
         self._count = count
         self._strict = invalid_dates == "fail"
@@ -112,9 +114,7 @@ class Decoder:
         slot.state[:] = before
         return None, False
 
-    def _decode(self, run: _Run, arena: Any, last: int) -> int:
-        from connectors.mysql.kernels.rows import decode_rows
-
+    def _decode(self, run: _Run, arena: Arena, last: int) -> int:
         slot, chunk, plan = run.slot, run.chunk, run.slot.plan
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
         self._context[0] = (
@@ -128,22 +128,17 @@ class Decoder:
             place(arena.layout), place(arena.head), arena.rows, place(self._context),
         )  # fmt: skip
         if code not in (ops.DONE, ops.FULL):
-            from connectors.mysql.row_faults import fault_error
-
             raise fault_error(code, self._fault[0], plan, chunk)
         return int(code)
 
-    def _finish(self, run: _Run, arena: Any, rows: int) -> ChangeBlock:
-        from connectors.mysql.arena import text_patch
-
+    def _finish(self, run: _Run, arena: Arena, rows: int) -> ChangeBlock:
         slot = run.slot
         slow = int(slot.state["slow"][0])
-        patch = text_patch(run.chunk, self._slow[:slow]) if slow else None
+        patch = text_patch(run.chunk, self._slow[:slow], run.where()) if slow else None
         for index in np.flatnonzero(arena.layout["invalid"]).tolist():
             name = f"invalid-date-to-null {slot.plan.table.id}.{slot.plan.table.columns[index].name}"
             self._count(name, int(arena.layout["invalid"][index]))
-        block: ChangeBlock = arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where())
-        return block
+        return arena.block(rows, bool(slot.state["nulls_known"][0]), patch, run.where())
 
 
 class _Run:
@@ -151,7 +146,7 @@ class _Run:
 
     __slots__ = ("chunk", "last", "order", "slot")
 
-    def __init__(self, chunk: EventChunk, slot: Any, order: Any, last: int) -> None:
+    def __init__(self, chunk: EventChunk, slot: Slot, order: Any, last: int) -> None:
         self.chunk, self.slot, self.order, self.last = chunk, slot, order, last
 
     def where(self) -> str:

@@ -9,4 +9,4 @@ def place(array: Any) -> int:
     """The address of a C-contiguous array's first byte; the caller keeps the array alive while a kernel runs."""
     if not array.flags.c_contiguous:
         raise ValueError("a kernel needs a contiguous array")
-    return int(array.__array_interface__["data"][0])
+    return int(array.ctypes.data)

@@ -215,6 +215,25 @@ def test_partial_json_updates_become_whole_documents(mysql_server: MySqlServer) 
     assert [row[4] for row in rows[2::2]] == [None, None, "[1]", "[0, 1]", "[0, 1]"]
 
 
+def test_many_partial_json_updates_in_one_statement(mysql_server: MySqlServer) -> None:
+    database = mysql_server.new_database()
+    rows = ", ".join(f'({n}, \'{{"n": {n}, "pad": "{"p" * 60}"}}\', REPEAT("x", {n % 50}))' for n in range(1, 3001))
+    with logged(mysql_server) as chunks:
+        mysql_server.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, doc JSON, s VARCHAR(60))",
+            f"INSERT INTO t VALUES {rows}",
+            "SET SESSION binlog_row_value_options = PARTIAL_JSON",
+            "UPDATE t SET doc = JSON_SET(doc, '$.n', -id)",
+            database=database,
+        )
+    assert any(39 in chunk.type for chunk in chunks)
+    tables = definitions(mysql_server, database)
+    table = TableId(database, "t")
+    found = decode(tables, chunks)
+    afters = [row for row, kind in zip(found.rows(table), found.kinds(table), strict=True) if kind == 2]
+    assert afters == selected(mysql_server, tables[table], "id")
+
+
 def test_rows_of_a_compressed_transaction_share_a_sequence(mysql_server: MySqlServer) -> None:
     database = mysql_server.new_database()
     with logged(mysql_server) as chunks:
