@@ -16,10 +16,12 @@ from numba import njit
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.image import decode_image
 from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke8, poke32, poke64
+from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke8, poke32, poke64, prefetch
 from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, HEAD, STATE, offset
 
 _HEADER = 19
+_AHEAD = 4
+"""Events whose first bytes are asked for in advance."""
 _UPDATE, _DELETE = 1, 3
 _SIZE = COLUMN.itemsize
 _KINDS, _SEQUENCES = offset(HEAD, "kinds"), offset(HEAD, "sequences")
@@ -160,6 +162,10 @@ def decode_rows(
     row = peek64(state + _DONE_ROWS)
     for entry in range(peek64(state + _EVENT), last):
         event = peek64(order + 8 * entry)
+        ahead = source + peek64(starts + 8 * peek64(order + 8 * min(entry + _AHEAD, last - 1)))
+        prefetch(ahead)
+        prefetch(ahead + 64)
+        prefetch(ahead + 128)
         poke64(fault + _FAULT_EVENT, event)
         poke64(fault + _FAULT_COLUMN, -1)
         start = peek64(starts + 8 * event)

@@ -141,7 +141,9 @@ def scan_events(
     epoch = peek64(state + _NOW)
     for event in range(peek64(state + _NEXT), count):
         code = peek8(types + event)
-        prefetch(src + peek64(starts + 8 * min(event + _AHEAD, count - 1)) + _HEADER)
+        ahead = src + peek64(starts + 8 * min(event + _AHEAD, count - 1)) + _HEADER
+        prefetch(ahead)
+        prefetch(ahead + 64)
         if code == _TABLE_MAP or (code >= 23 and code <= 25) or (code >= 30 and code <= 32) or code == 39:
             poke64(state + _NEXT, event)
             start = peek64(starts + 8 * event)
