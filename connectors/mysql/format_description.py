@@ -13,6 +13,7 @@ from connectors.mysql import events
 
 _BODY = events.HEADER_SIZE
 _POST_HEADERS = _BODY + 57
+_NO_CHECKSUMS = 0
 _KNOWN = {
     events.QUERY: events.QUERY_POST_HEADER,
     events.TABLE_MAP: events.TABLE_MAP_POST_HEADER,
@@ -70,8 +71,13 @@ def parse(event: bytes, where: str) -> FormatDescription:
 def _verify(event: bytes, where: str) -> None:
     """Check the event's own CRC-32, which is there even when other events have none.
 
-    The in-use flag is not part of it, as the server clears that in place when it closes the file.
+    The in-use flag is not part of it, as the server clears that in place when it closes the file. To a reader that
+    begins inside a file the server sends the event with its end position set to 0, and computes the sum anew only when
+    the file's other events have one: otherwise it belongs to what was changed, and says nothing.
     """
+    sent_from_inside = event[13:17] == bytes(4)
+    if sent_from_inside and event[-events.CHECKSUM_SIZE - 1] == _NO_CHECKSUMS:
+        return
     flags = event[17] & ~events.FLAG_IN_USE
     covered = event[:17] + bytes([flags]) + event[18 : -events.CHECKSUM_SIZE]
     if zlib.crc32(covered) != int.from_bytes(event[-events.CHECKSUM_SIZE :], "little"):

@@ -35,9 +35,12 @@ _ERAS: dict[str, tuple[tuple[str, ...], ...]] = {
             "SET GLOBAL binlog_transaction_compression = OFF",
             "SET GLOBAL gtid_mode = ON_PERMISSIVE",
             "SET GLOBAL gtid_mode = OFF_PERMISSIVE",
-            "SET GLOBAL gtid_mode = OFF",
         ),
-        ("SET GLOBAL binlog_checksum = CRC32", "SET GLOBAL binlog_rows_query_log_events = ON"),
+        (
+            "SET GLOBAL binlog_checksum = CRC32",
+            "SET GLOBAL binlog_rows_query_log_events = ON",
+            "SET GLOBAL gtid_mode = ON_PERMISSIVE",
+        ),
     ),
     "mariadb": (
         (),

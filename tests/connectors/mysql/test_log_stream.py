@@ -121,6 +121,9 @@ def test_checksums_may_be_off(server_factory: ServerFactory) -> None:
         found = drained(server)
         assert sent(found) == sent(files(server))
         assert not any(chunk.checksum for chunk in found)
+        middle = sent(found)[5][:2]
+        inside = sent(drained(server, file=middle[0], position=middle[1]))
+        assert [entry[:2] for entry in inside] == [entry[:2] for entry in sent(found) if entry[:2] > middle]
 
 
 @pytest.mark.mysql

@@ -1,0 +1,84 @@
+"""A small, known workload for crash tests: a table with a key and one without, both with every kind of change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cdc_process import Pipeline
+
+from cdc.services.server import MySqlServer
+
+Row = tuple[object, ...]
+
+
+@dataclass
+class SmallWorkload:
+    """Two tables in a database of their own; each `round` is a few transactions over both."""
+
+    server: MySqlServer
+    database: str
+    rounds: int = 0
+    tables: list[str] = field(default_factory=lambda: ["keyed", "keyless"])
+
+    @classmethod
+    def on(cls, server: MySqlServer) -> SmallWorkload:
+        work = cls(server, server.new_database("crash"))
+        work.run(
+            "CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, round INT, note VARCHAR(40), amount DECIMAL(9,2))",
+            "CREATE TABLE keyless (round INT, note VARCHAR(40), happened DATETIME(3))",
+        )
+        return work
+
+    @property
+    def pattern(self) -> str:
+        return rf"{self.database}.\.*"
+
+    def run(self, *statements: str) -> None:
+        self.server.execute(*statements, database=self.database)
+
+    def round(self, rows: int = 20) -> int:
+        """Inserts, updates, deletes, equal rows without a key, a rollback. Returns the round's number."""
+        self.rounds += 1
+        number = self.rounds
+        keyed = ", ".join(f"({number}, 'note {i}', {i}.25)" for i in range(rows))
+        keyless = ", ".join(f"({number}, 'note {i % 3}', '2026-11-21 10:00:00.{i % 2:03}')" for i in range(rows))
+        self.run(
+            "BEGIN",
+            f"INSERT INTO keyed (round, note, amount) VALUES {keyed}",
+            f"INSERT INTO keyless (round, note, happened) VALUES {keyless}",
+            "COMMIT",
+            f"UPDATE keyed SET amount = amount + 1, note = CONCAT(note, '+') WHERE id % 3 = {number % 3}",
+            f"UPDATE keyless SET note = 'twice' WHERE round = {number} LIMIT 4",
+            "DELETE FROM keyless WHERE note = 'note 1' LIMIT 3",
+            f"DELETE FROM keyed WHERE round < {number} AND id % 7 = {number % 7}",
+            "BEGIN",
+            "INSERT INTO keyed (round, note) VALUES (-1, 'rolled back')",
+            "ROLLBACK",
+        )
+        return number
+
+    def change_columns(self) -> None:
+        """A schema change with rows after it."""
+        name = f"c{self.rounds}"
+        self.run(f"ALTER TABLE keyed ADD COLUMN {name} INT DEFAULT 7", f"ALTER TABLE keyless ADD COLUMN {name} INT")
+        self.run(f"UPDATE keyed SET {name} = 8 WHERE id % 2 = 0", f"UPDATE keyless SET {name} = 9 LIMIT 5")
+
+    def seen(self, number: int) -> str:
+        """A query that is true when the round has arrived."""
+        return f"SELECT count(*) > 0 FROM {self.database}.keyed WHERE round = {number}"
+
+    def assert_equal(self, pipeline: Pipeline) -> None:
+        """Every row is there once, in both tables."""
+        for table in self.tables:
+            columns = self._columns(table)
+            names = ", ".join(columns)
+            source = self.server.execute(f"SELECT {names} FROM {self.database}.{table}")
+            sink = pipeline.query(f"SELECT {names} FROM {self.database}.{table}")
+            assert sorted(map(repr, sink)) == sorted(map(repr, source)), table
+
+    def _columns(self, table: str) -> list[str]:
+        rows = self.server.execute(
+            "SELECT column_name FROM information_schema.columns "
+            f"WHERE table_schema = '{self.database}' AND table_name = '{table}'"
+        )
+        return [str(name) for (name,) in rows]

@@ -1,0 +1,36 @@
+"""SIGKILL at every step of the protocol; after each restart no row is lost and none is there twice."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from cdc_process import ended, mysql_pipeline
+from small_workload import SmallWorkload
+
+from cdc.faults import POINTS
+from cdc.services.server import MySqlServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+
+_IN_A_WORKER = "in-prepare"
+"""There a Python worker dies, not the driver; Spark tries the task again and then gives up."""
+
+
+def test_a_kill_at_every_point_loses_and_doubles_nothing(mysql_server: MySqlServer, tmp_path: Path) -> None:
+    """One batch is killed at each point in turn: every restart takes it up again and dies at the next point."""
+    work = SmallWorkload.on(mysql_server)
+    pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, scan__startup__mode="latest-offset")
+    with ended(pipeline):
+        pipeline.catch_up()
+        work.change_columns()
+        work.round()
+        for point in POINTS:
+            expected = 5 if point == _IN_A_WORKER else -signal.SIGKILL
+            pipeline.catch_up(env={"CDC_CRASH_AT": point}, expect=expected)
+            work.round(5)
+        pipeline.catch_up()
+        work.assert_equal(pipeline)
+        assert "0 changes in 0 batches" in pipeline.catch_up().output
+        work.assert_equal(pipeline)

@@ -1,0 +1,50 @@
+"""The server goes away, comes back, cuts connections in the middle of an event, and forgets its log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cdc_process import ended, mysql_pipeline, wait_for
+from cutting_proxy import CuttingProxy
+from servers import FLAVORS, ServerFactory
+from small_workload import SmallWorkload
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
+
+_DURABLE = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"]
+"""Else a killed server loses rows that its binlog has told already, and no reader of the log can know."""
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_run_outlives_cut_connections_and_a_killed_server(
+    flavor: str, server_factory: ServerFactory, tmp_path: Path
+) -> None:
+    server = server_factory(flavor, extra_args=_DURABLE)
+    work, proxy = SmallWorkload.on(server), CuttingProxy(server.port)
+    pipeline = mysql_pipeline(tmp_path, server, work.pattern, scan__startup__mode="latest-offset", port=proxy.port)
+    with ended(pipeline):
+        run = pipeline.start()
+        wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
+        run.shows(work.seen(work.round()), "the first round")
+        for received in (1, 70, 1000):
+            proxy.cut_after(received)
+            run.shows(work.seen(work.round()), f"the round cut after {received} bytes")
+        assert proxy.cuts == 3
+
+        server.kill9()
+        server.start()
+        run.shows(work.seen(work.round()), "the round after the server was killed")
+        server.restart()
+        work.change_columns()
+        run.shows(work.seen(work.round()), "the round after the server was restarted")
+        run.stop()
+        work.assert_equal(pipeline)
+
+        work.round()
+        last = [row[0] for row in server.execute("FLUSH BINARY LOGS", "SHOW BINARY LOGS")][-1]
+        server.execute(f"PURGE BINARY LOGS TO '{last}'")
+        before = pipeline.query(f"SELECT count(*) FROM {work.database}.keyed")
+        assert "purged" in pipeline.catch_up(expect=3).output
+        assert pipeline.query(f"SELECT count(*) FROM {work.database}.keyed") == before
+    proxy.close()
