@@ -84,6 +84,8 @@ class Follower(threading.Thread):
     def _ready(self) -> bool:
         if self._queue.relevant or self._finished or self._error is not None:
             return True
+        if self._queue.bytes > self._ahead_bytes:  # the thread waits for room
+            return True
         return len(self._queue) > 0 and self._clock() - self._quiet_since >= QUIET_S
 
     def stop(self) -> None:

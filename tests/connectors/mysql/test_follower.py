@@ -197,6 +197,12 @@ def test_a_bounded_follower_delivers_what_concerns_nobody() -> None:
         assert (found.position, found.relevant) == (ends(script, -1)[0], False)
 
 
+def test_what_concerns_nobody_never_blocks_what_follows() -> None:
+    script = [*insert(1, "else.x"), *insert(2, "else.x"), *insert(3, "shop.t")]
+    with following(FakeServer(FakeStream(transactions(script))), ahead_bytes=0, clock=Clock(0.0)) as follower:
+        assert taken(follower, 3) == ends(script, 4, 9, 14)
+
+
 def test_what_concerns_nobody_moves_the_offset_now_and_then() -> None:
     script = [*insert(1, "else.x"), *insert(2, "else.x")]
     clock, read = Clock(0.0), threading.Event()

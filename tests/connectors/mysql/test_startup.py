@@ -241,7 +241,10 @@ def test_purged_gtids_are_done_at_the_earliest_position(server_factory: ServerFa
         shop = Shop(server_factory(flavor), tmp_path)
         shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
         before = shop.executed()
-        shop.run("FLUSH LOGS", "PURGE BINARY LOGS TO 'binlog.000002'", "INSERT INTO t VALUES (2)")
+        shop.run("FLUSH LOGS")
+        while shop.server.execute("SHOW BINARY LOGS")[0][0] == "binlog.000001":  # MariaDB lets go of it a bit later
+            shop.run("PURGE BINARY LOGS TO 'binlog.000002'")
+        shop.run("INSERT INTO t VALUES (2)")
         source = shop.source("earliest-offset")
         start = source.initial_offset()
         assert (start["file"], start["position"], start["gtids"]) == ("binlog.000002", 4, before)
