@@ -13,6 +13,8 @@ from connectors.mysql.charsets import to_utf8
 from connectors.mysql.column_plan import Finish
 
 Array = Any
+_LONGEST = (1 << 32) - 1
+"""Bytes in a LONGBLOB."""
 
 
 def finish_array(array: Array, finish: Finish, arrow: Array, where: str) -> Array:
@@ -44,10 +46,12 @@ def inflate(value: bytes, where: str) -> bytes:
     if value[0] == 0:
         return value[1:]
     size = value[0] & 7
+    length = int.from_bytes(value[1 : 1 + size], "big")
+    reader = zlib.decompressobj(-zlib.MAX_WBITS if value[0] & 8 else zlib.MAX_WBITS)
     try:
-        plain = zlib.decompress(value[1 + size :], -zlib.MAX_WBITS if value[0] & 8 else zlib.MAX_WBITS)
+        plain = reader.decompress(value[1 + size :], min(length, _LONGEST) + 1)
     except zlib.error as error:
         raise CorruptLog(f"a compressed value cannot be read: {error}", where=where) from error
-    if len(plain) != int.from_bytes(value[1 : 1 + size], "big"):
+    if len(plain) != length:
         raise CorruptLog("a compressed value has another length than it says", where=where)
     return plain

@@ -62,6 +62,7 @@ _FITS: dict[int, frozenset[str]] = {
     codes.VECTOR: frozenset({"vector"}),
 }
 _SIZES = {"tinyblob": 1, "tinytext": 1, "blob": 2, "text": 2, "mediumblob": 3, "mediumtext": 3}
+_STRINGS = {"uuid": 16, "inet6": 16, "inet4": 4}
 _FIXED: dict[int, tuple[int, int, int]] = {
     codes.TINY: (ops.INT8, 1, 1),
     codes.SHORT: (ops.INT16, 2, 2),
@@ -208,6 +209,8 @@ def _misfit(column: MySqlColumn, found: TableMap, index: int) -> str:
         return f"rows have BIT({metadata}) there, the definition BIT({column.length or 1})"
     if code == codes.BLOB and metadata != _SIZES.get(column.type, 4):
         return f"rows have a {metadata}-byte length field there"
+    if code == codes.STRING and column.type != "char" and metadata != _STRINGS.get(column.type, column.length or 1):
+        return f"rows have {metadata} bytes there"
     if metadata not in _WIDTHS.get(code, (metadata,)):
         return f"rows have {metadata} bytes there, which no server writes"
     sign = found.unsigned[index]

@@ -228,7 +228,9 @@ def _uuid(at: Int, size: Int, column: Int) -> Int:
 
 @njit(cache=True, nogil=True)
 def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
-    """Copy bytes, with zero bytes up to `pad`. DONE or FULL."""
+    """Copy bytes; with `pad`, add zero bytes up to it. DONE, FULL or CORRUPT."""
+    if pad > 0 and size > pad:
+        return ops.CORRUPT
     to = peek64(column + _DATA_AT)
     room = max(size, pad)
     if room > peek64(column + _DATA_END) - to:
@@ -352,7 +354,7 @@ def decode_image(
                     at = pos + need
                     to = peek64(column + _DATA_AT)
                     short = size <= 64 and at <= limit and peek64(column + _DATA_END) - to >= 64
-                    if short and size <= end - at and size >= peek64(column + _B):
+                    if short and size <= end - at and (size == peek64(column + _B) or peek64(column + _B) == 0):
                         move64(to, at)
                         to += size
                         poke64(column + _DATA_AT, to)
