@@ -101,6 +101,7 @@ def test_schema_changes_killed_at_any_statement_are_whole_after_a_repeat(tmp_pat
         assert [table(folder, name) for name in ("orders", "log")] == expected
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_right_after_the_commit_has_committed(tmp_path: Path) -> None:
     assert step(tmp_path, "setup", 0).returncode == 0
     handles = SCRIPT.replace("print(seen)", "os._exit(3)")

@@ -110,6 +110,7 @@ class Log:
         return {**row, **no_null}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["each alone", "sharing"])
 @pytest.mark.parametrize("key", [(), ("id", "part"), ("part", "id", "span")], ids=["no key", "key", "odd key"])
 @settings(

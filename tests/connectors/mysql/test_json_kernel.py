@@ -41,6 +41,7 @@ def answer(document: bytes) -> str | int:
         return -2
 
 
+@pytest.mark.slow
 @given(documents)
 @settings(max_examples=300, deadline=None)
 def test_kernel_and_twin_agree(value: object) -> None:

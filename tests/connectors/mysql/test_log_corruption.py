@@ -74,6 +74,7 @@ def test_without_checksums_damage_is_refused_or_stays_inside_a_body(tmp_path: Pa
     assert refused > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mysql.binlog", "mysql-no-checksum.binlog", "mariadb.binlog"])
 def test_every_truncation_is_refused_or_ends_between_events(tmp_path: Path, name: str) -> None:
     data = (FIXTURES / name).read_bytes()
