@@ -7,13 +7,16 @@ when the column is added.
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import Default, DefaultKind
 from connectors.mysql.ddl.tokens import TokenKind
 from connectors.mysql.ddl.types import literal_bytes
 from connectors.mysql.table import MySqlColumn
+
+_DIGITS = Context(prec=65 + 30)
+"""Enough for every DECIMAL; Python's own context ends at 28 digits."""
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal", "float", "double", "year")
@@ -104,7 +107,7 @@ def _number(text: str, column: MySqlColumn) -> str:
         number = f"{float(value):.6g}" if column.type == "float" else repr(float(value))
         return number.removesuffix(".0")
     scale = column.scale or 0
-    return f"{value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP):f}"
+    return f"{value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _DIGITS):f}"
 
 
 def _year(text: str) -> str:
