@@ -1,4 +1,7 @@
-"""The `binlog-files` source: archived binary log files, planned and decoded by the same code as a live server's log."""
+"""The `binlog-files` source: archived binary log files, planned and decoded by the same code as a live server's log.
+
+As in `source`, what loads compiled kernels is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,13 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Limits, Offset, Source, Split
 from connectors.mysql.chunk import EventChunk, file_number
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.log_file import read_chunks
-from connectors.mysql.log_range import LogRange
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.planner import Planner
 from connectors.mysql.positions import LogPosition
 from connectors.mysql.schema_files import define_from
 from connectors.mysql.schemas import Known, Schemas, shown_schema
-from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
-from connectors.mysql.warm import warm_kernels
+from connectors.mysql.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
 
 _FIRST_BYTES = 1 << 12
-
-LEAST_SPLIT_BYTES = 4 << 20
-"""Below this a second task costs more than it saves."""
 
 
 class BinlogFilesSource(Source):
@@ -87,18 +83,8 @@ class BinlogFilesSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
-        begin, stop = _position(start), _position(end)
-        if begin == stop:
-            return []
-        ends = [stop]
-        if self._planned is not None and self._planned[0] == end:
-            batch = self._planned[1]
-            if not any(segment.tables for segment in batch):
-                return []
-            ends = [LogPosition(cut.file, cut.position) for cut in cut_points(batch, parallelism, LEAST_SPLIT_BYTES)]
-        starts = [begin, *ends[:-1]]
-        ranges = (LogRange(low, high, end["schemas"]) for low, high in zip(starts, ends, strict=True))
-        return [Split(index, part) for index, part in enumerate(ranges)]
+        planned = self._planned[1] if self._planned is not None and self._planned[0] == end else None
+        return splits_of(planned, start, end, parallelism)
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
@@ -125,6 +111,8 @@ class BinlogFilesSource(Source):
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
+        from connectors.mysql.warm import warm_kernels
+
         warm_kernels()
 
     def _schemas(self) -> Schemas:
@@ -150,7 +138,9 @@ class BinlogFilesSource(Source):
     def _plan(
         self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None
     ) -> Iterator[Segment]:
-        position = _position(start)
+        from connectors.mysql.planner import Planner
+
+        position = position_of(start)
         dialect = _dialect(_file(files, position.file))
         tracker = schemas.tracker(start["schemas"], self._wanted, dialect, 0)
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
@@ -193,6 +183,8 @@ def _check_neighbours(path: Path, later: Path) -> None:
 
 def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[EventChunk]:
     """All chunks from `start` to `end` (None: to the last file's end)."""
+    from connectors.mysql.log_file import read_chunks
+
     names = list(files)
     for name in (start.file, *([end.file] if end is not None else [])):
         _file(files, name)
@@ -212,9 +204,7 @@ def _file(files: Mapping[str, Path], name: str) -> Path:
 
 def _dialect(path: Path) -> Dialect:
     """How the server that wrote the file reads statements: the version text of its format description."""
+    from connectors.mysql.log_file import read_chunks
+
     first = next(read_chunks(path, chunk_bytes=_FIRST_BYTES))
     return Dialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))
-
-
-def _position(offset: Offset) -> LogPosition:
-    return LogPosition(offset["file"], offset["position"])

@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from cdc.errors import CorruptLog, SourceUnavailable
 from connectors.mysql import events
 from connectors.mysql.chunk import EventChunk, file_number
 from connectors.mysql.positions import LogPosition
+from connectors.mysql.segment import LogRange
 from connectors.mysql.stream import BinlogStream
 
 READ_S = 30.0
 TRIES = 8
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """Events behind `start` up to `end`, a transaction end; `schemas` entries of the schema history hold in it."""
-
-    start: LogPosition
-    end: LogPosition
-    schemas: int
-
-    @property
-    def empty(self) -> bool:
-        """Nothing lies between start and end."""
-        return self.start == self.end
 
 
 def read_range(

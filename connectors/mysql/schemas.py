@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import (
@@ -21,15 +22,16 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.source import Count
-from connectors.mysql.charsets import collation_charset
 from connectors.mysql.chunk import EventChunk
-from connectors.mysql.decoder import Decoder
-from connectors.mysql.described import described
+from connectors.mysql.collations import charset_of
 from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.options import LogOptions
 from connectors.mysql.positions import LogPosition
 from connectors.mysql.query_event import Query, parse_query
 from connectors.mysql.table import MySqlTable, table_schema
+
+if TYPE_CHECKING:
+    from connectors.mysql.decoder import Decoder
 
 Wanted = Callable[[TableId], bool]
 
@@ -97,6 +99,8 @@ class Schemas:
 
     def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""
+        from connectors.mysql.decoder import Decoder
+
         tables = self.history.tables(count)
 
         def is_table(table: TableId) -> bool:
@@ -148,6 +152,8 @@ class Tracker:
         """
         if table in self._catalog.tables or table in self._catalog.sequences:
             return frozenset()
+        from connectors.mysql.described import described
+
         definition = described(chunk.body(index)[6:], chunk.where(index))
         if definition is not None:
             result = self._catalog.define([definition])
@@ -194,7 +200,7 @@ def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -
         query.sql,
         query.schema,
         sql_mode=query.sql_mode or 0,
-        charset=collation_charset(query.server_collation) if query.server_collation else "utf8mb4",
+        charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=query.explicit_timestamp,
         executed_at=datetime.fromtimestamp(int(chunk.commit_ms[index]) / 1000, UTC),
     )

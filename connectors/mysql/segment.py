@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.schema import TableId
-from cdc.source import Limits, Offset
+from cdc.source import Limits, Offset, Split
 from connectors.mysql.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.positions import LogPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +125,34 @@ def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[S
         if size >= goal * (len(ends) + 1) and len(ends) < parts - 1:
             ends.append(segment)
     return [*ends, batch[-1]]
+
+
+LEAST_SPLIT_BYTES = 4 << 20
+"""Below this a second task costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Events behind `start` up to `end`, a transaction end; `schemas` entries of the schema history hold in it."""
+
+    start: LogPosition
+    end: LogPosition
+    schemas: int
+
+
+def position_of(offset: Offset) -> LogPosition:
+    """Where in the log an offset is."""
+    return LogPosition(offset["file"], offset["position"])
+
+
+def splits_of(planned: Sequence[Segment] | None, start: Offset, end: Offset, parallelism: int) -> list[Split]:
+    """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
+    then there is one split. None at all when nothing in the batch concerns captured tables."""
+    begin, stop = position_of(start), position_of(end)
+    if begin == stop or (planned is not None and not any(segment.tables for segment in planned)):
+        return []
+    ends = [stop]
+    if planned is not None:
+        ends = [LogPosition(cut.file, cut.position) for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES)]
+    ranges = (LogRange(low, high, end["schemas"]) for low, high in zip([begin, *ends[:-1]], ends, strict=True))
+    return [Split(index, part) for index, part in enumerate(ranges)]

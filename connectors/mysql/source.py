@@ -1,11 +1,15 @@
-"""The `mysql` source: the binary log of a running MySQL or MariaDB server, planned by headers, read by tasks."""
+"""The `mysql` source: the binary log of a running MySQL or MariaDB server, planned by headers, read by tasks.
+
+Spark unpickles the source in half a dozen processes, most of which only pass it on: what loads compiled kernels is
+imported where it is used.
+"""
 
 from __future__ import annotations
 
 import random
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
@@ -13,22 +17,17 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Source, Split
 from connectors.mysql.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.follower import Follower
 from connectors.mysql.information_schema import read_tables, table_ids
-from connectors.mysql.log_range import LogRange, read_range
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.planner import Planner
 from connectors.mysql.positions import LogPosition, check_file_position
 from connectors.mysql.schemas import Schemas, Tracker, shown_schema
-from connectors.mysql.segment import Segment, cut_points, end_offset
+from connectors.mysql.segment import LogRange, Segment, end_offset, position_of, splits_of
 from connectors.mysql.server_check import announce_reader, check_select, check_server, explain_no_tables
 from connectors.mysql.server_info import ServerInfo, server_info
-from connectors.mysql.startup import start_of
-from connectors.mysql.stream import BinlogStream
-from connectors.mysql.warm import warm_kernels
 
-LEAST_SPLIT_BYTES = 4 << 20
-"""Below this a second task costs more than it saves."""
+if TYPE_CHECKING:
+    from connectors.mysql.follower import Follower
+    from connectors.mysql.stream import BinlogStream
 
 AHEAD = 4
 """Batches that the follower may read ahead."""
@@ -71,6 +70,8 @@ class MySqlSource(Source):
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
+        from connectors.mysql.startup import start_of
+
         start = start_of(self._options, lambda: connect(self._connection), self._open_stream, self._open_after)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         return {
@@ -105,18 +106,8 @@ class MySqlSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
-        begin, stop = _position(start), _position(end)
-        if begin == stop:
-            return []
-        ends = [stop]
-        if self._planned is not None and self._planned[0] == end:
-            batch = self._planned[1]
-            if not any(segment.tables for segment in batch):
-                return []
-            ends = [LogPosition(cut.file, cut.position) for cut in cut_points(batch, parallelism, LEAST_SPLIT_BYTES)]
-        starts = [begin, *ends[:-1]]
-        ranges = (LogRange(low, high, end["schemas"]) for low, high in zip(starts, ends, strict=True))
-        return [Split(index, part) for index, part in enumerate(ranges)]
+        planned = self._planned[1] if self._planned is not None and self._planned[0] == end else None
+        return splits_of(planned, start, end, parallelism)
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
@@ -124,6 +115,8 @@ class MySqlSource(Source):
 
     def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
         """Decode one range of the log over a connection of its own."""
+        from connectors.mysql.log_range import read_range
+
         part: LogRange = split.payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         for chunk in read_range(part, lambda at: self._open_stream(at, False, reader=1 + split.index)):
@@ -143,6 +136,8 @@ class MySqlSource(Source):
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
+        from connectors.mysql.warm import warm_kernels
+
         warm_kernels()
 
     def _schemas(self) -> Schemas:
@@ -152,6 +147,9 @@ class MySqlSource(Source):
         return self._known
 
     def _follow(self, start: Offset, limits: Limits | None) -> Follower:
+        from connectors.mysql.follower import Follower
+        from connectors.mysql.planner import Planner
+
         position, info = self._resume(start)
         self._tracker = Schemas(self._context.directory, self._options).tracker(
             start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names
@@ -164,7 +162,7 @@ class MySqlSource(Source):
 
     def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
-        position = _position(start)
+        position = position_of(start)
         connection = connect(self._connection)
         try:
             info = check_server(connection)
@@ -181,12 +179,17 @@ class MySqlSource(Source):
 
     def _open_stream(self, at: LogPosition, until_end: bool, *, reader: int = 0) -> BinlogStream:
         """Reader 0 is the follower, tasks are 1 and up; each needs a replica id of its own."""
-        connection = self._announced()
-        server_id = self._server_id(reader)
-        return BinlogStream(connection, server_id=server_id, file=at.file, position=at.position, until_end=until_end)
+        from connectors.mysql.stream import BinlogStream
+
+        server_id, at_end = self._server_id(reader), until_end
+        return BinlogStream(
+            self._announced(), server_id=server_id, file=at.file, position=at.position, until_end=at_end
+        )
 
     def _open_after(self, done: str) -> BinlogStream:
         """The log behind a GTID set, to its end."""
+        from connectors.mysql.stream import BinlogStream
+
         return BinlogStream(self._announced(), server_id=self._server_id(0), gtid_set=done, until_end=True)
 
     def _announced(self) -> MySqlConnection:
@@ -200,7 +203,3 @@ class MySqlSource(Source):
         if ids is None or reader >= len(ids):
             return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
         return ids[reader]
-
-
-def _position(offset: Offset) -> LogPosition:
-    return LogPosition(offset["file"], offset["position"])
