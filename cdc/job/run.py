@@ -21,7 +21,7 @@ from cdc.job.routing import RouteGuard, RouteTable
 from cdc.job.session import DEFAULT_MASTER, start_session, warm_workers
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.task import PrepareTask
-from cdc.job.watch import Signals, Watch
+from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
@@ -77,6 +77,7 @@ def _run_locked(
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, progress)
     with signals.installed(), _session(pipeline, master, java, lock) as spark:
+        signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, source.warm, plan.parallelism)
@@ -105,7 +106,8 @@ def _session(pipeline: str, master: str, java: Any, lock: RunLock) -> Iterator[S
         lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
         yield spark
     finally:
-        spark.stop()
+        with contextlib.suppress(*JAVA_GONE):
+            spark.stop()
 
 
 def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounded: bool) -> StreamingQuery:

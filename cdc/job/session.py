@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -40,6 +41,8 @@ def session_settings(name: str, master: str, environment: Mapping[str, str]) -> 
         "spark.driver.extraJavaOptions": java_options,
         "spark.hadoop.fs.file.impl": _LOCAL_FILES,
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+        # A kill while the first offset is written leaves a temporary file, with which Spark would never start again.
+        "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -87,5 +90,5 @@ def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> N
         warm()
         yield from rows
 
-    with contextlib.suppress(PySparkException):
+    with contextlib.suppress(PySparkException, Py4JError, ConnectionError):
         spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()

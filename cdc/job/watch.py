@@ -9,9 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdc.errors import EngineError
 from cdc.job.batch import BatchRunner
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter, new_counts
@@ -21,7 +23,11 @@ from cdc.state import StateDir
 ABORTED = 130
 """Exit code after a second signal."""
 
+JAVA_GONE = (Py4JError, ConnectionError)
+"""What any call into Spark raises when its Java process has ended."""
+
 STARTS = 3
+_STOP = (signal.SIGINT, signal.SIGTERM)
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
 _TOO_SLOW = "failed to connect back"
@@ -46,12 +52,19 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in _STOP}
+        self.take_over()
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def take_over(self) -> None:
+        """Install the handlers, again after Spark has started: it takes SIGINT for itself, to end in the middle."""
+        if threading.current_thread() is threading.main_thread():
+            for number in _STOP:
+                signal.signal(number, self.handle)
 
 
 class Watch:
@@ -78,6 +91,15 @@ class Watch:
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
+        try:
+            self._follow()
+        except JAVA_GONE as error:
+            raise EngineError(
+                "Spark's Java process has ended",
+                hint="see the lines above; a run after this one continues at the last committed batch",
+            ) from error
+
+    def _follow(self) -> None:
         while not self._ended():
             self.report()
             self._warm_once()
@@ -139,7 +161,10 @@ class Watch:
 
     def _read_lag(self) -> None:
         """The stream reader's lag comes with Spark's progress reports."""
-        latest = self._query.lastProgress
+        try:
+            latest = self._query.lastProgress
+        except JAVA_GONE:
+            return
         source = latest["sources"][0] if latest and latest["sources"] else None
         lag = source.get("latestOffset") if source else None
         if isinstance(lag, dict) and "bytes" in lag:

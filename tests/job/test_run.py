@@ -1,0 +1,205 @@
+"""`cdc run` as users start it: exit codes, what it prints, clean stops, and starting again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cdc_process import wait_for
+
+from cdc.services.server import MySqlServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROWS = [
+    {"change": "create.table", "table": "shop.orders", "schema": {
+        "columns": [{"name": "id", "type": "INT", "nullable": False}, {"name": "note", "type": "STRING"}],
+        "primary_key": ["id"]}},
+    {"table": "shop.orders", "op": "+I", "row": {"id": 1, "note": "first"}},
+    {"table": "shop.orders", "op": "-U", "row": {"id": 1, "note": "first"}},
+    {"table": "shop.orders", "op": "+U", "row": {"id": 1, "note": "changed"}},
+    {"change": "truncate.table", "table": "shop.orders"},
+    {"table": "shop.orders", "op": "+I", "row": {"id": 2, "note": "second"}},
+    {"table": "shop.orders", "op": "-D", "row": {"id": 2, "note": "second"}},
+]  # fmt: skip
+
+
+class Folder:
+    """A pipeline file and runs of it, each in a process group of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._running: list[subprocess.Popen[str]] = []
+
+    def write(self, source: dict[str, Any], sink: dict[str, Any] | None = None) -> None:
+        document = {
+            "source": source, "sink": sink or {"type": "values", "path": str(self.path / "out.jsonl")},
+            "pipeline": {"name": "p", "schema.change.behavior": "evolve", "parallelism": 2},
+        }  # fmt: skip
+        (self.path / "p.yaml").write_text(yaml.safe_dump(document))
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(self.path / "p.yaml")]
+        with (self.path / "out").open("w") as out, (self.path / "err").open("w") as err:
+            process = subprocess.Popen(
+            [*command, "--master", "local[2,4]", *arguments], cwd=self.path, text=True, start_new_session=True,
+            stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        self._running.append(process)
+        return process
+
+    def run(self, *arguments: str, expect: int = 0) -> None:
+        self.ends(self.start(*arguments), expect)
+
+    def ends(self, process: subprocess.Popen[str], expect: int = 0) -> None:
+        assert process.wait(300) == expect, self.out + self.err
+        assert "Traceback" not in self.err
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Log lines as JSON; Java warns on its own of a module that Spark asks for."""
+        return [json.loads(line) for line in self.err.splitlines() if not line.startswith("WARNING: Using incubator")]
+
+    @property
+    def out(self) -> str:
+        return (self.path / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.path / "err").read_text()
+
+    def says(self, text: str, process: subprocess.Popen[str]) -> None:
+        wait_for(f"{text!r} on stderr", lambda: text in self.err or process.poll() is not None)
+        assert text in self.err, self.out + self.err
+
+    def begun(self, process: subprocess.Popen[str]) -> None:
+        """Wait until the pipeline knows where it starts."""
+        found = ".cdc/*/initial_offset.json"
+        wait_for("the start", lambda: list(self.path.glob(found)) or process.poll() is not None)
+
+    def close(self) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    made = Folder(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
+    folder.write({"type": "values", "rows": ROWS})
+    leftover = folder.path / ".cdc" / "p" / "checkpoint" / "offsets" / ".0.6cdc4639.tmp"  # of a kill at the first write
+    leftover.parent.mkdir(parents=True)
+    leftover.touch()
+    folder.run()
+    assert folder.out.splitlines()[:3] == [
+        "table        inserts  updates  deletes  schema changes",
+        "-----------  -------  -------  -------  --------------",
+        "shop.orders        2        1        1               2",
+    ]
+    assert "4 changes in 2 batches" in folder.out
+    assert "batch committed batch=1 tables=1 rows=2" in folder.err
+    written = (folder.path / "out.jsonl").read_text()
+    lines = [json.loads(line) for line in written.splitlines()]
+    assert [line["op"] for line in lines if "op" in line] == ["+I", "-U", "+U", "+I", "-D"]
+
+    folder.run("--log-format", "json", "--until-caught-up")  # nothing is new
+    records = folder.records
+    assert folder.out == ""
+    assert records[0]["message"].endswith(": values -> values")
+    assert (records[-1]["message"], records[-1]["rows"], records[-1]["batches"]) == ("summary", 0, 0)
+    assert (folder.path / "out.jsonl").read_text() == written
+
+    folder.write({"type": "values", "rows": [*ROWS, {"table": "shop.orders", "op": "+I", "row": {"id": 3}}]})
+    folder.run()  # and what was added is
+    assert "1 changes in 1 batches" in folder.out
+    assert (folder.path / "out.jsonl").read_text().startswith(written)
+
+
+def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
+    folder.write({"type": "values", "rows": ROWS, "unknown": 1})
+    folder.run(expect=2)
+    path = folder.path / "log.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in ROWS[:2]) + "\nno json\n")
+    folder.write({"type": "values", "path": str(path)})
+    folder.run(expect=3)
+    assert f"cdc: {path}:3: is not JSON" in folder.err
+    path.write_text("\n".join(json.dumps(row) for row in ROWS[:2]) + "\n")
+    folder.write({"type": "values", "path": str(path)}, {"type": "values", "path": str(folder.path)})
+    folder.run(expect=4)
+    folder.write({"type": "binlog-files", "path": "x.*", "tables": "shop.t"})
+    folder.run(expect=5)  # the state directory is the other pipeline's
+    assert "belongs to a pipeline that reads values" in folder.err
+    folder.write({"type": "values", "path": str(path)})
+    folder.run()  # and after all of that nothing was lost
+    assert "1 changes in" in folder.out
+
+
+@pytest.mark.mysql
+def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server: MySqlServer) -> None:
+    database = mysql_server.new_database("run")
+    mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+    folder.write({
+        "type": "mysql", "hostname": mysql_server.host, "port": mysql_server.port, "username": mysql_server.user,
+        "password": mysql_server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
+        "scan.startup.mode": "latest-offset",
+    })  # fmt: skip
+    process = folder.start("--log-format", "json")
+    wait_for(
+        "the start of the pipeline", lambda: list(folder.path.glob(".cdc/*/initial_offset.json")) or process.poll()
+    )
+    mysql_server.execute("INSERT INTO t VALUES (1)", database=database)
+    folder.says('"rows": 1', process)
+    process.send_signal(signal.SIGTERM)
+    folder.ends(process)
+    records = folder.records
+    assert "stopping after the running batch; a second signal aborts it" in [record["message"] for record in records]
+    assert records[-1]["tables"][f"{database}.t"]["inserts"] == 1
+
+    mysql_server.execute("INSERT INTO t VALUES (2), (3)", database=database)
+    folder.run("--until-caught-up")
+    assert f"{database}.t" in folder.out
+    assert "2 changes in 1 batches" in folder.out
+
+    process = folder.start()
+    folder.says("-> values", process)
+    mysql_server.execute("INSERT INTO t VALUES (4)", database=database)
+    folder.says("rows=1", process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: Java and the Python workers get it too
+    folder.ends(process)
+    written = [json.loads(line) for line in (folder.path / "out.jsonl").read_text().splitlines()]
+    assert [line["row"]["id"] for line in written if "op" in line] == [1, 2, 3, 4]
+
+
+def test_the_death_of_java_is_an_engine_error(folder: Folder, mysql_server: MySqlServer) -> None:
+    database = mysql_server.new_database("run")
+    mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)
+    folder.write({
+        "type": "mysql", "hostname": mysql_server.host, "port": mysql_server.port, "username": mysql_server.user,
+        "password": mysql_server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
+        "scan.startup.mode": "latest-offset",
+    })  # fmt: skip
+    process = folder.start()
+    mysql_server.execute("INSERT INTO t VALUES (1)", database=database)
+    wait_for(
+        "the start of the pipeline", lambda: list(folder.path.glob(".cdc/*/initial_offset.json")) or process.poll()
+    )
+    (lock,) = folder.path.glob(".cdc/*/lock")
+    os.kill(json.loads(lock.read_text())["java"], signal.SIGKILL)
+    assert process.wait(300) == 5
+    assert "cdc: Spark's Java process has ended (see the lines above" in folder.err
+    folder.run("--until-caught-up")
+    assert "1 changes in" in folder.out

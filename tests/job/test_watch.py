@@ -1,0 +1,162 @@
+"""The main thread of a run with a query that does as it is told: clean stops, failures, a slow machine, Java's end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import StreamingQueryException
+
+from cdc.errors import EngineError, SourceError
+from cdc.job.progress import Progress
+from cdc.job.report import Reporter
+from cdc.job.watch import STARTS, Signals, Watch
+from cdc.job.wire import CrossingError
+from cdc.state import StateDir
+
+
+class Query:
+    """Runs for a number of ticks; each may do something, such as raise."""
+
+    def __init__(self, *ticks: Callable[[], object]) -> None:
+        self._ticks = list(ticks)
+        self.stopped = False
+        self.status = {"message": "Processing new data"}
+        self.lastProgress: dict[str, Any] | None = None
+
+    @property
+    def isActive(self) -> bool:
+        return bool(self._ticks) and not self.stopped
+
+    def awaitTermination(self, seconds: float) -> bool:
+        self._ticks.pop(0)()
+        return not self._ticks
+
+    def exception(self) -> None:
+        return None
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Run:
+    def __init__(self, folder: Path, *queries: Query) -> None:
+        self.state = StateDir(folder)
+        self.state.open(name="p", source="list")
+        self.signals, self.progress, self.err = Signals(), Progress(), io.StringIO()
+        self.runner: Any = SimpleNamespace(error=None)
+        self.starts, self.queries = 0, list(queries)
+        reporter = Reporter("text", io.StringIO(), self.err)
+        self.watch = Watch(self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals)  # type: ignore[arg-type]
+
+    def _start(self) -> Query:
+        self.starts += 1
+        return self.queries[self.starts - 1]
+
+
+def nothing() -> None:
+    """A tick without events."""
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def tick() -> None:
+        raise error
+
+    return tick
+
+
+def test_it_ends_with_the_query(tmp_path: Path) -> None:
+    run = Run(tmp_path, Query(nothing, nothing))
+    run.watch.until_end()
+    assert (run.starts, run.queries[0].stopped) == (1, False)
+
+
+def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:
+    ticks: list[str] = []
+
+    def asked() -> None:
+        ticks.append("asked")
+        run.signals.handle(signal.SIGTERM, None)
+
+    def busy() -> None:
+        assert run.state.stop_requested()
+        assert not query.stopped  # a batch is running
+        ticks.append("busy")
+
+    def idle() -> None:
+        run.state.confirm_stop()
+        ticks.append("idle")
+
+    query = Query(nothing, asked, busy, busy, idle, raising(AssertionError("the query goes on")))
+    run = Run(tmp_path, query)
+    run.watch.until_end()
+    assert ticks == ["asked", "busy", "busy", "idle"]
+    assert query.stopped
+    assert run.err.getvalue().count("stopping after the running batch") == 1
+
+
+def test_a_failure_comes_out_as_our_error(tmp_path: Path) -> None:
+    error = SourceError("refused", where="db", hint="mend it")
+    run = Run(tmp_path, Query(raising(StreamingQueryException(f"Spark: {CrossingError(error)}"))))
+    with pytest.raises(SourceError, match=r"db: refused \(mend it\)"):
+        run.watch.until_end()
+    run = Run(tmp_path, Query(raising(StreamingQueryException("Spark: a callback failed"))))
+    run.runner.error = error  # what the batch itself has met says more than Spark's text
+    with pytest.raises(SourceError, match="refused"):
+        run.watch.until_end()
+
+
+def test_a_helper_process_that_is_slow_to_start_is_started_again(tmp_path: Path) -> None:
+    slow = StreamingQueryException("Python worker failed to connect back.")
+    run = Run(tmp_path, Query(raising(slow)), Query(raising(slow)), Query(nothing))
+    run.watch.until_end()
+    assert run.starts == 3
+    run = Run(tmp_path, *(Query(raising(slow)) for _ in range(STARTS)))
+    with pytest.raises(EngineError, match="failed to connect back"):
+        run.watch.until_end()
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])
+def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) -> None:
+    class Gone(Query):
+        @property
+        def lastProgress(self) -> None:  # type: ignore[override]
+            raise error
+
+        @lastProgress.setter
+        def lastProgress(self, value: None) -> None:
+            """Nothing is kept."""
+
+    run = Run(tmp_path, Gone(raising(error)))
+    with pytest.raises(EngineError, match="Spark's Java process has ended"):
+        run.watch.until_end()
+    run.watch.report()  # which the end of a run does once more
+
+
+def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
+    query = Query(nothing, nothing, nothing)
+    query.lastProgress = {"sources": [{"latestOffset": {"bytes": 7, "note": "waiting for the server"}}]}
+    run = Run(tmp_path, query)
+    run.watch.until_end()
+    assert run.progress.snapshot().lag_bytes == 7
+    assert run.err.getvalue().count("warning: waiting for the server") == 1
+    query.lastProgress = {"sources": []}
+    run.watch.report()
+
+
+def test_handlers_are_taken_back_from_whoever_took_them() -> None:
+    signals = Signals()
+    before = signal.getsignal(signal.SIGINT)
+    with signals.installed():
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as Spark does when it starts
+        signals.take_over()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signals.stop.wait(10)
+    assert signal.getsignal(signal.SIGINT) is before
