@@ -158,9 +158,7 @@ def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server:
         "scan.startup.mode": "latest-offset",
     })  # fmt: skip
     process = folder.start("--log-format", "json")
-    wait_for(
-        "the start of the pipeline", lambda: list(folder.path.glob(".cdc/*/initial_offset.json")) or process.poll()
-    )
+    folder.begun(process)
     mysql_server.execute("INSERT INTO t VALUES (1)", database=database)
     folder.says('"rows": 1', process)
     process.send_signal(signal.SIGTERM)
@@ -193,10 +191,8 @@ def test_the_death_of_java_is_an_engine_error(folder: Folder, mysql_server: MySq
         "scan.startup.mode": "latest-offset",
     })  # fmt: skip
     process = folder.start()
+    folder.begun(process)
     mysql_server.execute("INSERT INTO t VALUES (1)", database=database)
-    wait_for(
-        "the start of the pipeline", lambda: list(folder.path.glob(".cdc/*/initial_offset.json")) or process.poll()
-    )
     (lock,) = folder.path.glob(".cdc/*/lock")
     os.kill(json.loads(lock.read_text())["java"], signal.SIGKILL)
     assert process.wait(300) == 5
