@@ -15,7 +15,7 @@ from cdc.schema import DropTable, TableId, TruncateTable
 from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
-from connectors.mysql import source as source_module
+from connectors.mysql import segment as segment_module
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -158,7 +158,7 @@ def test_rotations_dropped_and_truncated_tables(shop: Shop) -> None:
 
 
 def test_a_big_batch_is_read_in_parts_by_several_tasks(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "LEAST_SPLIT_BYTES", 1 << 10)
+    monkeypatch.setattr(segment_module, "LEAST_SPLIT_BYTES", 1 << 10)
     for first in range(0, 400, 20):
         values = ", ".join(f"({number}, REPEAT('x', 1000))" for number in range(first, first + 20))
         shop.run(f"INSERT INTO t VALUES {values}")
