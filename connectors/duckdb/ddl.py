@@ -31,8 +31,9 @@ from cdc.schema import (
     TruncateTable,
 )
 from connectors.duckdb.catalog import ActualColumn, ActualTable, Layout, same
+from connectors.duckdb.conversion import conversion, rewrites
 from connectors.duckdb.database import Names, quoted
-from connectors.duckdb.types import can_be_key, conversion, default_literal, duckdb_type, holds, rounds, text_literal
+from connectors.duckdb.types import can_be_key, default_literal, duckdb_type, holds, text_literal
 
 OWN_SCHEMA = "_cdc"
 RESERVED_PREFIX = "__cdc_"
@@ -188,7 +189,7 @@ class Planner:
 
     def _alter(self, table: ActualTable, column: Column, old: Column | None) -> Iterator[str]:
         there, new_type = self._column(table, column.name), duckdb_type(column.type)
-        if there.type != new_type or rounds(column.type, old):
+        if there.type != new_type or rewrites(column.type, old):
             value = conversion(quoted(there.name), there.type, column, old)
             columns = _replaced(table, there.name, replace(there, type=new_type))
             if table.in_key(there.name):

@@ -122,35 +122,3 @@ def default_literal(column: Column) -> str | None:
     if sql == BLOB:
         return f"encode({text_literal(column.default)})" if kind is not Kind.GEOMETRY else None
     return f"TRY_CAST({text_literal(column.default)} AS {sql})"
-
-
-def conversion(expression: str, actual: str, column: Column, old: Column | None) -> str:
-    """SQL that turns a value of type `actual` into the column's new definition, as MySQL's ALTER does.
-
-    `old` is the definition before, when known: fewer fractional digits round the values that are there.
-    """
-    new = duckdb_type(column.type)
-    if actual == new:
-        return _rounded(expression, new, column.type, old)
-    if new == BLOB:
-        return f"encode(CAST({expression} AS VARCHAR))"
-    if actual == BLOB:
-        return f"CAST(decode({expression}) AS {new})"
-    return f"CAST({expression} AS {new})"
-
-
-def _rounded(expression: str, sql: str, new: DataType, old: Column | None) -> str:
-    if not rounds(new, old):
-        return expression
-    step = 10 ** (6 - (new.length or 0))
-    if sql == INTERVAL:
-        return f"to_microseconds(CAST(round(epoch_us({expression}) / {step}) * {step} AS BIGINT))"
-    moved = f"(epoch_us({expression}) + {step // 2})"
-    whole = f"{moved} - (({moved} % {step}) + {step}) % {step}"
-    return f"make_timestamptz({whole})" if sql == TIMESTAMPTZ else f"make_timestamp({whole})"
-
-
-def rounds(new: DataType, old: Column | None) -> bool:
-    """Whether a change of type takes fractional digits away and leaves the DuckDB type as it is."""
-    timed = new.kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
-    return timed and old is not None and old.type.kind is new.kind and (new.length or 0) < (old.type.length or 0)

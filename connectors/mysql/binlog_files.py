@@ -16,13 +16,13 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Limits, Offset, Source, Split
-from connectors.mysql.chunk import EventChunk, file_number
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.log.chunk import EventChunk, file_number
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.positions import LogPosition
 from connectors.mysql.schema_files import define_from
 from connectors.mysql.schemas import Known, Schemas, shown_schema
 from connectors.mysql.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
+from connectors.mysql.server.positions import LogPosition
 
 _FIRST_BYTES = 1 << 12
 
@@ -111,7 +111,7 @@ class BinlogFilesSource(Source):
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
-        from connectors.mysql.warm import warm_kernels
+        from connectors.mysql.rows.warm import warm_kernels
 
         warm_kernels()
 
@@ -183,7 +183,7 @@ def _check_neighbours(path: Path, later: Path) -> None:
 
 def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[EventChunk]:
     """All chunks from `start` to `end` (None: to the last file's end)."""
-    from connectors.mysql.log_file import read_chunks
+    from connectors.mysql.log.log_file import read_chunks
 
     names = list(files)
     for name in (start.file, *([end.file] if end is not None else [])):
@@ -204,7 +204,7 @@ def _file(files: Mapping[str, Path], name: str) -> Path:
 
 def _dialect(path: Path) -> Dialect:
     """How the server that wrote the file reads statements: the version text of its format description."""
-    from connectors.mysql.log_file import read_chunks
+    from connectors.mysql.log.log_file import read_chunks
 
     first = next(read_chunks(path, chunk_bytes=_FIRST_BYTES))
     return Dialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))

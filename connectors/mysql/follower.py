@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.source import Limits
-from connectors.mysql.chunk import file_number
+from connectors.mysql.log.chunk import file_number
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.planner import Planner
-from connectors.mysql.positions import LogPosition
 from connectors.mysql.segment import Segment, SegmentQueue
-from connectors.mysql.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.positions import LogPosition
 
 OpenStream = Callable[[LogPosition, bool], BinlogStream]
 """Opens a stream at a position; the flag asks for one that ends at the end of the log."""

@@ -17,13 +17,13 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.chunk_view import ChunkView, table_ids
-from connectors.mysql.event_bodies import gtid_runs, mariadb_gtid_runs
-from connectors.mysql.query_event import parse_query
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.chunk_view import ChunkView, table_ids
+from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs
+from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.rows.table_map import table_name
 from connectors.mysql.segment import Segment
-from connectors.mysql.table_map import table_name
 
 SEGMENT_BYTES = 256 << 10
 """Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""

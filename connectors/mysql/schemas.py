@@ -22,16 +22,16 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.source import Count
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.collations import charset_of
 from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.options import LogOptions
-from connectors.mysql.positions import LogPosition
-from connectors.mysql.query_event import Query, parse_query
+from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import MySqlTable, table_schema
 
 if TYPE_CHECKING:
-    from connectors.mysql.decoder import Decoder
+    from connectors.mysql.rows.decoder import Decoder
 
 Wanted = Callable[[TableId], bool]
 
@@ -99,7 +99,7 @@ class Schemas:
 
     def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
         """A decoder for rows written under the definitions after `count` entries."""
-        from connectors.mysql.decoder import Decoder
+        from connectors.mysql.rows.decoder import Decoder
 
         tables = self.history.tables(count)
 
@@ -152,7 +152,7 @@ class Tracker:
         """
         if table in self._catalog.tables or table in self._catalog.sequences:
             return frozenset()
-        from connectors.mysql.described import described
+        from connectors.mysql.rows.described import described
 
         definition = described(chunk.body(index)[6:], chunk.where(index))
         if definition is not None:

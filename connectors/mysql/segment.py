@@ -9,8 +9,8 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import Limits, Offset, Split
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.positions import LogPosition
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.positions import LogPosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,19 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Source, Split
-from connectors.mysql.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.information_schema import read_tables, table_ids
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.positions import LogPosition, check_file_position
 from connectors.mysql.schemas import Schemas, Tracker, shown_schema
 from connectors.mysql.segment import LogRange, Segment, end_offset, position_of, splits_of
-from connectors.mysql.server_check import announce_reader, check_select, check_server, explain_no_tables
-from connectors.mysql.server_info import ServerInfo, server_info
+from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.server.information_schema import read_tables, table_ids
+from connectors.mysql.server.positions import LogPosition, check_file_position
+from connectors.mysql.server.server_check import announce_reader, check_select, check_server, explain_no_tables
+from connectors.mysql.server.server_info import ServerInfo, server_info
 
 if TYPE_CHECKING:
     from connectors.mysql.follower import Follower
-    from connectors.mysql.stream import BinlogStream
+    from connectors.mysql.log.stream import BinlogStream
 
 AHEAD = 4
 """Batches that the follower may read ahead."""
@@ -115,7 +115,7 @@ class MySqlSource(Source):
 
     def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
         """Decode one range of the log over a connection of its own."""
-        from connectors.mysql.log_range import read_range
+        from connectors.mysql.log.log_range import read_range
 
         part: LogRange = split.payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
@@ -136,7 +136,7 @@ class MySqlSource(Source):
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
-        from connectors.mysql.warm import warm_kernels
+        from connectors.mysql.rows.warm import warm_kernels
 
         warm_kernels()
 
@@ -179,7 +179,7 @@ class MySqlSource(Source):
 
     def _open_stream(self, at: LogPosition, until_end: bool, *, reader: int = 0) -> BinlogStream:
         """Reader 0 is the follower, tasks are 1 and up; each needs a replica id of its own."""
-        from connectors.mysql.stream import BinlogStream
+        from connectors.mysql.log.stream import BinlogStream
 
         server_id, at_end = self._server_id(reader), until_end
         return BinlogStream(
@@ -188,7 +188,7 @@ class MySqlSource(Source):
 
     def _open_after(self, done: str) -> BinlogStream:
         """The log behind a GTID set, to its end."""
-        from connectors.mysql.stream import BinlogStream
+        from connectors.mysql.log.stream import BinlogStream
 
         return BinlogStream(self._announced(), server_id=self._server_id(0), gtid_set=done, until_end=True)
 

@@ -10,9 +10,6 @@ import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import TableId
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk, file_number
-from connectors.mysql.connection import MySqlConnection
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import (
@@ -24,29 +21,32 @@ from connectors.mysql.ddl.statements import (
     RenameToClause,
     Unparsed,
 )
-from connectors.mysql.event_bodies import (
+from connectors.mysql.follower import OpenStream
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.log.event_bodies import (
     gtid_runs,
     mariadb_gtid_runs,
     parse_gtid_list,
     parse_previous_gtids,
 )
-from connectors.mysql.follower import OpenStream
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.information_schema import read_databases, read_sequences, read_tables, table_ids
+from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.planner import Planner
-from connectors.mysql.positions import (
+from connectors.mysql.schemas import Known
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
+from connectors.mysql.server.positions import (
     LogPosition,
     check_file_position,
     check_gtid_position,
     earliest_position,
     position_at,
 )
-from connectors.mysql.query_event import parse_query
-from connectors.mysql.schemas import Known
-from connectors.mysql.server_check import check_select, check_server, explain_no_tables
-from connectors.mysql.server_info import ServerInfo, where_of
-from connectors.mysql.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
+from connectors.mysql.server.server_info import ServerInfo, where_of
 
 READ_S = 30.0
 TRIES = 20

@@ -14,13 +14,13 @@ import numpy as np
 from reader import Range, Watch, arguments
 
 from cdc.schema import TableId
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.connection import ConnectionOptions, connect
-from connectors.mysql.decoder import Decoder
-from connectors.mysql.information_schema import read_tables
-from connectors.mysql.log_range import LogRange, read_range
-from connectors.mysql.positions import LogPosition
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.log_range import LogRange, read_range
+from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.server.connection import ConnectionOptions, connect
+from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.server.positions import LogPosition
 
 SERVER_ID = 990_001
 
@@ -30,6 +30,7 @@ class Timed:
 
     def __init__(self) -> None:
         self.fetch_s = self.decode_s = 0.0
+        self.chunks_read = 0
 
     def chunks(self, chunks: Iterator[EventChunk]) -> Iterator[EventChunk]:
         while True:
@@ -38,6 +39,7 @@ class Timed:
             self.fetch_s += time.perf_counter() - started
             if chunk is None:
                 return
+            self.chunks_read += 1
             yield chunk
 
 
@@ -74,7 +76,7 @@ def main() -> None:
     images, rows, size = decode(timed, split)
     watch.report(
         tool="cdc", rows=rows, images=images, arrow_bytes=size, python=sys.version.split()[0],
-        fetch_s=round(split.fetch_s, 4), decode_s=round(split.decode_s, 4),
+        fetch_s=round(split.fetch_s, 4), decode_s=round(split.decode_s, 4), chunks=split.chunks_read,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from spend import OtherLoad, cpu_of
 from workload import DATABASE, Workload
 
 from cdc.services.server import StartedServer
-from connectors.mysql.log_file import read_chunks
+from connectors.mysql.log.log_file import read_chunks
 
 HERE = Path(__file__).parent
 Figures = dict[str, Any]

@@ -17,7 +17,7 @@ from numba import config
 def _digest(folder: Path) -> str:
     """Names and contents of the source files of a folder, and of what they share with Python code, as 16 hex digits."""
     digest = hashlib.sha256()
-    for source in (*sorted(folder.glob("*.py")), folder.parent / "events.py"):
+    for source in (*sorted(folder.glob("*.py")), folder.parent / "log" / "events.py"):
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from connectors.mysql import events
 from connectors.mysql.kernels.bits import u24, u32
 from connectors.mysql.kernels.crc import crc32
 from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
 from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 from connectors.mysql.kernels.query_kind import query_kind
+from connectors.mysql.log import events
 
 FILE, STREAM, PAYLOAD = 0, 1, 2
 """Framings."""

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from connectors.mysql import events
 from connectors.mysql.kernels.bits import number, varlen
 from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
+from connectors.mysql.log import events
 
 _BODY: Final = events.HEADER_SIZE
 _PLAIN_SIZE: Final = 42

@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from connectors.mysql import events
 from connectors.mysql.kernels import framing
 from connectors.mysql.kernels.bits import number, u16, u32
 from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 from connectors.mysql.kernels.query_kind import query_kind
+from connectors.mysql.log import events
 
 HEAD, FROM, TO, PLAIN, METHOD = 0, 1, 2, 3, 4
 """Columns of a plan: bytes copied as they are (header and post-header), where the compressed bytes begin and end in the

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from numba import njit
 
-from connectors.mysql import events
 from connectors.mysql.kernels.bits import u16
 from connectors.mysql.kernels.kernel_types import Bytes, Int
+from connectors.mysql.log import events
 
 _HEADER: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 _BEGIN, _COMMIT, _HARMLESS = np.uint8(events.BEGIN), np.uint8(events.COMMIT), np.uint8(events.HARMLESS)

@@ -14,10 +14,10 @@ import pyarrow as pa
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.decoder import Decoder
-from connectors.mysql.information_schema import read_tables
-from connectors.mysql.stream import BinlogStream, EndOfLog
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.table import MySqlTable
 
 
@@ -97,6 +97,6 @@ def logged(server: MySqlServer) -> Iterator[list[EventChunk]]:
 
 def chunks_of(path: Path) -> list[EventChunk]:
     """The chunks of a recorded file."""
-    from connectors.mysql.log_file import read_chunks
+    from connectors.mysql.log.log_file import read_chunks
 
     return list(read_chunks(path))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.positions import LogPosition
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.server.positions import LogPosition
 
 Step = EventChunk | None | Exception
 

@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql import arena
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.decoder import Decoder
-from connectors.mysql.log_file import read_chunks
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.rows import arena
+from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.services.server import MySqlServer
-from connectors.mysql import events
-from connectors.mysql.stream import BinlogStream, EndOfLog
+from connectors.mysql.log import events
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
 
 TABLE = "CREATE TABLE t (id INT PRIMARY KEY, j JSON)"
 

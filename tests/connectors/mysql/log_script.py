@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 from binlog_builder import Event, gtid, log, query
 
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.indexer import Indexer
 from connectors.mysql.kernels import framing
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.indexer import Indexer
 
 SOURCE = bytes(range(16))
 STANDALONE = 0x01

@@ -11,8 +11,8 @@ import pytest
 
 from cdc.errors import UnsupportedChange
 from cdc.services.server import MySqlServer
-from connectors.mysql.charset_tables import CODECS
-from connectors.mysql.charsets import IDENTITY, KNOWN, canonical, collation_charset, to_utf8, validate_utf8
+from connectors.mysql.rows.charset_tables import CODECS
+from connectors.mysql.rows.charsets import IDENTITY, KNOWN, canonical, collation_charset, to_utf8, validate_utf8
 
 MULTIBYTE = sorted(["big5", "cp932", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "sjis", "ujis"])
 ONE_BYTE = sorted(CODECS.keys() - set(MULTIBYTE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connectors.mysql.column_type import ColumnType, parse_column_type
+from connectors.mysql.server.column_type import ColumnType, parse_column_type
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from cryptography.x509.oid import NameOID
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
 from cdc.services.process import free_port
 from cdc.services.server import MySqlServer, StartedServer
-from connectors.mysql.connection import LONGEST_WAIT_S, ConnectionOptions, connect, wait_before_retry_s
-from connectors.mysql.connection_errors import as_source_error
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.server_info import query
+from connectors.mysql.server.connection import LONGEST_WAIT_S, ConnectionOptions, connect, wait_before_retry_s
+from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.server_info import query
 
 SECRET = "pässwörd'\"\\日本-1"
 

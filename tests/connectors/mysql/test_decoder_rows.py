@@ -13,8 +13,8 @@ from servers import ServerFactory
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
-from connectors.mysql import table_slots
-from connectors.mysql.decoder import Decoder
+from connectors.mysql.rows import table_slots
+from connectors.mysql.rows.decoder import Decoder
 
 pytestmark = pytest.mark.mysql
 

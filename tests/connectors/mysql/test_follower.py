@@ -15,12 +15,12 @@ from test_planner import FILE, Tracker, ends, wanted
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits
-from connectors.mysql.chunk import EventChunk
 from connectors.mysql.follower import PATIENCE_S, QUIET_S, Follower
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.planner import Planner
-from connectors.mysql.positions import LogPosition
 from connectors.mysql.segment import Segment
-from connectors.mysql.stream import EndOfLog
+from connectors.mysql.server.positions import LogPosition
 
 LONG_S = 60.0
 SCRIPT = [*insert(1, "shop.t"), *insert(2, "shop.u", id_=2), *insert(3, "shop.t")]

@@ -6,7 +6,7 @@ import pytest
 
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
-from connectors.mysql.information_schema import charset_of, read_tables, table_ids
+from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
 
 pytestmark = pytest.mark.mysql

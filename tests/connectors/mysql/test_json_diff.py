@@ -11,8 +11,8 @@ from json_log import JsonTable
 
 from cdc.errors import CorruptLog
 from cdc.services.server import MySqlServer
-from connectors.mysql.json_diff import Cell, Operation, apply_diffs_text, edit_tree, parse_path, read_diffs
-from connectors.mysql.json_value import decode, json_text_slow, tree_text
+from connectors.mysql.rows.json_diff import Cell, Operation, apply_diffs_text, edit_tree, parse_path, read_diffs
+from connectors.mysql.rows.json_value import decode, json_text_slow, tree_text
 
 
 def diff(operation: int, path: str, value: object = None) -> bytes:

@@ -16,10 +16,10 @@ from json_binary import encode, opaque, random_document
 from json_kernel import kernel_text
 
 from cdc.errors import CorruptLog
-from connectors.mysql.json_value import double_text, json_text_slow
 from connectors.mysql.kernels import double_text as double_kernel
 from connectors.mysql.kernels import number_text
 from connectors.mysql.kernels.json import json_text, json_text_bound
+from connectors.mysql.rows.json_value import double_text, json_text_slow
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | finite

@@ -11,7 +11,7 @@ from json_kernel import kernel_text
 from json_log import JsonTable
 
 from cdc.services.server import MySqlServer
-from connectors.mysql.json_value import json_text_slow
+from connectors.mysql.rows.json_value import json_text_slow
 
 pytestmark = pytest.mark.mysql
 

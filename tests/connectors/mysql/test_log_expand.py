@@ -11,9 +11,9 @@ import zstandard
 from binlog_builder import event, flat, log, query
 
 from cdc.errors import CorruptLog
-from connectors.mysql import events
-from connectors.mysql.expand import PIECE
-from connectors.mysql.log_file import read_chunks
+from connectors.mysql.log import events
+from connectors.mysql.log.expand import PIECE
+from connectors.mysql.log.log_file import read_chunks
 
 
 def packed(value: int) -> bytes:

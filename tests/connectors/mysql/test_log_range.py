@@ -15,11 +15,11 @@ from servers import ServerFactory
 
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
 from cdc.services.server import StartedServer
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
-from connectors.mysql.positions import LogPosition
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
+from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.server.positions import LogPosition
 
 FILE, NEXT = "binlog.000001", "binlog.000002"
 CUT = SourceUnavailable("the connection broke")

@@ -14,13 +14,13 @@ from servers import ServerFactory, own_servers
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.services.server import MySqlServer, StartedServer
-from connectors.mysql import dump_command, events
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.event_bodies import gtid_runs
-from connectors.mysql.gtid import GtidSet
-from connectors.mysql.log_file import read_chunks
-from connectors.mysql.stream import BinlogStream, EndOfLog
+from connectors.mysql.log import dump_command, events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.event_bodies import gtid_runs
+from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.gtid import GtidSet
 
 LONG_S = 20.0
 
@@ -263,7 +263,7 @@ class Peer:
 def peer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Peer]:
     for name in ("prepare_session", "register", "start_dump"):
         monkeypatch.setattr(dump_command, name, lambda *_, **__: None)
-    monkeypatch.setattr("connectors.mysql.stream.where_of", lambda _: "u@peer:3306")
+    monkeypatch.setattr("connectors.mysql.log.stream.where_of", lambda _: "u@peer:3306")
     peer = Peer()
     yield peer
     if peer.open:
@@ -363,7 +363,7 @@ def test_what_a_server_must_not_send(peer: Peer, data: bytes, kind: type[SourceE
 
 
 def test_silence_beyond_the_heartbeats_is_a_lost_connection(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.mysql.stream._SILENCE_S", 0.05)
+    monkeypatch.setattr("connectors.mysql.log.stream._SILENCE_S", 0.05)
     stream = BinlogStream(peer, server_id=1)  # type: ignore[arg-type]
     with pytest.raises(SourceUnavailable, match="not even a heartbeat"):
         list(itertools.takewhile(lambda chunk: chunk is None, (stream.read(0.02) for _ in range(20))))

@@ -30,12 +30,12 @@ from log_script import (
 from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.planner import SEGMENT_BYTES, Planner
-from connectors.mysql.query_event import parse_query
 from connectors.mysql.segment import Segment
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")
 FILE = "binlog.000001"

@@ -8,9 +8,9 @@ import pytest
 
 from cdc.errors import PositionLost, SourceError
 from cdc.services.server import MySqlServer
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.positions import (
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.positions import (
     LogFile,
     LogPosition,
     check_file_position,
@@ -21,7 +21,7 @@ from connectors.mysql.positions import (
     opened_s,
     position_at,
 )
-from connectors.mysql.server_info import ServerInfo, query, server_info
+from connectors.mysql.server.server_info import ServerInfo, query, server_info
 
 FLAVORS = pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 

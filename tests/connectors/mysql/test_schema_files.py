@@ -13,8 +13,8 @@ from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
 from connectors.mysql.history import Catalog, Dialect
-from connectors.mysql.information_schema import read_tables
 from connectors.mysql.schema_files import define_from, statements
+from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.table import table_schema
 
 SCRIPT = r"""

@@ -12,8 +12,8 @@ from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.positions import LogPosition
 from connectors.mysql.schemas import Known, Schemas, Tracker, shown_schema
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 T = TableId("shop", "t")

@@ -15,8 +15,8 @@ from pymysql.err import MySQLError
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
-from connectors.mysql.connection import ConnectionOptions, MySqlConnection, connect
-from connectors.mysql.server_check import (
+from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.server.server_check import (
     announce_reader,
     check_replication_privilege,
     check_select,
@@ -26,7 +26,7 @@ from connectors.mysql.server_check import (
     settings_problems,
     used_server_ids,
 )
-from connectors.mysql.server_info import query, server_info, version_number
+from connectors.mysql.server.server_info import query, server_info, version_number
 
 pytestmark = pytest.mark.mysql
 _users = itertools.count(1)

@@ -15,8 +15,8 @@ from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.services.server import StartedServer
 from cdc.source import Context, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.mysql.table_map import parse_table_map
+from connectors.mysql.rows.table_map import parse_table_map
 
 _HEAD = b"\x01\x00" + b"\x01d\x00" + b"\x01t\x00"
 

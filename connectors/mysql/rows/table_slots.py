@@ -10,16 +10,16 @@ import numpy as np
 
 from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
-from connectors.mysql.arena import Arena
-from connectors.mysql.charsets import IDENTITY, canonical
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.collations import charset_of
-from connectors.mysql.column_plan import TablePlan, plan_table
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
-from connectors.mysql.places import place
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.rows.arena import Arena
+from connectors.mysql.rows.charsets import IDENTITY, canonical
+from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.rows.column_plan import TablePlan, plan_table
+from connectors.mysql.rows.places import place
+from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
 from connectors.mysql.table import MySqlTable
-from connectors.mysql.table_map import TableMap, parse_table_map, table_name
 
 _BLOCK_BYTES = 64 << 20
 _BODY = 25

@@ -12,12 +12,12 @@ from typing import Final
 import pyarrow as pa
 
 from cdc.errors import CorruptLog
-from connectors.mysql import table_map as codes
-from connectors.mysql.charsets import to_utf8
-from connectors.mysql.collations import charset_of
 from connectors.mysql.ddl.charsets import max_bytes
+from connectors.mysql.rows import table_map as codes
+from connectors.mysql.rows.charsets import to_utf8
+from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.rows.table_map import TableMap, parse_table_map
 from connectors.mysql.table import MySqlColumn, MySqlTable
-from connectors.mysql.table_map import TableMap, parse_table_map
 
 _GEOMETRY_TYPE: Final = 7
 _SIMPLE_KEY: Final = 8

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.errors import CorruptLog, UnsupportedChange
-from connectors.mysql.charsets import to_utf8
-from connectors.mysql.column_plan import Finish
+from connectors.mysql.rows.charsets import to_utf8
+from connectors.mysql.rows.column_plan import Finish
 
 Array = Any
 _LONGEST = (1 << 32) - 1

@@ -12,8 +12,8 @@ import pymysql
 from pymysql.connections import Connection
 
 from cdc.errors import SourceError, SourceUnavailable
-from connectors.mysql.connection_errors import as_source_error
 from connectors.mysql.options import MySqlSourceOptions, TlsMode
+from connectors.mysql.server.connection_errors import as_source_error
 
 MySqlConnection: TypeAlias = "Connection[Any]"
 

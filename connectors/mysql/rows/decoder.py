@@ -15,14 +15,14 @@ from cdc.block import ChangeBlock
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Count
-from connectors.mysql.arena import Arena, text_patch
-from connectors.mysql.chunk import EventChunk
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.rows import decode_rows
-from connectors.mysql.places import place
-from connectors.mysql.row_faults import fault_error
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.rows.arena import Arena, text_patch
+from connectors.mysql.rows.places import place
+from connectors.mysql.rows.row_faults import fault_error
+from connectors.mysql.rows.table_slots import Slot, TableSlots
 from connectors.mysql.table import MySqlTable
-from connectors.mysql.table_slots import Slot, TableSlots
 
 _SEQUENCE_SHIFT = 40
 _SAMPLE_BYTES = 32 << 10

@@ -13,11 +13,11 @@ from typing import Any, Final
 import pymysql
 from pymysql.constants import COMMAND
 
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.connection_errors import as_source_error
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.server_check import announce_reader
-from connectors.mysql.server_info import query, where_of
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.server_check import announce_reader
+from connectors.mysql.server.server_info import query, where_of
 
 HEARTBEAT_S: Final = 10
 """Seconds of silence after which the server sends a heartbeat."""

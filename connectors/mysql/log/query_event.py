@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdc.errors import CorruptLog
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
 
 REAL_AS_FLOAT: Final = 0x1
 ANSI_QUOTES: Final = 0x4

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.column_finish import finish_array
-from connectors.mysql.column_plan import TablePlan
-from connectors.mysql.json_diff import apply_diffs_text
-from connectors.mysql.json_value import json_text_slow
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.rows.column_finish import finish_array
+from connectors.mysql.rows.column_plan import TablePlan
+from connectors.mysql.rows.json_diff import apply_diffs_text
+from connectors.mysql.rows.json_value import json_text_slow
 
 Array = Any
 _UINT8, _INT64, _INT32 = pa.uint8(), pa.int64(), pa.int32()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdc.errors import CorruptLog
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk
 from connectors.mysql.kernels import gtid_log
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
 
 _QUERY_HEAD = events.QUERY_POST_HEADER
 _MARIADB_STANDALONE = 0x01

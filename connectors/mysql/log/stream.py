@@ -16,14 +16,14 @@ import numpy as np
 import pymysql
 
 from cdc.errors import PositionLost, SourceUnavailable
-from connectors.mysql import dump_command
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.connection_errors import as_source_error
-from connectors.mysql.indexer import Indexer
 from connectors.mysql.kernels import framing
-from connectors.mysql.log_file import carry
-from connectors.mysql.server_info import where_of
+from connectors.mysql.log import dump_command
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.log_file import carry
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.server_info import where_of
 
 BUFFER_BYTES: Final = 8 << 20
 """Most bytes in one chunk, unless one event is bigger."""

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from cdc.errors import CorruptLog, SourceUnavailable
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk, file_number
-from connectors.mysql.positions import LogPosition
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.segment import LogRange
-from connectors.mysql.stream import BinlogStream
+from connectors.mysql.server.positions import LogPosition
 
 READ_S = 30.0
 TRIES = 8

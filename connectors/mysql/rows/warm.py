@@ -8,11 +8,11 @@ import zlib
 import numpy as np
 
 from cdc.schema import TableId
-from connectors.mysql import events
-from connectors.mysql.decoder import Decoder
-from connectors.mysql.event_bodies import gtid_runs
-from connectors.mysql.indexer import Indexer
 from connectors.mysql.kernels import framing
+from connectors.mysql.log import events
+from connectors.mysql.log.event_bodies import gtid_runs
+from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _TABLE = TableId("warm", "up")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cdc.errors import CorruptLog
-from connectors.mysql import events
-from connectors.mysql.chunk import EventChunk, Ints
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk, Ints
 
 _ROW_BYTES = 40
 """Row estimate: at least one row an event, about one for every 40 bytes."""

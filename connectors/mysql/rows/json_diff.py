@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from cdc.errors import CorruptLog
-from connectors.mysql.json_value import Tree, decode, key_order, tree_text
+from connectors.mysql.rows.json_value import Tree, decode, key_order, tree_text
 
 
 class Operation(IntEnum):

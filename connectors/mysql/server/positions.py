@@ -11,11 +11,11 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from cdc.errors import PositionLost, SourceError
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.connection_errors import as_source_error
-from connectors.mysql.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.server_check import announce_reader, choose_server_ids
-from connectors.mysql.server_info import ServerInfo, query, where_of
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.server_check import announce_reader, choose_server_ids
+from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
 FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
 _NON_BLOCK = 0x01  # BINLOG_DUMP_NON_BLOCK: end at the end of the log instead of waiting for more

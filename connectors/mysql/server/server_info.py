@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 import pymysql
 
 from cdc.errors import SourceError
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.connection_errors import as_source_error
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import as_source_error
 
 Flavor: TypeAlias = Literal["mysql", "mariadb"]
 Row: TypeAlias = tuple[Any, ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
-from connectors.mysql.chunk import EventChunk
-from connectors.mysql.column_plan import TablePlan
 from connectors.mysql.kernels import ops
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.rows.column_plan import TablePlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _ROW_IMAGE = "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions, and start from a later position"

@@ -11,9 +11,9 @@ from pymysql.constants import COMMAND
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.connection import MySqlConnection
-from connectors.mysql.connection_errors import GRANT, account, as_source_error
-from connectors.mysql.server_info import ServerInfo, query, server_info, where_of
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import GRANT, account, as_source_error
+from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
 # Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
 _PICKED = range(2**31, 2**32 - 1)

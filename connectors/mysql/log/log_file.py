@@ -10,10 +10,10 @@ from typing import BinaryIO
 import numpy as np
 
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
-from connectors.mysql import events
-from connectors.mysql.chunk import Bytes, EventChunk
-from connectors.mysql.indexer import Indexer
 from connectors.mysql.kernels import framing
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import Bytes, EventChunk
+from connectors.mysql.log.indexer import Indexer
 
 
 def read_chunks(

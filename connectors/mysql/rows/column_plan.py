@@ -13,10 +13,10 @@ import pyarrow as pa
 from cdc.block import arrow_schema
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Kind, TableSchema
-from connectors.mysql import table_map as codes
 from connectors.mysql.kernels import ops
+from connectors.mysql.rows import table_map as codes
+from connectors.mysql.rows.table_map import TableMap
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
-from connectors.mysql.table_map import TableMap
 
 _TEXT = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _BLOBS = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})

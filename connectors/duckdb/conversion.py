@@ -1,0 +1,111 @@
+"""Values of a column whose type changes, as MySQL's ALTER converts them. Pure text, nothing is executed here.
+
+The rows that are there are converted by DuckDB, as the log does not tell what the server made of them. So a change is
+carried out where DuckDB comes to the same values; where it may not, the statement fails for rows that have a value:
+
+| from | to | why |
+|---|---|---|
+| FLOAT, DOUBLE | text, bytes | `1e30` here is `1e+30` there |
+| text | JSON | the server sorts keys and sets spaces anew |
+| integers | STRING, BINARY | an ENUM takes the number for a member's place, a BIT for its bits |
+| STRING, BINARY | numbers | the same the other way |
+"""
+
+from __future__ import annotations
+
+from cdc.schema import Column, DataType, Kind
+from connectors.duckdb.types import BLOB, INTERVAL, TEXT, TIMESTAMPTZ, duckdb_type, text_literal
+
+_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
+_BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
+_TIMED = frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+_REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_INTEGERS = frozenset({
+    Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
+    Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
+})  # fmt: skip
+_NUMBERS = _INTEGERS | _REALS | {Kind.DECIMAL}
+_UNSURE = (
+    (_REALS, _TEXTS | _BYTES),
+    (_TEXTS, frozenset({Kind.JSON})),
+    (_INTEGERS, frozenset({Kind.STRING, Kind.BINARY})),
+    (frozenset({Kind.STRING, Kind.BINARY}), _NUMBERS),
+)
+
+
+def rewrites(new: DataType, old: Column | None) -> bool:
+    """Whether values change although the DuckDB type may stay: digits, characters or bytes go or come."""
+    if old is None:
+        return False
+    fewer = _length(new) < _length(old.type)
+    if new.kind in _TIMED:
+        return old.type.kind is new.kind and (new.length or 0) < (old.type.length or 0)
+    if new.kind in _TEXTS and old.type.kind in _TEXTS:
+        return fewer or (new.kind is Kind.CHAR and old.type.kind is not Kind.CHAR)
+    if new.kind in _BYTES and old.type.kind in _BYTES:
+        return fewer or (new.kind is Kind.BINARY and new != old.type)
+    return False
+
+
+def conversion(expression: str, actual: str, column: Column, old: Column | None) -> str:
+    """SQL that turns a value of type `actual` into the column's new definition; fails for values it is not sure of.
+
+    `old` is the definition before, when known.
+    """
+    new = duckdb_type(column.type)
+    if old is not None and _unsure(old.type.kind, column.type.kind):
+        reason = f"{old.type} values may come out differently as {column.type} in the source"
+        return f"CASE WHEN {expression} IS NULL THEN NULL ELSE error({text_literal(reason)}) END"
+    if actual == new:
+        return _rewritten(expression, new, column.type, old)
+    if new == BLOB:
+        return f"encode(CAST({expression} AS VARCHAR))"
+    if actual == BLOB:
+        return f"CAST(decode({expression}) AS {new})"
+    if new == TEXT and old is not None and old.type.kind in _TIMED:
+        return _timed_text(expression, old.type)
+    return f"CAST({expression} AS {new})"
+
+
+def _unsure(old: Kind, new: Kind) -> bool:
+    return any(old in before and new in after for before, after in _UNSURE)
+
+
+def _length(data_type: DataType) -> float:
+    return float("inf") if data_type.length is None else data_type.length
+
+
+def _timed_text(expression: str, old: DataType) -> str:
+    """With exactly the fractional digits of the type, zeros included."""
+    digits = old.length or 0
+    if old.kind is not Kind.TIME:
+        return f"left(strftime({expression}, '%Y-%m-%d %H:%M:%S.%f'), {20 + digits if digits else 19})"
+    text = f"CAST({expression} AS VARCHAR)"
+    if not digits:
+        return text
+    pointed = f"CASE WHEN contains({text}, '.') THEN {text} ELSE {text} || '.' END"
+    return f"rpad({pointed}, CAST(instr({text} || '.', '.') + {digits} AS INTEGER), '0')"
+
+
+def _rewritten(expression: str, sql: str, new: DataType, old: Column | None) -> str:
+    if not rewrites(new, old):
+        return expression
+    if new.kind in _TIMED:
+        return _rounded(expression, sql, new)
+    length = f"octet_length({expression})"
+    if new.kind in _BYTES:
+        too_long = f"{length} > {new.length}" if new.length is not None else "false"
+        padded = f"{expression} || repeat('\\x00'::BLOB, {new.length} - {length})"
+        value = padded if new.kind is Kind.BINARY else expression
+        return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
+    text = expression if new.length is None else f"left({expression}, {new.length})"
+    return f"rtrim({text}, ' ')" if new.kind is Kind.CHAR else text
+
+
+def _rounded(expression: str, sql: str, new: DataType) -> str:
+    step = 10 ** (6 - (new.length or 0))
+    if sql == INTERVAL:
+        return f"to_microseconds(CAST(round(epoch_us({expression}) / {step}) * {step} AS BIGINT))"
+    moved = f"(epoch_us({expression}) + {step // 2})"
+    whole = f"{moved} - (({moved} % {step}) + {step}) % {step}"
+    return f"make_timestamptz({whole})" if sql == TIMESTAMPTZ else f"make_timestamp({whole})"

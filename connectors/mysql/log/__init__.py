@@ -1,0 +1,1 @@
+"""The binary log as bytes: packets and files to verified, indexed chunks of events."""
