@@ -36,14 +36,15 @@ def _written_meanwhile(work: SmallWorkload) -> Iterator[None]:
         writer.join()
 
 
-def test_kills_of_the_driver_at_random_moments(any_server: MySqlServer, tmp_path: Path) -> None:
-    work, rng = SmallWorkload.on(any_server), Random(97)
-    pipeline = mysql_pipeline(tmp_path, any_server, work.pattern, scan__startup__mode="latest-offset")
+def test_kills_of_the_driver_at_random_moments(mariadb_server: MySqlServer, tmp_path: Path) -> None:
+    work, rng = SmallWorkload.on(mariadb_server), Random(97)
+    pipeline = mysql_pipeline(tmp_path, mariadb_server, work.pattern, scan__startup__mode="latest-offset")
     with ended(pipeline):
-        pipeline.catch_up()
+        run = pipeline.start()
+        wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
         with _written_meanwhile(work):
-            for _ in range(3):
-                run = pipeline.start()
+            for kill in range(3):
+                run = pipeline.start() if kill else run
                 run.shows(work.seen(work.rounds), "a round that was written before")
                 threading.Event().wait(rng.uniform(0, 1))
                 run.kill9()

@@ -351,3 +351,29 @@ def test_statements_are_shown_and_not_executed(shop: Shop) -> None:
     ]
     assert not Path(shop.path).exists()
     assert shop.sink().describe(ORDERS) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        ("DOUBLE", "1e30", "VARCHAR(40)"),
+        ("FLOAT", "1", "BYTES"),
+        ("STRING", "'[1,2 ]'", "JSON"),
+        ("INT", "5", "BINARY(1)"),
+        ("INT", "5", "STRING"),
+        ("STRING", "'5'", "INT"),
+        ("BINARY(1)", "'5'::BLOB", "INT"),
+        ("VARBINARY(5)", "'abc'::BLOB", "VARBINARY(2)"),
+    ],
+)
+def test_values_that_the_source_may_have_made_otherwise_are_refused(
+    shop: Shop, before: str, value: str, after: str
+) -> None:
+    old = column("c", before)
+    shop.apply(CreateTable(ORDERS, schema(("id", "INT"), ("c", before))))
+    shop.sql(f"INSERT INTO shop.orders VALUES (1, {value})")
+    with pytest.raises(ChangeRefused, match=r"shop\.orders: .*(differently|longer)"):
+        shop.apply(AlterColumnType(ORDERS, column("c", after), old))
+    shop.sql("UPDATE shop.orders SET c = NULL")
+    shop.apply(AlterColumnType(ORDERS, column("c", after), old))
+    assert shop.sql("SELECT c FROM shop.orders") == [(None,)]
