@@ -72,6 +72,6 @@ def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) ->
         _killed(run, "python_streaming_source_runner")
         work.round()
         assert run.ends(5).splitlines()[-1].startswith("cdc: ")
-        assert processes.left_over(run) == []
+        wait_for("the end of all its processes", lambda: not processes.left_over(run))
         pipeline.catch_up()
         work.assert_equal(pipeline)
