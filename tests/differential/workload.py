@@ -479,9 +479,13 @@ def _harmless(work: Workload) -> None:
 
 
 def _convert_charset(work: Workload) -> None:
-    """Every text column of the table gets another charset; values stay, as both hold all of Unicode."""
+    """Every text column of the table gets another charset; values stay, as both hold all of Unicode.
+
+    Tables with an ENUM are left out: MariaDB 10.11 empties its values on the way to UTF-16.
+    """
     table = work.table()
-    if any("CHARACTER SET" in column.kind.declaration or "SET(" in column.kind.declaration for column in table.columns):
+    avoided = ("CHARACTER SET", "SET(", "ENUM(")
+    if any(word in column.kind.declaration for column in table.columns for word in avoided):
         return
     work.sql(f"ALTER TABLE {table.sql} CONVERT TO CHARACTER SET {work.rng.choice(['utf8mb4', 'utf16', 'utf32'])}")
 
