@@ -87,7 +87,7 @@ class Watch:
         self._reporter, self._state, self._signals = reporter, state, signals
         self._counts: dict[str, int] = {}
         self._note = ""
-        self._stopping = False
+        self._stopping = self._over = False
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
@@ -98,6 +98,8 @@ class Watch:
                 "Spark's Java process has ended",
                 hint="see the lines above; a run after this one continues at the last committed batch",
             ) from error
+        finally:
+            self._over = True
 
     def _follow(self) -> None:
         while not self._ended():
@@ -131,8 +133,16 @@ class Watch:
     def _warm_once(self) -> None:
         """Once the stream reader is up, let the workers load what the first batch needs, in a thread."""
         if self._warm is not None and self._query.isActive and self._query.status["message"] != _INITIALIZING:
-            threading.Thread(target=self._warm, name="warm-workers", daemon=True).start()
+            threading.Thread(target=self._run_warm, args=(self._warm,), name="warm-workers", daemon=True).start()
             self._warm = None
+
+    def _run_warm(self, warm: Callable[[], None]) -> None:
+        """A run that ends while its workers still warm up takes Spark away from under them."""
+        try:
+            warm()
+        except Exception:
+            if not self._over:
+                raise
 
     def _stop(self) -> bool:
         """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end."""
