@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -101,16 +102,17 @@ class Pipeline:
 
 
 class CdcRun:
-    """One process of `cdc run`, in a session of its own so that nothing of it outlives the test."""
+    """One process of `cdc run`. All its processes carry a mark, so that nothing of it outlives the test."""
 
     def __init__(self, pipeline: Pipeline, arguments: tuple[str, ...], env: Mapping[str, str], number: int) -> None:
         self._pipeline = pipeline
+        self._mark = f"CDC_TEST_RUN={uuid.uuid4()}"
         self.log = pipeline.folder / f"run-{number}.log"
         command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(pipeline.file)]
         command += ["--state-dir", str(pipeline.state), "--master", "local[2,4]", *arguments]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, env=dict(env), cwd=pipeline.folder, stdout=log, stderr=subprocess.STDOUT,
+                command, env={**env, **dict([self._mark.split("=")])}, cwd=pipeline.folder, stdout=log, stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
@@ -127,7 +129,7 @@ class CdcRun:
         try:
             found = self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.kill_group()
+            self.kill_all()
             raise AssertionError(f"the run does not end:\n{self.output[-4000:]}") from None
         assert found in codes, f"exit code {found}, not {codes}:\n{self.output[-6000:]}"
         return self.output
@@ -142,11 +144,26 @@ class CdcRun:
         self.process.kill()
         self.process.wait(PATIENCE_S)
 
-    def kill_group(self) -> None:
+    def kill_all(self) -> None:
         """End everything this run has started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        while found := self.processes():
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.poll()
         self.process.wait(PATIENCE_S)
+
+    def processes(self, word: str = "") -> dict[int, str]:
+        """Process ids and command lines of what runs still: driver, Java, stream reader, workers. By their mark, as a
+        number alone may have gone to a process of somebody else."""
+        found = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if self._mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                    found[int(path.name)] = (
+                        (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    )
+        return {pid: command for pid, command in found.items() if word in command}
 
     def says(self, text: str) -> None:
         """Wait until the output holds a text."""
@@ -166,7 +183,7 @@ def ended(pipeline: Pipeline) -> Iterator[Pipeline]:
         yield pipeline
     finally:
         for run in pipeline.runs:
-            run.kill_group()
+            run.kill_all()
 
 
 def mysql_pipeline(folder: Path, server: MySqlServer, tables: str, **options: Any) -> Pipeline:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 
-import processes
 import pytest
 from cdc_process import CdcRun, ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload
@@ -54,9 +55,9 @@ def test_kills_of_the_driver_at_random_moments(mariadb_server: MySqlServer, tmp_
 
 
 def _killed(run: CdcRun, word: str) -> None:
-    found = wait_for(f"a process {word}", lambda: processes.of_run(run, word))
-    for pid in found:
-        processes.kill(pid)
+    for pid in wait_for(f"a process {word}", lambda: run.processes(word)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) -> None:
@@ -72,6 +73,6 @@ def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) ->
         _killed(run, "python_streaming_source_runner")
         work.round()
         assert run.ends(5).splitlines()[-1].startswith("cdc: ")
-        wait_for("the end of all its processes", lambda: not processes.left_over(run))
+        wait_for("the end of all its processes", lambda: not run.processes())
         pipeline.catch_up()
         work.assert_equal(pipeline)
