@@ -112,8 +112,8 @@ class CdcRun:
         command += ["--state-dir", str(pipeline.state), "--master", "local[2,4]", *arguments]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, env={**env, **dict([self._mark.split("=")])}, cwd=pipeline.folder, stdout=log, stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL, start_new_session=True,
+                command, env={**env, **dict([self._mark.split("=")])}, cwd=pipeline.folder, stdout=log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
     @property
