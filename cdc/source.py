@@ -23,6 +23,9 @@ Offset = dict[str, Any]
 Count = Callable[[str, int], None]
 """Reports a counted, visible reason: something that was changed or left out on purpose. Summed over the run."""
 
+Report = Callable[[dict[str, Any]], None]
+"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.decided`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -103,10 +106,17 @@ class Source(ABC):
         """The schema changes of a batch, in log order. Driver; asked again after a crash, same answer."""
 
     @abstractmethod
-    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """The split's changes in log order. Executor; may be called again after a failure and then gives the same.
 
         `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
+        `report` takes what `decided` is to be told when these very rows are what the batch will commit.
+        """
+
+    def decided(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most sources have nothing to learn
+        """What the tasks of a batch reported, once its decision is on disk and before the next batch is planned.
+
+        Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """
 
     def warm(self) -> None:  # noqa: B027 - most sources load nothing big

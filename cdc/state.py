@@ -84,12 +84,16 @@ def _damaged(path: Path, reason: str) -> StateError:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets."""
+    """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
+
+    `reports` is what the tasks that made the handles have to tell the source (see `Source.decided`).
+    """
 
     batch: int
     start: dict[str, Any]
     end: dict[str, Any]
     prepared: tuple[Prepared, ...]
+    reports: tuple[dict[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back to an equal decision."""
@@ -98,13 +102,14 @@ class Decision:
             "start": self.start,
             "end": self.end,
             "prepared": [asdict(handle) for handle in self.prepared],
+            "reports": list(self.reports),
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:
         """The decision that `to_json` wrote."""
         prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
-        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared))
+        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), tuple(fields.get("reports", ())))
 
 
 class StateDir:

@@ -78,6 +78,7 @@ class BatchRunner:
                 hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
             )
         reached("after-decide", batch)
+        self._source.decided(decision.reports)
         self._commit(decision)
         reached("after-commit", batch)
         self._log.prune(batch)
@@ -97,7 +98,8 @@ class BatchRunner:
             result.raise_error()
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
-        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)))
+        reports = tuple(report for result in results for report in result.reports)
+        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports)
         self._log.decide(decision)
         return decision, changes, results
 

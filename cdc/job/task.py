@@ -27,13 +27,17 @@ Route = Callable[[TableId], TableId]
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long."""
+    """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
+
+    `reports` is what the source's reader had to tell (see `Source.decided`).
+    """
 
     prepared: tuple[Prepared, ...] = ()
     counts: dict[str, int] = field(default_factory=dict)
     newest_ms: int = 0
     read_s: float = 0.0
     error: str = ""
+    reports: tuple[dict[str, Any], ...] = ()
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back."""
@@ -46,7 +50,7 @@ class TaskResult:
         prepared = tuple(
             Prepared(**{**handle, "table": TableId(**handle["table"])}) for handle in fields.pop("prepared")
         )
-        return cls(prepared=prepared, **fields)
+        return cls(prepared=prepared, reports=tuple(fields.pop("reports")), **fields)
 
     def raise_error(self) -> None:
         """Raise the error that stopped the task, if one did."""
@@ -67,13 +71,13 @@ class PrepareTask:
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
         counts: Counter[str] = Counter()
-        newest = _Newest()
+        newest, reports = _Newest(), list[dict[str, Any]]()
         started = time.monotonic()
 
         def count(reason: str, number: int) -> None:
             counts[reason] += number
 
-        blocks = newest.watch(_routed(self.source.read(split, count), self.route))
+        blocks = newest.watch(_routed(self.source.read(split, count, reports.append), self.route))
         try:
             prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
             reached("in-prepare", batch)
@@ -81,7 +85,8 @@ class PrepareTask:
             if error.retryable:
                 raise CrossingError(error) from error
             return TaskResult(error=error.to_json())
-        return TaskResult(tuple(prepared), dict(counts), newest.ms, time.monotonic() - started)
+        read_s = time.monotonic() - started
+        return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
 
 def _routed(blocks: Iterator[ChangeBlock], route: Route) -> Iterator[ChangeBlock]:

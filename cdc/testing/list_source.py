@@ -7,7 +7,7 @@ from enum import Enum
 
 from cdc.block import ChangeBlock
 from cdc.schema import CreateTable, DropTable, SchemaChange, TableId, TableSchema
-from cdc.source import Count, Limits, Offset, Source, Split
+from cdc.source import Count, Limits, Offset, Report, Source, Split
 
 
 class FailAt(Enum):
@@ -64,7 +64,7 @@ class ListSource(Source):
         items = self._items[start["item"] : end["item"]]
         return [item for item in items if not isinstance(item, ChangeBlock | FailAt)]
 
-    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """The blocks among the items."""
         first, last = split.payload
         return (item for item in self._items[first:last] if isinstance(item, ChangeBlock))

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink, Task
@@ -61,6 +62,7 @@ class _Runner:
         self._source, self._sink, self._restarted = source, sink, restarted
         self._parallelism = parallelism
         self._decisions: dict[int, str] = {}
+        self._reports: dict[int, list[dict[str, Any]]] = {}
         self.run = Run()
 
     def batch(self, batch: int, start: Offset, end: Offset) -> None:
@@ -85,14 +87,17 @@ class _Runner:
             self._decisions[batch] = json.dumps([asdict(handle) for handle in prepared])
             self.run.changes.extend(changes)
         _crash(failure, FailAt.DECIDED)
+        self._source.decided(self._reports[batch])
         self._sink.commit(batch, _decoded(self._decisions[batch]))
         _crash(failure, FailAt.COMMITTED)
 
     def _prepare(self, batch: int, start: Offset, end: Offset) -> list[Prepared]:
         prepared: list[Prepared] = []
+        reports: list[dict[str, Any]] = []
         for split in self._source.splits(start, end, self._parallelism):
-            blocks = self._source.read(split, self._count_reason)
+            blocks = self._source.read(split, self._count_reason, reports.append)
             prepared.extend(self._sink.prepare(Task(batch, split.index, attempt=0), blocks))
+        self._reports[batch] = reports
         return prepared
 
     def _count_reason(self, reason: str, number: int) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, CreateTable, SchemaChange, TableId
-from cdc.source import Limits, Offset, Source
+from cdc.source import Limits, Offset, Source, Split
 from cdc.testing.blocks import Row, images
 
 
@@ -169,7 +169,7 @@ class SourceConformance:
         for batch in drain(source):
             assert json.loads(json.dumps(batch.start)) == batch.start
             splits = pickle.loads(pickle.dumps(list(harness.source().splits(batch.start, batch.end, 1))))
-            blocks = [block for split in splits for block in harness.source().read(split, _ignore)]
+            blocks = [block for split in splits for block in read_split(harness.source(), split)]
             assert images(blocks) == batch.images
 
 
@@ -198,8 +198,16 @@ def drain(source: Source, start: Offset | None = None, limits: Limits | None = N
 def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> ReadBatch:
     """Read one range."""
     changes = tuple(source.schema_changes(start, end))
+    reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
-    return ReadBatch(start, end, changes, tuple(block for split in splits for block in source.read(split, _ignore)))
+    blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))
+    source.decided(reports)
+    return ReadBatch(start, end, changes, blocks)
+
+
+def read_split(source: Source, split: Split) -> Iterator[ChangeBlock]:
+    """The blocks of one split; what it counts and reports is left out."""
+    return source.read(split, _ignore, lambda report: None)
 
 
 def _ignore(reason: str, number: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Limits, Offset, Source, Split
+from cdc.source import Context, Count, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.log.chunk import EventChunk, file_number
 from connectors.mysql.options import BinlogFilesSourceOptions
@@ -90,7 +90,7 @@ class BinlogFilesSource(Source):
         """The history's entries between the two offsets."""
         return self._schemas().changes(start["schemas"], end["schemas"])
 
-    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
         part: LogRange = split.payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)

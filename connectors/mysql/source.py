@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Lag, Limits, Offset, Source, Split
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schemas import Schemas, Tracker, shown_schema
@@ -113,7 +113,7 @@ class MySqlSource(Source):
         """The history's entries between the two offsets."""
         return self._schemas().changes(start["schemas"], end["schemas"])
 
-    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log over a connection of its own."""
         from connectors.mysql.log.log_range import read_range
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Limits, Offset, Source, Split
+from cdc.source import Context, Count, Limits, Offset, Report, Source, Split
 from connectors.values.format import Commit, Line, RowImage, decoded, line_from_json
 from connectors.values.options import ValuesSourceOptions
 from connectors.values.tables import Tables, changed
@@ -82,7 +82,7 @@ class ValuesSource(Source):
         lines = (entry.line for entry in self._entries()[start["line"] : end["line"]])
         return [line for line in lines if not isinstance(line, RowImage | Commit)]
 
-    def read(self, split: Split, count: Count) -> Iterator[ChangeBlock]:
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """One block for each run of rows of the same table. Executor. Raises SourceError naming the line."""
         first, last = split.payload
         rows = (

@@ -353,16 +353,35 @@ def test_a_task_raises_errors_that_may_pass() -> None:
     assert isinstance(recover(crossed.value), SinkUnavailable)
 
 
+def test_what_tasks_report_comes_back_once_the_decision_is_on_disk(world: World) -> None:
+    told: list[Any] = []
+
+    class Learning(ListSource):
+        def decided(self, reports: Sequence[dict[str, Any]]) -> None:
+            told.append((list(reports), world.decided(0) is not None, list(world.sink.calls)))
+
+    world.source = Learning(ITEMS)
+    world.start()
+    world.plan(0, 2)
+    world.run(0, lambda: [TaskResult(reports=({"chunk": 0},)), TaskResult(reports=({"chunk": 1},))])
+    world.run(0, unread)
+    reports = [{"chunk": 0}, {"chunk": 1}]
+    assert [(item[0], item[1]) for item in told] == [(reports, True), (reports, True)]
+    assert not [call for call in told[0][2] if call.startswith("commit")]
+
+
 def test_a_result_is_read_as_it_was_written() -> None:
     class Counting(ListSource):
-        def read(self, split: Split, count: Any) -> Any:
+        def read(self, split: Split, count: Any, report: Any) -> Any:
+            report({"chunk": 3, "rows": 2})
             count("invalid-date-to-null shop.t.d", 2)
             count("invalid-date-to-null shop.t.d", 1)
-            return super().read(split, count)
+            return super().read(split, count, report)
 
     sink = ListSink()
     result = result_of(sink, Counting(ITEMS))
     assert result.counts == {"invalid-date-to-null shop.t.d": 3}
+    assert result.reports == ({"chunk": 3, "rows": 2},)
     assert result.newest_ms == 2000
     assert [handle.table for handle in result.prepared] == [SINK_T]
     assert TaskResult.from_json(result.to_json()) == result

@@ -22,7 +22,9 @@ def decision(batch: int) -> Decision:
         Prepared(TableId("", "topic"), 1, "label-1"),
         Prepared(ORDERS, 1, None),
     )
-    return Decision(batch, {"file": "binlog.000001", "position": 4, "gtids": None}, {"position": 99}, handles)
+    return Decision(
+        batch, {"file": "binlog.000001", "position": 4, "gtids": None}, {"position": 99}, handles, ({"chunk": 1},)
+    )
 
 
 def opened(folder: Path) -> StateDir:
