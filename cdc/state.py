@@ -4,6 +4,7 @@
     <state>/lock                  who is running it (flock, and the pid of the Java process)
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
+    <state>/commits/committed     the last batch that is known to be committed
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own files (schema history, staged rows)
     <state>/control/              requests to the stream reader process (stop)
@@ -206,7 +207,7 @@ class CommitLog:
     """Decisions on batches, one small file each. Driver."""
 
     KEEP = 16
-    """Decisions of batches that Spark has logged as done, kept for a look when something went wrong."""
+    """Decisions of batches that are committed, kept for a look when something went wrong."""
 
     def __init__(self, root: Path) -> None:
         self._root = root / "commits"
@@ -224,8 +225,19 @@ class CommitLog:
         except (KeyError, TypeError) as error:
             raise _damaged(path, f"{error!r}") from error
 
+    def note_committed(self, batch: int) -> None:
+        """Note that this batch, and so every one before it, is committed. Raises StateError."""
+        write_atomic(self._root / "committed", json.dumps({"batch": batch}))
+
+    def uncommitted(self) -> list[Decision]:
+        """Decisions that are not known to be committed, in order of batches."""
+        noted = _read_json(self._root / "committed")
+        last = -1 if noted is None else int(noted["batch"])
+        found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
+        return [decision for decision in found if decision is not None]
+
     def prune(self, done: int) -> None:
-        """Remove decisions of batches before `done - KEEP`; the caller knows that Spark has logged them as done."""
+        """Remove decisions of batches before `done - KEEP`, which is committed."""
         for batch in self._batches():
             if batch < done - self.KEEP:
                 (self._root / f"{batch}.json").unlink(missing_ok=True)

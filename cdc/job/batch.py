@@ -5,8 +5,10 @@ Collecting the batch's frame is what runs the prepare tasks: see `cdc.job.stream
 | crash | on restart |
 |---|---|
 | before the decision file | what was prepared is aborted, the batch runs again |
-| after it | the handles in it are committed again, the batch is not read again |
-| after Spark's own commit log | nothing to do |
+| after it | the handles in it are committed again before anything is read, the batch is not read again |
+| after the note that it is committed | nothing to do |
+
+The commit goes on while the next batch is prepared (`cdc.job.commits`); schema changes wait for it.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from cdc.errors import CdcError, CommitFailed, StateError
+from cdc.errors import CdcError, StateError
 from cdc.faults import reached
+from cdc.job.commits import Commits
 from cdc.job.progress import BatchReport, Progress
 from cdc.job.routing import RouteGuard
 from cdc.job.stream import BATCH_KEY, source_offset
@@ -30,8 +34,6 @@ from cdc.schema import RenameTable, SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
 from cdc.state import CommitLog, Decision, StateDir
-
-COMMIT_TRIES = 3
 
 
 class BatchRunner:
@@ -48,41 +50,70 @@ class BatchRunner:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
-        self._log, self._progress, self._sleep = CommitLog(state.root), progress, sleep
+        self._log, self._progress = CommitLog(state.root), progress
+        self._commits = Commits(sink, self._log, sleep)
         self._recovered = False
-        self.error: CdcError | None = None
+        self._error: CdcError | None = None
+
+    @property
+    def error(self) -> CdcError | None:
+        """What stopped a batch or its commit."""
+        return self._error or self._commits.error
+
+    def finish(self) -> None:
+        """Wait for the commit under way. Driver, at the end of the run; what it failed with is in `error`."""
+        self._commits.wait()
+
+    def recover(self) -> None:
+        """Commit what an earlier run decided and did not get to. Driver, before the query starts; repeatable.
+
+        Raises StateError when a decision is about other offsets than Spark's log.
+        """
+        for decision in self._log.uncommitted():
+            self._check(decision)
+            started = time.monotonic()
+            self._source.decided(decision.reports)
+            self._commits.commit(decision)
+            self._committed(decision, (), (), started)
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run one batch; Spark logs it as done when this returns, and stops the query when it raises."""
         try:
             self._run(frame, batch)
         except CdcError as error:
-            self.error = error
+            self._error = error
             raise
         except Exception as error:
-            self.error = recover(error)
-            raise self.error from error
+            self._error = recover(error)
+            raise self._error from error
 
     def _run(self, frame: DataFrame, batch: int) -> None:
         started = time.monotonic()
-        self._progress.begin(batch)
         decision = self._log.get(batch)
-        changes: Sequence[SchemaChange] = ()
-        results: list[TaskResult] = []
-        if decision is None:
-            decision, changes, results = self._prepare(frame, batch)
-        elif (decision.start, decision.end) != self._offsets(batch):
+        if decision is not None:  # a replay: what was decided when the run started is committed
+            self._check(decision)
+            return
+        self._progress.begin(batch)
+        decision, changes, results = self._prepare(frame, batch)
+        reached("after-decide", batch)
+        self._source.decided(decision.reports)
+        self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+
+    def _committed(
+        self, decision: Decision, changes: Sequence[SchemaChange], results: Sequence[TaskResult], started: float
+    ) -> None:
+        """In the thread that commits."""
+        self._log.prune(decision.batch)
+        duration_s = time.monotonic() - started
+        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s))
+
+    def _check(self, decision: Decision) -> None:
+        if (decision.start, decision.end) != self._offsets(decision.batch):
             raise StateError(
-                f"the decision on batch {batch} is about other offsets than Spark's log",
+                f"the decision on batch {decision.batch} is about other offsets than Spark's log",
                 where=str(self._state.root),
                 hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
             )
-        reached("after-decide", batch)
-        self._source.decided(decision.reports)
-        self._commit(decision)
-        reached("after-commit", batch)
-        self._log.prune(batch)
-        self._progress.end(BatchReport.of(batch, decision.prepared, changes, results, time.monotonic() - started))
 
     def _prepare(self, frame: DataFrame, batch: int) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
         if not self._recovered:
@@ -91,6 +122,7 @@ class BatchRunner:
         changes = self._changes(start, end)
         reached("before-apply", batch)
         if changes:
+            self._commits.settle()
             self._sink.apply(changes)
         reached("before-prepare", batch)
         results = [TaskResult.from_json(row[0]) for row in frame.collect()]
@@ -116,17 +148,6 @@ class BatchRunner:
         changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
         return [routed(change, self._route) for change in changes]
-
-    def _commit(self, decision: Decision) -> None:
-        """Commit, and again when the sink said no. CommitUnknown goes up: the next start settles it by asking."""
-        for attempt in range(1, COMMIT_TRIES + 1):
-            try:
-                self._sink.commit(decision.batch, decision.prepared)
-                return
-            except CommitFailed:
-                if attempt == COMMIT_TRIES:
-                    raise
-                self._sleep(2.0**attempt)
 
     def _offsets(self, batch: int) -> tuple[Offset, Offset]:
         end = logged_offset(self._state.checkpoint, batch)

@@ -76,6 +76,7 @@ def _run_locked(
     guard = RouteGuard(spec, () if source.bounded else source.tables())
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, progress)
+    runner.recover()
     with signals.installed(), _session(pipeline, master, java, lock) as spark:
         signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))

@@ -100,6 +100,9 @@ class Watch:
             ) from error
         finally:
             self._over = True
+            self._runner.finish()
+        if self._runner.error is not None:
+            raise self._runner.error
 
     def _follow(self) -> None:
         while not self._ended():
@@ -109,8 +112,10 @@ class Watch:
                 return
 
     def _ended(self) -> bool:
-        """Wait one tick for the end of the query."""
+        """Wait one tick for the end of the query; end it when a commit has failed."""
         try:
+            if self._runner.error is not None and self._query.isActive:
+                self._query.stop()
             if self._query.isActive:
                 self._query.awaitTermination(_TICK_S)  # type: ignore[arg-type]  # documented as int, takes fractions
             return not self._query.isActive and self._raise_failure()

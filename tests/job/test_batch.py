@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 
 from cdc.errors import CommitFailed, CommitUnknown, EngineError, SinkError, SourceError, SpecError, StateError
-from cdc.job.batch import COMMIT_TRIES, BatchRunner, logged_offset, routed
+from cdc.job.batch import BatchRunner, logged_offset, routed
+from cdc.job.commits import COMMIT_TRIES
 from cdc.job.progress import Progress
 from cdc.job.stream import BATCH_KEY
 from cdc.job.task import PrepareTask, TaskResult
@@ -93,7 +95,7 @@ class World:
         self.start()
 
     def start(self) -> None:
-        """A new run on the same state."""
+        """A new run on the same state; `recover` is the engine's first step in it."""
         self.guard, self.progress = Guard(), Progress()
         self.runner = BatchRunner(
             self.source, self.sink, to_lake, self.guard, self.state, self.progress, self.pauses.append
@@ -113,8 +115,15 @@ class World:
         task = PrepareTask(self.source, self.sink, to_lake)
         return [task(batch, split) for split in reversed(self.source.splits(start, end, 2))]
 
-    def run(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
+    def begin(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
+        """Until Spark may go on: the commit is still under way."""
         self.runner(Frame(self, batch, rows), batch)  # type: ignore[arg-type]
+
+    def run(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
+        self.begin(batch, rows)
+        self.runner.finish()
+        if self.runner.error is not None:
+            raise self.runner.error
 
     def decided(self, batch: int) -> Decision | None:
         return CommitLog(self.state.root).get(batch)
@@ -158,8 +167,11 @@ def test_handles_are_committed_in_the_order_of_the_partitions(world: World) -> N
 def test_after_a_decision_nothing_is_read_again(world: World) -> None:
     world.plan(0, 3)
     world.run(0)
+    (world.state.root / "commits" / "committed").unlink()  # as if the run had ended in the middle of the commit
     world.sink.calls.clear()
     world.start()
+    world.runner.recover()
+    assert world.sink.calls == ["commit 0: [0, 1]"]
     world.run(0, unread)
     assert world.sink.calls == ["commit 0: [0, 1]"]
     assert world.sink.rows(SINK_T) == [{"id": 2}]
@@ -255,6 +267,7 @@ def test_a_commit_that_fails_every_time_stays_decided(tmp_path: Path) -> None:
         world.run(0)
     assert isinstance(world.runner.error, CommitFailed)
     world.start()
+    world.runner.recover()
     world.run(0, unread)
     assert world.sink.rows(SINK_T) == [{"id": 2}]
 
@@ -266,6 +279,7 @@ def test_an_unknown_commit_is_not_tried_again(tmp_path: Path) -> None:
         world.run(0)
     assert world.pauses == []
     world.start()
+    world.runner.recover()
     world.run(0, unread)
     assert world.sink.rows(SINK_T) == [{"id": 2}]
 
@@ -310,6 +324,66 @@ def test_a_decision_of_another_history_is_refused(world: World) -> None:
     world.plan(0, 2)
     with pytest.raises(StateError, match="about other offsets than Spark's log"):
         world.run(0, unread)
+    (world.state.root / "commits" / "committed").unlink()
+    world.sink.calls.clear()
+    with pytest.raises(StateError, match="about other offsets than Spark's log"):
+        world.runner.recover()
+    assert world.sink.calls == []
+
+
+def test_the_next_batch_is_prepared_while_a_commit_goes_on(tmp_path: Path) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        started.set()
+        assert go_on.wait(30)
+
+    world = World(tmp_path, Recorder(commit=slow))
+    world.plan(0, 2)
+    world.begin(0)
+    assert started.wait(30)
+    assert world.sink.rows(SINK_T) == []
+
+    def prepared() -> list[TaskResult]:
+        results = world.prepared(1)
+        assert world.sink.rows(SINK_T) == []
+        go_on.set()
+        return results
+
+    world.plan(1, 3)
+    world.run(1, prepared)
+    assert world.sink.calls == ["abort 0", "apply", "commit 0: [1]", "commit 1: [0]"]
+    assert world.sink.rows(SINK_T) == [{"id": 2}]
+
+
+def test_schema_changes_wait_for_the_commit_under_way(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    world = World(tmp_path, Recorder(commit=lambda: started.set() or go_on.wait(30)))  # type: ignore[func-returns-value]
+    started = threading.Event()
+    world.source = ListSource((*ITEMS[:2], AddColumn(T, Column("note", INT))))
+    world.start()
+    world.plan(0, 2)
+    world.begin(0)
+    assert started.wait(30)
+    world.plan(1, 3)
+    later = threading.Thread(target=world.run, args=(1,))
+    later.start()
+    assert world.sink.calls == ["abort 0", "apply", "commit 0: [1]"]
+    go_on.set()
+    later.join(30)
+    assert world.sink.calls == ["abort 0", "apply", "commit 0: [1]", "apply", "commit 1: []"]
+
+
+def test_a_failed_commit_stops_the_batch_after_it(tmp_path: Path) -> None:
+    world = World(tmp_path, Recorder(commit=failing(CommitUnknown("no answer"))))
+    world.plan(0, 2)
+    world.begin(0)
+    world.plan(1, 3)
+    with pytest.raises(CommitUnknown):
+        world.begin(1)
+    world.start()
+    world.runner.recover()
+    assert world.sink.rows(SINK_T) == [{"id": 2}]
 
 
 @pytest.mark.parametrize("content", ["v2\n{}\n{}", "v1\n{}", "", "v1"])
@@ -364,7 +438,8 @@ def test_what_tasks_report_comes_back_once_the_decision_is_on_disk(world: World)
     world.start()
     world.plan(0, 2)
     world.run(0, lambda: [TaskResult(reports=({"chunk": 0},)), TaskResult(reports=({"chunk": 1},))])
-    world.run(0, unread)
+    (world.state.root / "commits" / "committed").unlink()  # a crash in between
+    world.runner.recover()
     reports = [{"chunk": 0}, {"chunk": 1}]
     assert [(item[0], item[1]) for item in told] == [(reports, True), (reports, True)]
     assert not [call for call in told[0][2] if call.startswith("commit")]

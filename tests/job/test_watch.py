@@ -51,7 +51,7 @@ class Run:
         self.state = StateDir(folder)
         self.state.open(name="p", source="list")
         self.signals, self.progress, self.err = Signals(), Progress(), io.StringIO()
-        self.runner: Any = SimpleNamespace(error=None)
+        self.runner: Any = SimpleNamespace(error=None, finish=lambda: None)
         self.starts, self.queries = 0, list(queries)
         reporter = Reporter("text", io.StringIO(), self.err)
         self.watch = Watch(self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals)  # type: ignore[arg-type]
