@@ -1,0 +1,286 @@
+"""HTTP to front ends and back ends: failover, redirects, bodies that are streamed. Driver and executors.
+
+A front end (FE) takes no body: it answers 307 with the address of a back end (BE). So the head of a request goes to
+the FE first, and the body only to the BE, with `Authorization` once more. That `Location` may carry user and password;
+it is taken apart at once and never appears in an error.
+
+What an error means for the request:
+
+| raised | meaning |
+|---|---|
+| SinkUnavailable | it was not carried out: no server reached, or the body was not whole when the connection broke |
+| CommitUnknown | everything was sent and no answer came: ask for the state of the label |
+| SinkError | TLS, credentials, an address that cannot be used: trying again cannot help |
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from connectors.streamload.address import Account, Address, TimeLimits, Tls
+from connectors.streamload.wire import Answer, Headers, Wire
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 3
+_LEAST_TRIES = 3
+_SHOWN = 300
+_LOST = "the state of the label tells what became of it"
+_CUT = "see the server's log; the part of the batch is loaded again"
+
+MaybeAnswer = TypeVar("MaybeAnswer", Answer, Answer | None)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Everything needed to reach one cluster by HTTP. Frozen and picklable.
+
+    Attributes:
+        frontends: in order of preference.
+        backends: where bodies go straight, without asking a front end; empty means by redirect.
+    """
+
+    frontends: tuple[Address, ...]
+    account: Account
+    backends: tuple[Address, ...] = ()
+    tls: Tls = field(default_factory=Tls)
+    limits: TimeLimits = field(default_factory=TimeLimits)
+
+
+class HttpClient:
+    """Requests to one cluster, a connection each. Thread safe; picklable: which server worked last is forgotten."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self._turn = 0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[HttpClient], tuple[Servers]]:
+        return HttpClient, (self.servers,)
+
+    def request(
+        self, method: str, path: str, headers: Headers | None = None, body: bytes = b"", *, repeatable: bool = False
+    ) -> Answer:
+        """One request to a front end and its answer, after redirects. Any status is an answer: see `check_status`.
+
+        Args:
+            path: with its query, percent-encoded.
+            headers: besides Host, Authorization and Content-Length.
+            repeatable: the request changes nothing when it is carried out twice, so when its answer is lost it is sent
+                again, to the next front end.
+
+        Raises SinkUnavailable, CommitUnknown (never when repeatable) or SinkError.
+        """
+        heads = {**(headers or {}), "Content-Length": str(len(body))}
+
+        def exchange(wire: Wire, target: str) -> Answer:
+            wire.send_head(method, target, self._authorized(heads))
+            if body:
+                wire.send(body)
+            return wire.answer()
+
+        last: CdcError | None = None
+        for frontend in self._in_turn(self.servers.frontends):
+            try:
+                wire, answer = self._follow(frontend, path, exchange, CommitUnknown)
+                wire.close()
+                return answer
+            except SinkUnavailable as error:
+                last = error
+            except CommitUnknown as error:
+                if not repeatable:
+                    raise
+                last = error
+        raise _unavailable(last)
+
+    def upload(self, path: str, headers: Headers) -> Upload:
+        """Start a PUT whose body is written in pieces: to a back end of `servers`, or the one a front end names.
+
+        Returns when the server said `100 Continue`, or has answered instead of it (`Upload.early`). Raises
+        SinkUnavailable or SinkError; nothing was loaded then.
+        """
+        heads = {**headers, "Transfer-Encoding": "chunked", "Expect": "100-continue"}
+
+        def exchange(wire: Wire, target: str) -> Answer | None:
+            wire.send_head("PUT", target, self._authorized(heads))
+            return wire.may_continue()
+
+        last: CdcError | None = None
+        for address in self._in_turn(self.servers.backends or self.servers.frontends):
+            try:
+                return Upload(*self._follow(address, path, exchange, SinkUnavailable))
+            except SinkUnavailable as error:
+                last = error
+        raise _unavailable(last)
+
+    def _authorized(self, headers: Headers) -> dict[str, str]:
+        return {"Authorization": self.servers.account.authorization, **headers}
+
+    def _in_turn(self, addresses: tuple[Address, ...]) -> Sequence[Address]:
+        """Whom to try, in order. Back ends take turns; a front end is asked again, as it may name another back end."""
+        with self._lock:
+            start = self._turn % len(addresses) if addresses else 0
+            if addresses is self.servers.backends:
+                self._turn += 1
+        tries = max(_LEAST_TRIES, len(addresses))
+        return [addresses[(start + number) % len(addresses)] for number in range(tries)] if addresses else []
+
+    def _follow(
+        self,
+        address: Address,
+        path: str,
+        exchange: Callable[[Wire, str], MaybeAnswer],
+        broken: type[SinkUnavailable] | type[CommitUnknown],
+    ) -> tuple[Wire, MaybeAnswer]:
+        """Exchange with a server and those it redirects to; the wire stays open. `broken`: no whole answer came."""
+        secure = address.secure
+        for _ in range(_MOST_REDIRECTS + 1):
+            wire = self._connected(address, secure)
+            try:
+                answer = exchange(wire, path)
+            except OSError as error:
+                wire.close()
+                raise broken(f"no answer from the server: {_reason(error)}", where=str(address), hint=_LOST) from None
+            except BaseException:
+                wire.close()
+                raise
+            if answer is None or answer.status not in _REDIRECTS:
+                return wire, answer
+            wire.close()
+            address, path = _target(answer, address)
+        raise SinkError("redirects without an end", where=str(address), hint="check the addresses of the front ends")
+
+    def _connected(self, address: Address, secure: bool) -> Wire:
+        where, tls = str(address), self.servers.tls
+        if secure and not address.secure and not tls.plain_backends:
+            hint = "give the back ends TLS, or allow it with sink.tls.plain-backends: true"
+            raise SinkError("the front end is reached over TLS and names a plain address", where=where, hint=hint)
+        try:
+            return Wire(address, tls, self.servers.limits)
+        except ssl.SSLError as error:
+            reason = f"no TLS connection: {error.reason or error}"
+            raise SinkError(reason, where=where, hint="check the certificate, sink.tls.ca and the port") from None
+        except OSError as error:
+            hint = "check that the server runs, and that this machine may connect to it; back ends are named by the "
+            hint += "front end, and sink.benodes says where they are reached when their own addresses do not work"
+            raise SinkUnavailable(f"cannot be reached: {_reason(error)}", where=where, hint=hint) from None
+
+
+class Upload:
+    """A PUT under way. One thread at a time. Leave with `finish` or `cancel`, whatever happens.
+
+    Attributes:
+        early: the server's answer when it came before the body was taken; nothing can be written any more.
+        sent_bytes: how much of the body was written.
+    """
+
+    def __init__(self, wire: Wire, early: Answer | None) -> None:
+        self._wire, self.early = wire, early
+        self.sent_bytes = 0
+        if early is not None:
+            wire.close()
+
+    def write(self, data: bytes | memoryview) -> bool:
+        """Send a piece of the body. False when the server has answered instead: see `early`.
+
+        Raises SinkUnavailable when the connection broke: the server forgets a body that is not whole.
+        """
+        if self.early is not None:
+            return False
+        try:
+            if not self._wire.answered_early():
+                self._wire.send_chunk(data)
+                self.sent_bytes += len(data)
+                return True
+        except OSError as error:
+            if self._read_early():
+                return False
+            raise SinkUnavailable(
+                f"the connection broke after {self.sent_bytes} bytes: {_reason(error)}", where=self.server, hint=_CUT
+            ) from None
+        if not self._read_early():
+            raise SinkUnavailable(f"the connection was closed after {self.sent_bytes} bytes", where=self.server)
+        return False
+
+    def finish(self) -> Answer:
+        """End the body and wait for the answer. Raises CommitUnknown when none came: the load may be done or not."""
+        if self.early is not None:
+            return self.early
+        try:
+            self._wire.end_chunks()
+            return self._wire.answer()
+        except OSError as error:
+            if self._read_early() and self.early is not None:
+                return self.early
+            reason = f"no answer to a whole load of {self.sent_bytes} bytes: {_reason(error)}"
+            raise CommitUnknown(reason, where=self.server, hint=_LOST) from None
+        finally:
+            self._wire.close()
+
+    def cancel(self) -> None:
+        """Break off: the server forgets what came so far. May be called after `finish`, and from another thread."""
+        self._wire.close()
+
+    @property
+    def server(self) -> str:
+        """Who takes the body, without credentials."""
+        return self._wire.server
+
+    def _read_early(self) -> bool:
+        try:
+            self.early = self._wire.answer()
+        except (OSError, ValueError):
+            return False
+        self._wire.close()
+        return True
+
+
+def check_status(answer: Answer) -> Answer:
+    """The answer when its HTTP status is 2xx. Raises SinkError (401, 403, 404 and other 4xx), SinkUnavailable (5xx)."""
+    if 200 <= answer.status < 300:
+        return answer
+    text = " ".join(answer.text.split())[:_SHOWN]
+    said = f"HTTP {answer.status}: {text}" if text else f"HTTP {answer.status}"
+    if answer.status in (401, 403):
+        hint = "check sink.username and sink.password, and that the account has LOAD on the table"
+        raise SinkError(f"access denied ({said})", where=answer.server, hint=hint)
+    if answer.status >= 500 or answer.status in (408, 429):
+        raise SinkUnavailable(f"the server failed ({said})", where=answer.server, hint="see the server's log")
+    raise SinkError(f"the server refused the request ({said})", where=answer.server, hint="check address and port")
+
+
+def _target(answer: Answer, asked: Address) -> tuple[Address, str]:
+    """Where a redirect leads. The user and password in it, and the text itself, go nowhere."""
+    location = answer.headers.get("location", "")
+    scheme, mark, rest = location.partition("://")
+    if not mark and location.startswith("/"):
+        return asked, location
+    end = rest.find("/api/")
+    end = rest.find("/") if end < 0 else end
+    authority, path = (rest, "/") if end < 0 else (rest[:end], rest[end:])
+    try:
+        port = 443 if scheme.lower() == "https" else 80
+        address = Address.parse(f"{scheme}://{authority.rpartition('@')[2]}", default_port=port)
+    except ValueError:
+        hint = "check that the address is a front end's HTTP port"
+        raise SinkError("the server redirects to something that is no address", where=str(asked), hint=hint) from None
+    return address, path
+
+
+def _reason(error: OSError) -> str:
+    """What the operating system says, without the address that `where` has already."""
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _unavailable(last: CdcError | None) -> SinkUnavailable:
+    if isinstance(last, SinkUnavailable):
+        return last
+    if last is not None:
+        return SinkUnavailable(last.message, where=last.where, hint=last.hint)
+    return SinkUnavailable("no server is named", hint="name a front end")

@@ -1,0 +1,82 @@
+"""Labels: the names of loads in the server, a pure function of pipeline, batch, table, partition and part.
+
+    <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>
+
+Both servers refuse a label that is in use, so a label is what makes a load happen once. All labels of a pipeline start
+with `LabelSpace.start`, and `read` tells the batch of a label found in the server: leftovers need no memory of ours.
+Pure; driver and executors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from cdc.schema import TableId
+
+LONGEST = 128
+"""Characters: Doris `^[-_A-Za-z0-9:]{1,128}$` (label_regex_length), StarRocks `^[-\\w]{1,128}$` (FeNameFormat)."""
+LONGEST_PREFIX = 32
+_LONGEST_PIPELINE = 49
+_PREFIX = re.compile(r"[-_A-Za-z0-9]*")
+_FOREIGN = re.compile(r"[^-_A-Za-z0-9]")
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix of the options. Raises ValueError when it does not fit into a label."""
+    if not _PREFIX.fullmatch(prefix) or len(prefix) > LONGEST_PREFIX:
+        raise ValueError(f"must be up to {LONGEST_PREFIX} letters, digits, - and _")
+    return prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label taken apart; `table` is the hash of the table id."""
+
+    text: str
+    batch: int
+    table: str
+    partition: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpace:
+    """All labels of one pipeline.
+
+    Attributes:
+        pipeline: the pipeline's id: unique, stable over restarts.
+        prefix: of the options, may be empty.
+    """
+
+    pipeline: str
+    prefix: str = ""
+
+    @property
+    def start(self) -> str:
+        """What every label of this pipeline starts with, and no other's."""
+        name = _FOREIGN.sub("-", self.pipeline)
+        if name != self.pipeline or len(name) > _LONGEST_PIPELINE:
+            name = f"{name[: _LONGEST_PIPELINE - 9]}-{_hash(self.pipeline)}"
+        return f"{self.prefix}_{name}_" if self.prefix else f"{name}_"
+
+    def label(self, batch: int, table: TableId, partition: int, part: int = 0) -> str:
+        """The label of one load, at most `LONGEST` characters."""
+        return f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
+
+    def read(self, label: str) -> Label | None:
+        """Take a label apart; None when it is not one of this pipeline."""
+        if not label.startswith(self.start):
+            return None
+        match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)", label[len(self.start) :])
+        return Label(label, int(match[1]), match[2], int(match[3]), int(match[4])) if match else None
+
+
+def table_hash(table: TableId) -> str:
+    """8 hex digits that stand for a table id in labels."""
+    return _hash(f"{len(table.database)}:{table.database}.{table.table}")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
