@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cdc.block import ChangeBlock
@@ -38,6 +38,7 @@ class Prepared:
         partition: which part of the batch; commit in this order keeps log order.
         handle: the sink's own JSON value: a file name, a label, a transaction id.
         inserts, updates, deletes: changes counted for the user (an update counts once, not per image).
+        counts: what the sink changed or left out on purpose: reason and number, shown to the user with the source's.
     """
 
     table: TableId
@@ -46,6 +47,7 @@ class Prepared:
     inserts: int = 0
     updates: int = 0
     deletes: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 class Sink(ABC):

@@ -60,8 +60,8 @@ class BatchReport:
         for change in changes:
             tables[change.table] = _add(tables.get(change.table), TableTotals(schema_changes=1))
         counts: Counter[str] = Counter()
-        for result in results:
-            counts.update(result.counts)
+        for reasons in (*(result.counts for result in results), *(handle.counts for handle in prepared)):
+            counts.update(reasons)
         newest_ms = max((result.newest_ms for result in results), default=0)
         return cls(batch, tables, dict(counts), duration_s, time.time() - newest_ms / 1000 if newest_ms else None)
 

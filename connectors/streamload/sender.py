@@ -8,11 +8,17 @@ waiting is bounded in bytes, and the caller's thread, which decodes the source, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from cdc.block import ChangeBlock
+from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, Task
 
@@ -23,9 +29,11 @@ class SendLimits:
 
     Attributes:
         window_bytes: Arrow bytes of one table that are encoded and sent at once.
-        waiting_bytes: Arrow bytes of all tables that wait or are being sent.
+        waiting_bytes: Arrow bytes of all tables that wait or are being sent, about.
         load_bytes: encoded bytes after which a load is finished and the next part of the table begins.
-        open_loads: most loads that are open at a time; the one that waited longest is finished for a new one.
+        open_loads: most loads that stay open while the source is read; for one more, the one that was written to
+            longest ago is finished.
+        idle_s: a load that was not written to for so long is finished: servers close connections that are silent.
         threads: how many windows are encoded and sent at the same time.
     """
 
@@ -33,6 +41,7 @@ class SendLimits:
     waiting_bytes: int = 64 << 20
     load_bytes: int = 2 << 30
     open_loads: int = 64
+    idle_s: float = 20.0
     threads: int = 4
 
 
@@ -54,16 +63,19 @@ class Written:
 
 
 class OpenLoad(Protocol):
-    """One load of one table that a connector has begun. One thread at a time, not always the same one."""
+    """One load of one table that a connector has begun. Called by one thread at a time, not always the same one."""
 
     def write(self, blocks: Sequence[ChangeBlock]) -> Written:
-        """Encode a window of blocks of this table and send it. Raises SinkError; the load is cancelled then."""
+        """Encode a window of blocks of this table and send it. Raises SinkError."""
 
     def finish(self) -> Any:
         """End the load, check the answer, leave it prepared; returns the handle, a JSON value. Raises SinkError."""
 
     def cancel(self) -> None:
-        """Give the load up, whatever its state: nothing of it may become visible. Never raises."""
+        """Break the load off: nothing of it may become visible. Never raises.
+
+        Also called while another thread is inside `write` or `finish`, which then ends with an error.
+        """
 
 
 class Loader(Protocol):
@@ -77,14 +89,211 @@ class Loader(Protocol):
 
 
 def send(
-    task: Task, blocks: Iterator[ChangeBlock], loader: Loader, limits: SendLimits | None = None
+    task: Task,
+    blocks: Iterator[ChangeBlock],
+    loader: Loader,
+    limits: SendLimits | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Sequence[Prepared]:
     """Send all blocks; one handle per load, in the order of table and part.
 
     Raises the first error of any load after all others are cancelled; what was finished by then is left prepared under
     this task's labels, for the retry or `abort` to remove.
     """
-    limits = limits or SendLimits()
-    tables: dict[TableId, Any] = {}
-    del task, blocks, loader, limits
-    return [*tables.values()]
+    sender = _Sender(task, loader, limits or SendLimits(), clock)
+    try:
+        for block in blocks:
+            sender.add(block)
+        return sender.finish()
+    finally:
+        sender.close()
+
+
+_FINISH = None
+"""In a lane's queue: finish the load that is open."""
+
+
+class _Lane:
+    """One table of one task. The queue belongs to the sender's lock, all else to the thread that works on it."""
+
+    def __init__(self, table: TableId, columns: Sequence[str]) -> None:
+        self.table, self.columns = table, columns
+        self.gathered: list[ChangeBlock] = []
+        self.gathered_bytes = 0
+        self.queue: deque[tuple[list[ChangeBlock], int] | None] = deque()
+        self.working = False
+        self.has_load, self.written_at = False, 0.0
+        self.load: OpenLoad | None = None
+        self.parts = 0
+        self.load_bytes = 0
+        self.totals: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.prepared: list[Prepared] = []
+
+
+class _Sender:
+    """Gathers on the caller's thread, sends on its own. Left by `close`, whatever happened."""
+
+    def __init__(self, task: Task, loader: Loader, limits: SendLimits, clock: Callable[[], float]) -> None:
+        self._task, self._loader, self._limits, self._clock = task, loader, limits, clock
+        self._lanes: dict[TableId, _Lane] = {}
+        self._gathered_bytes = self._queued_bytes = 0
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="cdc-load")
+
+    def add(self, block: ChangeBlock) -> None:
+        """Take one block; waits while too much is under way."""
+        if not len(block):
+            return
+        lane = self._lane(block)
+        size = int(block.rows.nbytes)
+        lane.gathered.append(block)
+        lane.gathered_bytes += size
+        self._gathered_bytes += size
+        if lane.gathered_bytes >= self._limits.window_bytes:
+            self._submit(lane)
+        elif self._gathered_bytes >= self._limits.waiting_bytes // 2:
+            self._submit_largest()
+        self._finish_idle()
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or self._queued_bytes <= self._limits.waiting_bytes // 2)
+            self._raise_error()
+
+    def finish(self) -> list[Prepared]:
+        """Send what is left, finish all loads, and give their handles."""
+        for lane in self._lanes.values():
+            self._submit(lane, last=True)
+        with self._changed:
+            self._changed.wait_for(lambda: self._error or not any(lane.working for lane in self._lanes.values()))
+            self._raise_error()
+        return [prepared for lane in self._lanes.values() for prepared in lane.prepared]
+
+    def close(self) -> None:
+        """End all threads; loads that are open still are cancelled."""
+        with self._changed:
+            self._stopped = True
+        self._cancel_open()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._cancel_open()
+
+    def _cancel_open(self) -> None:
+        for lane in self._lanes.values():
+            load = lane.load
+            if load is not None:
+                load.cancel()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _lane(self, block: ChangeBlock) -> _Lane:
+        lane = self._lanes.get(block.table)
+        if lane is None:
+            lane = self._lanes[block.table] = _Lane(block.table, block.schema.names)
+        elif lane.columns != block.schema.names:
+            hint = "a schema change has to end the batch before it"
+            raise SinkError("rows of two schemas in one batch", where=str(block.table), hint=hint)
+        return lane
+
+    def _submit_largest(self) -> None:
+        """Send the tables that hold most, until half of what was gathered is under way: few large windows."""
+        for lane in sorted(self._lanes.values(), key=lambda lane: -lane.gathered_bytes):
+            if self._gathered_bytes <= self._limits.waiting_bytes // 4:
+                return
+            self._submit(lane)
+
+    def _submit(self, lane: _Lane, *, last: bool = False) -> None:
+        """Queue what the lane has gathered; with `last`, the end of its load too."""
+        if not last and not lane.has_load:
+            self._make_room()
+        with self._changed:
+            if lane.gathered:
+                lane.queue.append((lane.gathered, lane.gathered_bytes))
+                self._queued_bytes += lane.gathered_bytes
+                self._gathered_bytes -= lane.gathered_bytes
+                lane.gathered, lane.gathered_bytes = [], 0
+                lane.has_load, lane.written_at = True, self._clock()
+            if last:
+                self._queue_finish(lane)
+            self._start(lane)
+
+    def _make_room(self) -> None:
+        with self._changed:
+            open_ = [lane for lane in self._lanes.values() if lane.has_load]
+            if len(open_) >= self._limits.open_loads:
+                oldest = min(open_, key=lambda lane: lane.written_at)
+                self._queue_finish(oldest)
+                self._start(oldest)
+
+    def _finish_idle(self) -> None:
+        with self._changed:
+            now = self._clock()
+            for lane in self._lanes.values():
+                if lane.has_load and not lane.working and now - lane.written_at >= self._limits.idle_s:
+                    self._queue_finish(lane)
+                    self._start(lane)
+
+    def _queue_finish(self, lane: _Lane) -> None:
+        lane.queue.append(_FINISH)
+        lane.has_load = False
+
+    def _start(self, lane: _Lane) -> None:
+        if lane.queue and not lane.working:
+            lane.working = True
+            self._pool.submit(self._work, lane).add_done_callback(partial(self._ended, lane))
+
+    # on the sender's threads
+
+    def _work(self, lane: _Lane) -> None:
+        """All that a lane has queued, in order: so a task of many small tables has few loads open at a time."""
+        while (step := self._next(lane)) is not self._DONE:
+            self._carry_out(lane, step)
+
+    def _ended(self, lane: _Lane, work: Future[None]) -> None:
+        error = None if work.cancelled() else work.exception()
+        if error is not None:
+            with self._changed:
+                self._error = self._error or error
+                lane.working = False
+                self._changed.notify_all()
+
+    _DONE: Any = object()
+
+    def _next(self, lane: _Lane) -> Any:
+        with self._changed:
+            if self._stopped or self._error is not None or not lane.queue:
+                lane.working = False
+                self._changed.notify_all()
+                return self._DONE
+            return lane.queue.popleft()
+
+    def _carry_out(self, lane: _Lane, step: tuple[list[ChangeBlock], int] | None) -> None:
+        if step is _FINISH:
+            self._finish_load(lane)
+            return
+        blocks, size = step
+        if lane.load is None:
+            lane.load = self._loader.begin(self._task, blocks[0], lane.parts)
+        written = lane.load.write(blocks)
+        lane.load_bytes += written.encoded_bytes
+        lane.totals.update(inserts=written.inserts, updates=written.updates, deletes=written.deletes)
+        lane.counts.update(written.counts)
+        if lane.load_bytes >= self._limits.load_bytes:
+            self._finish_load(lane)
+        with self._changed:
+            self._queued_bytes -= size
+            self._changed.notify_all()
+
+    def _finish_load(self, lane: _Lane) -> None:
+        """The load's handle; none when the load was finished before, at the size limit."""
+        if lane.load is None:
+            return
+        handle = lane.load.finish()
+        totals, counts = lane.totals, dict(lane.counts)
+        lane.prepared.append(Prepared(lane.table, self._task.partition, handle, **totals, counts=counts))
+        lane.load, lane.load_bytes = None, 0
+        lane.parts += 1
+        lane.totals, lane.counts = Counter(), Counter()

@@ -33,6 +33,11 @@ def report(batch: int = 0) -> BatchReport:
     return BatchReport.of(batch, prepared, changes, results, 1.5)
 
 
+def test_what_the_sink_counts_is_added_to_what_the_source_counts() -> None:
+    prepared = [Prepared(T, 0, "a", counts={"x": 2}), Prepared(T, 1, "b", counts={"x": 1, "y": 4})]
+    assert BatchReport.of(0, prepared, [], [TaskResult(counts={"x": 5})], 1.5).counts == {"x": 8, "y": 4}
+
+
 def test_a_batch_report_sums_up_its_tasks() -> None:
     found = report()
     assert found.tables == {T: TableTotals(1003, 2, 1, 2), U: TableTotals(0, 0, 5, 1)}
