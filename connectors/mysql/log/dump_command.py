@@ -19,8 +19,8 @@ from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.server_check import announce_reader
 from connectors.mysql.server.server_info import query, where_of
 
-HEARTBEAT_S: Final = 10
-"""Seconds of silence after which the server sends a heartbeat."""
+HEARTBEAT_S: Final = 10.0
+"""Seconds of silence after which the server sends a heartbeat, when nothing else is asked for."""
 
 _WRITE_TIMEOUT_S: Final = 86_400
 """A reader that pauses longer than this, with the log waiting, is dropped by the server."""
@@ -33,12 +33,14 @@ LARGEST_POSITION: Final = 0xFFFFFFFF
 """COM_BINLOG_DUMP has four bytes for the position."""
 
 
-def prepare_session(connection: MySqlConnection, *, mariadb: bool, gtid_set: str | None) -> None:
+def prepare_session(
+    connection: MySqlConnection, *, mariadb: bool, gtid_set: str | None, heartbeat_s: float = HEARTBEAT_S
+) -> None:
     """Settings of this session that the dump thread looks at: checksums as stored, heartbeats, patience, identity.
 
     Raises SourceError and SourceUnavailable.
     """
-    period = HEARTBEAT_S * 1_000_000_000
+    period = int(heartbeat_s * 1_000_000_000)
     query(connection, "SET @master_binlog_checksum = @@GLOBAL.binlog_checksum")
     query(connection, f"SET @master_heartbeat_period = {period}, SESSION net_write_timeout = {_WRITE_TIMEOUT_S}")
     announce_reader(connection, str(uuid.uuid4()))

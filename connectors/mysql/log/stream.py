@@ -32,7 +32,9 @@ _COPY_BYTES: Final = 64 << 10
 _LINGER_S: Final = 0.001
 _LONGEST_LINGER_S: Final = 0.05
 """While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""
-_SILENCE_S: Final = 4 * dump_command.HEARTBEAT_S
+_MISSED_HEARTBEATS: Final = 4
+"""So many heartbeats may be missing before the connection counts as dead."""
+_LEAST_SILENCE_S: Final = 10.0
 
 
 class EndOfLog(Exception):
@@ -48,6 +50,7 @@ class BinlogStream:
         file, position: start here; without a file and GTID set, at the server's oldest log file.
         gtid_set: start behind these transactions instead (MySQL: needs gtid_mode ON; the empty text is the whole log).
         until_end: raise EndOfLog at the end of the log instead of waiting for more.
+        heartbeat_s: seconds of silence after which the server is to send a heartbeat.
 
     Attributes:
         last_seen: `time.monotonic()` when the server last sent anything, heartbeats included.
@@ -68,12 +71,14 @@ class BinlogStream:
         position: int = 4,
         gtid_set: str | None = None,
         until_end: bool = False,
+        heartbeat_s: float = dump_command.HEARTBEAT_S,
     ) -> None:
+        self._patience_s = max(_MISSED_HEARTBEATS * heartbeat_s, _LEAST_SILENCE_S)
         self._connection, self._until_end = connection, until_end
         self._where = where_of(connection)
         driver: Any = connection  # PyMySQL has no public name for its socket
         mariadb = "mariadb" in str(driver.get_server_info()).lower()
-        dump_command.prepare_session(connection, mariadb=mariadb, gtid_set=gtid_set)
+        dump_command.prepare_session(connection, mariadb=mariadb, gtid_set=gtid_set, heartbeat_s=heartbeat_s)
         dump_command.register(connection, server_id)
         self._start_file, self._skip_to = file, 0
         if gtid_set is not None and not mariadb:
@@ -225,8 +230,8 @@ class BinlogStream:
         started = time.monotonic()
         if not self._poll.poll(timeout_s * 1000):
             self._silent_s += time.monotonic() - started
-            if self._silent_s > _SILENCE_S:
-                raise self._lost(f"the server sent nothing for {_SILENCE_S} seconds, not even a heartbeat")
+            if self._silent_s > self._patience_s:
+                raise self._lost(f"the server sent nothing for {self._patience_s:.0f} seconds, not even a heartbeat")
 
     def _lost(self, reason: str) -> SourceUnavailable:
         inside = " inside an event" if self._filled else ""

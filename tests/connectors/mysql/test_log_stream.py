@@ -178,9 +178,8 @@ def test_new_events_arrive_without_polling_and_silence_is_none(logged: StartedSe
 
 
 @pytest.mark.mysql
-def test_heartbeats_are_signs_of_life_and_no_data(logged: StartedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dump_command, "HEARTBEAT_S", 1)
-    with opened(logged.connect()) as stream:
+def test_heartbeats_are_signs_of_life_and_no_data(logged: StartedServer) -> None:
+    with opened(logged.connect(), heartbeat_s=0.5) as stream:
         assert names(arriving(stream, 0.3))["XID"] > 0
         before = stream.last_seen
         reads = (stream.read(1) for _ in range(20) if stream.last_seen == before)
@@ -363,7 +362,7 @@ def test_what_a_server_must_not_send(peer: Peer, data: bytes, kind: type[SourceE
 
 
 def test_silence_beyond_the_heartbeats_is_a_lost_connection(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.mysql.log.stream._SILENCE_S", 0.05)
-    stream = BinlogStream(peer, server_id=1)  # type: ignore[arg-type]
+    monkeypatch.setattr("connectors.mysql.log.stream._LEAST_SILENCE_S", 0.0)
+    stream = BinlogStream(peer, server_id=1, heartbeat_s=0.01)  # type: ignore[arg-type]
     with pytest.raises(SourceUnavailable, match="not even a heartbeat"):
         list(itertools.takewhile(lambda chunk: chunk is None, (stream.read(0.02) for _ in range(20))))
