@@ -1,8 +1,8 @@
 """The rows of a stand-in: tables in one DuckDB file, prepared rows in Arrow files beside it until they are published.
 
 A table here is physical: named by a number, its columns by numbers too, so that a rename touches only the view that
-queries see, and rows prepared before a schema change still fit after it. Publishing and its memory (`published`) are one
-DuckDB transaction, so a killed process publishes each transaction once.
+queries see, and rows prepared before a schema change still fit after it. Publishing and its memory (`published`) are
+one DuckDB transaction, so a killed process publishes each transaction once.
 """
 
 from __future__ import annotations

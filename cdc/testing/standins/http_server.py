@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import base64
 import binascii
-import io
 import json
 import select
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from cdc.testing.standins.listener import Listener, hang_up
 
 BLOCK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 16
+
+
+class Reader(Protocol):
+    """What is read from a connection."""
+
+    def readline(self, size: int, /) -> bytes:
+        """A line with its end, or what there is before the end of the connection."""
+
+    def readinto1(self, buffer: memoryview, /) -> int:
+        """Some bytes; 0 at the end of the connection."""
 
 
 class Cut(Exception):
@@ -40,7 +49,7 @@ class BadRequest(Exception):
 class Body:
     """A request's body, readable once, with Content-Length or chunked; `bytes_read` counts what came so far."""
 
-    def __init__(self, reader: io.BufferedReader, headers: Mapping[str, str], before: Callable[[], None]) -> None:
+    def __init__(self, reader: Reader, headers: Mapping[str, str], before: Callable[[], None]) -> None:
         self.chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length")
         self.length: int | None = None if length is None or self.chunked else _number(length, 10, "Content-Length")
@@ -179,11 +188,11 @@ class HttpServer:
         self._listener.stop()
 
     def _serve(self, connection: socket.socket) -> None:
-        with io.BufferedReader(connection.makefile("rb", buffering=0), _LINE_BYTES) as reader:
-            while self._one(connection, reader):
+        with connection.makefile("rb", buffering=_LINE_BYTES) as reader:
+            while self._one(connection, cast(Reader, reader)):
                 continue
 
-    def _one(self, connection: socket.socket, reader: io.BufferedReader) -> bool:
+    def _one(self, connection: socket.socket, reader: Reader) -> bool:
         """Serve one request; whether another may follow on the connection."""
         try:
             request = _read_request(connection, reader)
@@ -203,7 +212,7 @@ class HttpServer:
         return not last
 
 
-def _read_request(connection: socket.socket, reader: io.BufferedReader) -> Request | None:
+def _read_request(connection: socket.socket, reader: Reader) -> Request | None:
     line = reader.readline(_LINE_BYTES).strip()
     if not line:
         return None
@@ -224,7 +233,7 @@ def _read_request(connection: socket.socket, reader: io.BufferedReader) -> Reque
     return Request(method, unquote(parts.path), query, headers, body, target, version, connection.getsockname()[1])
 
 
-def _read_headers(reader: io.BufferedReader) -> dict[str, str]:
+def _read_headers(reader: Reader) -> dict[str, str]:
     headers: dict[str, str] = {}
     while line := reader.readline(_LINE_BYTES).rstrip(b"\r\n"):
         name, colon, value = line.partition(b":")
