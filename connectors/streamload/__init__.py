@@ -1,1 +1,1 @@
-"""What the Doris and StarRocks sinks share: last images, checks that values fit, load text, transport. No sink itself."""
+"""The library of the Doris and StarRocks sinks: last images, checks that values fit, load text, transport."""

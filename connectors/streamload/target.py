@@ -1,4 +1,4 @@
-"""The sink's table as it actually is: what a value has to fit into. Read from the server by each sink, never guessed."""
+"""The sink's table as it actually is: what a value has to fit into. Read from the server, never guessed."""
 
 from __future__ import annotations
 

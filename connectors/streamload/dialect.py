@@ -1,0 +1,64 @@
+"""Where the two servers' load formats differ. Both read the same text: fields end with 0x01, rows with 0x02.
+
+| fact | Doris | StarRocks |
+|---|---|---|
+| NULL | `\\N`, never escaped | the same |
+| blank line | skipped | skipped |
+| byte order mark at the start of any block of rows | taken off | kept |
+| enclose and escape | one byte each | not in a transaction |
+| `unhex('')` / `from_base64('')` | '' / NULL | '' / NULL |
+| longest field | no limit of its own | 1,048,576 bytes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from connectors.streamload.target import TargetKind
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One server's words.
+
+    Attributes:
+        name: for messages.
+        delete_sign: the hidden column that says whether a row is a delete, 1, or not, 0.
+        headers: request headers that describe the text; the same for every load.
+        text_from_hex, bytes_from_hex: expressions that make a character value or a VARBINARY of a field of hex digits.
+        field_bytes: the longest field that the server reads, None without limit.
+    """
+
+    name: str
+    delete_sign: str
+    headers: Mapping[str, str]
+    text_from_hex: str
+    bytes_from_hex: str
+    field_bytes: int | None = None
+
+    def from_hex(self, kind: TargetKind, field: str) -> str:
+        """The expression for a column of that kind from a quoted field name."""
+        return (self.bytes_from_hex if kind is TargetKind.VARBINARY else self.text_from_hex).format(field)
+
+
+DORIS = Dialect(
+    name="Doris",
+    delete_sign="__DORIS_DELETE_SIGN__",
+    headers={"format": "csv", "column_separator": "\\x01", "line_delimiter": "\\x02"},
+    text_from_hex="unhex({})",
+    bytes_from_hex="to_binary({})",
+)
+STARROCKS = Dialect(
+    name="StarRocks",
+    delete_sign="__op",
+    headers={"format": "csv", "column_separator": "\\x01", "row_delimiter": "\\x02"},
+    text_from_hex="unhex({})",
+    bytes_from_hex="to_binary({}, 'hex')",
+    field_bytes=1_048_576,
+)
+
+
+def quoted(name: str) -> str:
+    """A name as both servers read it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,222 @@
+"""Rows of a sink table as load text: fields end with 0x01, rows with 0x02, NULL is `\\N`.
+
+The first field of every row is the delete sign, or a mark that no column takes in a table without deletes: so no line
+is ever blank, and no value stands at the start of a line where a byte order mark would be taken off.
+
+The text of a character column goes as it is, unless a value holds one of the bytes 0, 1, 2 or is the two characters
+`\\N`; then the column goes as hex digits and the `columns` header has `unhex` for it. A request has one header, so this
+choice holds for a load: `for_rows` says whether the running load can take these rows too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.errors import SinkError
+from cdc.schema import TableSchema
+from connectors.streamload.buffers import Buffers, buffers
+from connectors.streamload.dialect import Dialect, quoted
+from connectors.streamload.kernels import floats, integers, moments, rows
+from connectors.streamload.kernels.strings import needs_hex
+from connectors.streamload.plan import ColumnPlan, plan_columns
+from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
+
+_MARGIN = 256
+_PLAIN_OPS = {
+    pa.bool_(): (rows.BOOL, 1),
+    pa.int8(): (rows.INT8, 4),
+    pa.int16(): (rows.INT16, 6),
+    pa.int32(): (rows.INT32, 11),
+    pa.int64(): (rows.INT64, integers.INTEGER_BYTES),
+    pa.uint8(): (rows.UINT8, 3),
+    pa.uint16(): (rows.UINT16, 5),
+    pa.uint32(): (rows.UINT32, 10),
+    pa.uint64(): (rows.UINT64, integers.INTEGER_BYTES),
+    pa.float32(): (rows.FLOAT32, floats.FLOAT_BYTES),
+    pa.float64(): (rows.FLOAT64, floats.FLOAT_BYTES),
+    pa.date32(): (rows.DATE32, moments.DATE_BYTES),
+    pa.duration("us"): (rows.SPAN, moments.SPAN_BYTES),
+}
+_FILLERS = {
+    TargetKind.DATE: b"1970-01-01", TargetKind.DATETIME: b"1970-01-01 00:00:00", TargetKind.JSON: b"{}",
+    TargetKind.CHAR: b"", TargetKind.VARCHAR: b"", TargetKind.STRING: b"", TargetKind.VARBINARY: b"",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """How one column is written. `room` is the longest text of a value, 0 for strings: theirs is counted."""
+
+    plan: ColumnPlan
+    op: int
+    detail: int
+    room: int
+    in_deletes: bool
+    filler: np.ndarray
+
+
+class DelimitedEncoder:
+    """Writes checked rows of one table at one schema as load text. Executor; built once per load, used by one thread.
+
+    Attributes:
+        columns_header: value of the `columns` header for a load of this encoder's text.
+        hex_columns: names of character columns that go as hex digits.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        target: TargetTable,
+        dialect: Dialect,
+        *,
+        hex_columns: frozenset[str] = frozenset(),
+    ) -> None:
+        """Plan the columns. Raises SinkError when the sink's table lacks one of them."""
+        self._schema, self._target, self._dialect = schema, target, dialect
+        self.hex_columns = hex_columns
+        kept = {*target.keys, *target.kept_in_deletes}
+        self._fields = tuple(
+            _field(plan, plan.target.name in kept or not target.upserts, plan.source.name in hex_columns)
+            for plan in plan_columns(schema, target)
+        )
+        self.columns_header = _header(self._fields, target, dialect)
+
+    def for_rows(self, batch: pa.RecordBatch) -> DelimitedEncoder:
+        """This encoder when it can write these rows, else one that can: its text has another `columns` header.
+
+        The caller then ends the running load and begins the next one with the encoder returned.
+        """
+        found = self._unsafe(batch)
+        if not found:
+            return self
+        return DelimitedEncoder(self._schema, self._target, self._dialect, hex_columns=self.hex_columns | found)
+
+    def encode(self, batch: pa.RecordBatch, delete: np.ndarray) -> memoryview:
+        """Text of all rows, in order, each with its row end. Rows as `Fitter.check` returned them.
+
+        Args:
+            batch: the source's columns in the source's order.
+            delete: uint8[n], 1 for a row that is deleted: of it only key columns are written.
+
+        Raises:
+            SinkError: the rows need another encoder (`for_rows`), or a field is longer than the server reads.
+        """
+        found = self._unsafe(batch)
+        if found:
+            names = ", ".join(sorted(found))
+            raise SinkError("these rows hold bytes of the load format; ask for_rows first", where=names)
+        described = np.zeros((len(self._fields), len(rows.FIELDS)), np.int64)
+        room = batch.num_rows * 2 + _MARGIN
+        for line, field, array in zip(described, self._fields, batch.columns, strict=True):
+            line[:], size = _describe(field, array, buffers(array))
+            room += size
+        out = np.empty(room, np.uint8)
+        delete = np.ascontiguousarray(delete, np.uint8)
+        start = int(out.ctypes.data)
+        end = rows.write_rows(described, batch.num_rows, int(delete.ctypes.data), start)
+        return out.data[: end - start]
+
+    def _unsafe(self, batch: pa.RecordBatch) -> frozenset[str]:
+        """Names of character columns that these rows keep from going as they are. Raises SinkError for long fields."""
+        found = []
+        for field, array in zip(self._fields, batch.columns, strict=True):
+            if field.op not in (rows.TEXT, rows.HEX) or len(array) == 0:
+                continue
+            place = buffers(array)
+            if field.op == rows.TEXT and needs_hex(place.offsets, place.values, len(array)):
+                found.append(field.plan.source.name)
+            if field.op == rows.HEX or field.plan.source.name in found:
+                self._check_length(field, array)
+        return frozenset(found)
+
+    def _check_length(self, field: _Field, array: pa.Array) -> None:
+        """Hex digits take twice the room, and a server may end fields before a column's own length."""
+        limit = self._dialect.field_bytes
+        if limit is None or len(array) == 0:
+            return
+        longest = int(np.diff(_offsets(array)).max())
+        if 2 * longest > limit:
+            raise SinkError(
+                f"{self._dialect.name} reads fields of up to {limit:,} bytes, and a value of {longest:,} bytes that is "
+                "binary or holds control bytes is sent in twice its length",
+                where=f"{self._target.table}.{field.plan.target.name}",
+                hint="leave the column out, or shorten the value at the source",
+            )
+
+
+def _field(plan: ColumnPlan, in_deletes: bool, as_hex: bool) -> _Field:
+    kind, target = plan.arrow, plan.target
+    detail, room = 0, 0
+    if pa.types.is_string(kind):
+        op = rows.HEX if as_hex or target.kind is TargetKind.VARBINARY else rows.TEXT
+    elif pa.types.is_binary(kind):
+        op = rows.HEX
+    elif pa.types.is_list(kind):
+        op = rows.FLOATS
+    elif pa.types.is_decimal128(kind):
+        op, detail, room = rows.DECIMAL128, kind.scale, integers.DECIMAL_BYTES
+    elif pa.types.is_timestamp(kind):
+        op, detail, room = rows.MOMENT, _digits(plan), moments.MOMENT_BYTES
+    else:
+        op, room = _PLAIN_OPS[kind]
+        detail = _digits(plan) if op == rows.SPAN else 0
+    filler = np.frombuffer(_filler(target), np.uint8)
+    return _Field(plan, op, detail, max(room, len(filler)), in_deletes, filler)
+
+
+def _digits(plan: ColumnPlan) -> int:
+    """Digits of the fraction: the source's, or the sink's when those are fewer (the others are zero then)."""
+    digits = 6 if plan.source.type.length is None else plan.source.type.length
+    limited = plan.target.kind is TargetKind.DATETIME and plan.target.length is not None
+    return min(digits, plan.target.length or 0) if limited else digits
+
+
+def _filler(target: TargetColumn) -> bytes:
+    """What stands for NULL, and for the values of a deleted row: those of a NOT NULL column have to be readable."""
+    return b"\\N" if target.nullable else _FILLERS.get(target.kind, b"0")
+
+
+def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int, ...], int]:
+    """The kernel's numbers for a column, and the most bytes it can take."""
+    size = len(array) * (field.room + 1)
+    if field.op in (rows.TEXT, rows.HEX, rows.FLOATS):
+        taken = int(_offsets(array)[-1] - _offsets(array)[0])
+        size += taken * {rows.TEXT: 1, rows.HEX: 2, rows.FLOATS: floats.FLOAT_BYTES + 1}[field.op] + 2 * len(array)
+    numbers = (
+        field.op, place.values, place.validity, place.validity_bit, place.offsets, field.detail, place.bit,
+        int(field.in_deletes), int(field.filler.ctypes.data), len(field.filler),
+    )  # fmt: skip
+    return numbers, size
+
+
+def _offsets(array: pa.Array) -> np.ndarray:
+    """int32[n + 1] of a string, binary or list array; one zero for an empty one without."""
+    buffer = array.buffers()[1]
+    if buffer is None or buffer.size == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+
+
+def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -> str:
+    """`sign`, columns in the order of the text, then expressions for those that go as hex digits."""
+    taken = {column.name.casefold() for column in target.columns}
+    names = [quoted(dialect.delete_sign if target.upserts else _free("cdc_row", taken))]
+    expressions = []
+    for number, field in enumerate(fields):
+        name = quoted(field.plan.target.name)
+        if field.op == rows.HEX:
+            place = quoted(_free(f"cdc_hex_{number}", taken))
+            expressions.append(f"{name}={dialect.from_hex(field.plan.target.kind, place)}")
+            name = place
+        names.append(name)
+    return ",".join(names + expressions)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no column has."""
+    while name.casefold() in taken:
+        name += "_"
+    return name

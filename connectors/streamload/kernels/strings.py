@@ -1,0 +1,41 @@
+"""Byte strings: hexadecimal text, and the search for what a plain field cannot carry."""
+
+from __future__ import annotations
+
+from connectors.streamload.kernels import kernel
+from connectors.streamload.kernels.kernel_types import Int
+from connectors.streamload.kernels.memory import peek8, peek16, poke8, signed32
+
+_NULL_WORD = 0x4E5C
+"""The two bytes `\\N`, little-endian."""
+
+
+@kernel
+def hex_text(at: Int, size: Int, to: Int) -> Int:
+    """Two digits `0-9A-F` a byte; returns the address after them."""
+    for i in range(size):
+        byte = peek8(at + i)
+        high, low = byte >> 4, byte & 15
+        poke8(to + 2 * i, high + (48 if high < 10 else 55))
+        poke8(to + 2 * i + 1, low + (48 if low < 10 else 55))
+    return to + 2 * size
+
+
+@kernel
+def needs_hex(offsets: Int, values: Int, rows: Int) -> bool:
+    """Whether a string column holds a byte below 3, which covers both separators, or the text of NULL as a value.
+
+    offsets: address of the first row's int32 offset; values: address that the offsets count from.
+    """
+    first, last = signed32(offsets), signed32(offsets + 4 * rows)
+    low = 0
+    for i in range(first, last):
+        if peek8(values + i) < 3:
+            low += 1
+    if low > 0:
+        return True
+    for row in range(rows):
+        start = signed32(offsets + 4 * row)
+        if signed32(offsets + 4 * row + 4) - start == 2 and peek16(values + start) == _NULL_WORD:
+            return True
+    return False
