@@ -65,8 +65,12 @@ class Written:
 class OpenLoad(Protocol):
     """One load of one table that a connector has begun. Called by one thread at a time, not always the same one."""
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written:
-        """Encode a window of blocks of this table and send it. Raises SinkError."""
+    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
+        """Encode a window of blocks of this table and send it. Raises SinkError.
+
+        None, with nothing sent, when this load cannot take the window (its text needs another header): the load is
+        finished then, and the next part gets the window as its first, which it has to take.
+        """
 
     def finish(self) -> Any:
         """End the load, check the answer, leave it prepared; returns the handle, a JSON value. Raises SinkError."""
@@ -275,9 +279,13 @@ class _Sender:
             self._finish_load(lane)
             return
         blocks, size = step
-        if lane.load is None:
+        written = None if lane.load is None else lane.load.write(blocks)
+        if written is None:
+            self._finish_load(lane)
             lane.load = self._loader.begin(self._task, blocks[0], lane.parts)
-        written = lane.load.write(blocks)
+            written = lane.load.write(blocks)
+        if written is None:
+            raise SinkError("a new load refuses its first window", where=str(lane.table))
         lane.load_bytes += written.encoded_bytes
         lane.totals.update(inserts=written.inserts, updates=written.updates, deletes=written.deletes)
         lane.counts.update(written.counts)

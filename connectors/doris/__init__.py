@@ -1,0 +1,1 @@
+"""Apache Doris 2.0 and later: rows by stream load in two phases, schema changes by SQL."""

@@ -1,0 +1,237 @@
+"""Column types: this tool's to Doris', lossless, and back. Pure, nothing is executed here.
+
+| type | Doris | as part of a key | why |
+|---|---|---|---|
+| BOOLEAN, TINYINT .. BIGINT | the same | the same | |
+| TINYINT, SMALLINT, INT UNSIGNED | SMALLINT, INT, BIGINT | the same | there is no UNSIGNED: one size up |
+| BIGINT UNSIGNED | LARGEINT | the same | |
+| DECIMAL(p, s) | DECIMAL(p, s), STRING beyond 38 digits | DECIMAL, VARCHAR | wider ones need a cluster-wide setting |
+| FLOAT, DOUBLE | FLOAT, DOUBLE | VARCHAR(32) | they cannot be keys |
+| CHAR(n), VARCHAR(n) | VARCHAR(4n), STRING over 65533 | VARCHAR | lengths are bytes; CHAR loses zero bytes at its end |
+| STRING | STRING | VARCHAR(65533) | a STRING cannot be a key |
+| JSON | STRING | VARCHAR(65533) | Doris' JSON loses the spelling of numbers |
+| BINARY(n), VARBINARY(n), BYTES, GEOMETRY | STRING | VARCHAR(n) | the bytes as they are |
+| DATE | DATE | the same | |
+| TIMESTAMP(p), TIMESTAMP_LTZ(p) | DATETIME(p) | the same | LTZ in the time zone of the options |
+| TIME | STRING | VARCHAR(17) | a signed span up to 838 hours; TIME cannot be stored |
+| VECTOR | STRING, a JSON array | - | |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cdc.schema import Column, DataType, Kind
+from connectors.streamload.target import TargetColumn, TargetKind
+
+LONGEST_VARCHAR = 65_533
+"""Bytes (ScalarType.MAX_VARCHAR_LENGTH)."""
+WIDEST_DECIMAL = 38
+_CHARACTER_BYTES = 4
+_FLOAT_TEXT = 32
+_TIME_TEXT = 17
+WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT")
+BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A Doris type; `str()` is its DDL. `length` is bytes, precision or fractional digits; `name` may be any type."""
+
+    name: str
+    length: int | None = None
+    scale: int | None = None
+
+    def __str__(self) -> str:
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.length}, {self.scale or 0})"
+        return self.name if self.length is None else f"{self.name}({self.length})"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds any text up to its length."""
+        return self.name in ("CHAR", "VARCHAR", "STRING")
+
+    @property
+    def room(self) -> float:
+        """Bytes of text that fit; infinite for STRING."""
+        return float("inf") if self.length is None else self.length
+
+    @property
+    def whole_digits(self) -> int:
+        """Digits before the point of a DECIMAL."""
+        return (self.length or 0) - (self.scale or 0)
+
+    def target(self, name: str, *, nullable: bool, is_key: bool) -> TargetColumn | None:
+        """What values of a column of this type have to fit into; None for a type that cannot be loaded."""
+        if self.name not in TargetKind.__members__:
+            return None
+        length = self.length or 0 if self.name == "DATETIME" else self.length
+        return TargetColumn(name, TargetKind(self.name), length, self.scale, nullable, is_key)
+
+
+STRING = SqlType("STRING")
+
+_PLAIN: dict[Kind, SqlType] = {
+    Kind.BOOLEAN: SqlType("BOOLEAN"),
+    Kind.TINYINT: SqlType("TINYINT"),
+    Kind.SMALLINT: SqlType("SMALLINT"),
+    Kind.INT: SqlType("INT"),
+    Kind.BIGINT: SqlType("BIGINT"),
+    Kind.TINYINT_UNSIGNED: SqlType("SMALLINT"),
+    Kind.SMALLINT_UNSIGNED: SqlType("INT"),
+    Kind.INT_UNSIGNED: SqlType("BIGINT"),
+    Kind.BIGINT_UNSIGNED: SqlType("LARGEINT"),
+    Kind.FLOAT: SqlType("FLOAT"),
+    Kind.DOUBLE: SqlType("DOUBLE"),
+    Kind.DATE: SqlType("DATE"),
+    Kind.TIME: STRING,
+    Kind.STRING: STRING,
+    Kind.JSON: STRING,
+    Kind.BYTES: STRING,
+    Kind.GEOMETRY: STRING,
+    Kind.VECTOR: STRING,
+}
+_KEY_TEXT = {Kind.FLOAT: _FLOAT_TEXT, Kind.DOUBLE: _FLOAT_TEXT, Kind.TIME: _TIME_TEXT}
+_KINDS = {
+    "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "SMALLINT": Kind.SMALLINT, "INT": Kind.INT,
+    "BIGINT": Kind.BIGINT, "LARGEINT": Kind.BIGINT_UNSIGNED, "FLOAT": Kind.FLOAT, "DOUBLE": Kind.DOUBLE,
+    "DATE": Kind.DATE, "JSON": Kind.JSON, "VARBINARY": Kind.BYTES,
+}  # fmt: skip
+_DIGITS = {
+    Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19,
+    Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20,
+}  # fmt: skip
+_SPELLINGS = {
+    "TEXT": "STRING", "JSONB": "JSON", "DATEV2": "DATE", "DATETIMEV2": "DATETIME", "DECIMALV3": "DECIMAL",
+    "DECIMALV2": "DECIMAL", "DECIMAL32": "DECIMAL", "DECIMAL64": "DECIMAL", "DECIMAL128": "DECIMAL", "INTEGER": "INT",
+    "BOOL": "BOOLEAN",
+}  # fmt: skip
+_SHOWN = re.compile(r"\s*([A-Za-z_0-9]+)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*(?:unsigned)?\s*", re.IGNORECASE)
+
+
+def wanted(data_type: DataType, *, key: bool) -> SqlType:
+    """The Doris type that keeps every value of a column, as it is created."""
+    kind, length = data_type.kind, data_type.length
+    if kind is Kind.DECIMAL:
+        return _decimal(data_type, key)
+    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+        return SqlType("DATETIME", length or 0)
+    if kind in (Kind.CHAR, Kind.VARCHAR):
+        return _text((1 if length is None else length) * _CHARACTER_BYTES, key)
+    if key and kind in (Kind.BINARY, Kind.VARBINARY):
+        return _text(1 if length is None else length, key)
+    if kind in (Kind.BINARY, Kind.VARBINARY):
+        return STRING
+    if key and kind in _KEY_TEXT:
+        return SqlType("VARCHAR", _KEY_TEXT[kind])
+    plain = _PLAIN[kind]
+    return SqlType("VARCHAR", LONGEST_VARCHAR) if key and plain == STRING else plain
+
+
+def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
+    """Whether an existing column takes every value unchanged; too long texts are found value by value."""
+    new = wanted(data_type, key=key)
+    if actual == new or (actual.is_text and new.is_text):
+        return True
+    if actual.is_text:
+        return _text_holds(actual, new)
+    if data_type.kind in _DIGITS and actual.name == "DECIMAL":
+        return actual.whole_digits >= _DIGITS[data_type.kind]
+    if new.name in WHOLE and actual.name in WHOLE:
+        return WHOLE.index(actual.name) >= WHOLE.index(new.name)
+    if actual.name == new.name == "DECIMAL":
+        return actual.whole_digits >= new.whole_digits and (actual.scale or 0) >= (new.scale or 0)
+    if actual.name == new.name == "DATETIME":
+        return (actual.length or 0) >= (new.length or 0)
+    if actual.name == "VARBINARY":
+        return data_type.kind in BINARY
+    return (actual.name, new.name) in {("DOUBLE", "FLOAT"), ("DATETIME", "DATE")} or (
+        actual.name == "JSON" and data_type.kind in (Kind.JSON, Kind.VECTOR)
+    )
+
+
+def data_type(actual: SqlType) -> DataType:
+    """This tool's type for a Doris type, as near as it goes: types that are never written are STRING."""
+    if actual.name == "DECIMAL":
+        return DataType(Kind.DECIMAL, actual.length, actual.scale or 0)
+    if actual.name == "DATETIME":
+        return DataType(Kind.TIMESTAMP, actual.length or 0)
+    return DataType(_KINDS.get(actual.name, Kind.STRING))
+
+
+def read_type(text: str) -> SqlType:
+    """A type as SHOW FULL COLUMNS prints it: `varchar(300)`, `text`, `decimalv3(10, 2)`, `datetime(6)`, `largeint`."""
+    match = _SHOWN.fullmatch(text)
+    if match is None:
+        return SqlType(text.strip().upper())
+    word = match[1].upper()
+    if "unsigned" in text.lower() and word == "BIGINT":
+        return SqlType("LARGEINT")
+    name = _SPELLINGS.get(word, word)
+    length = int(match[2]) if match[2] else None
+    if name == "DECIMAL":
+        return SqlType(name, length if length is not None else WIDEST_DECIMAL, int(match[3] or 0))
+    if name == "DATETIME":
+        return SqlType(name, length or 0)
+    if name == "TINYINT" and length == 1:
+        return SqlType("BOOLEAN")
+    if name in ("CHAR", "VARCHAR"):
+        return SqlType(name, 1 if length is None else length)
+    return SqlType(name)
+
+
+def default_text(column: Column, actual: SqlType) -> str | None:
+    """What goes between the quotes of DEFAULT, None when Doris cannot have the default as a constant of the type.
+
+    The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
+    `CURRENT_TIMESTAMP` or an expression for those that are no constants.
+    """
+    text = column.default
+    if text is None or column.type.kind in BINARY or column.type.kind is Kind.TIMESTAMP_LTZ:
+        return None
+    if bits := re.fullmatch(r"[bB]'([01]*)'", text):
+        text = str(int(bits[1] or "0", 2))
+    if actual.name == "BOOLEAN":
+        return {"0": "0", "1": "1", "false": "0", "true": "1"}.get(text.lower())
+    if actual.is_text:
+        return text if len(text.encode()) <= actual.room else None
+    pattern = _CONSTANTS.get(actual.name)
+    return text if pattern is not None and re.fullmatch(pattern, text) else None
+
+
+_DATE = r"(?!0000-00-00)\d{4}-(?!00)\d\d-(?!00)\d\d"
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)"
+_CONSTANTS = {
+    **dict.fromkeys(WHOLE, r"[+-]?\d+"),
+    "DECIMAL": _NUMBER,
+    "FLOAT": _NUMBER + r"([eE][+-]?\d+)?",
+    "DOUBLE": _NUMBER + r"([eE][+-]?\d+)?",
+    "DATE": _DATE,
+    "DATETIME": rf"{_DATE} \d\d:\d\d:\d\d(\.\d{{1,6}})?",
+}
+
+
+def _decimal(data_type: DataType, key: bool) -> SqlType:
+    precision, scale = data_type.length or 10, data_type.scale or 0
+    if precision <= WIDEST_DECIMAL:
+        return SqlType("DECIMAL", precision, scale)
+    # A sign, a point and the zero before it.
+    return SqlType("VARCHAR", precision + 3) if key else STRING
+
+
+def _text(length: int, key: bool) -> SqlType:
+    if length > LONGEST_VARCHAR:
+        return SqlType("VARCHAR", LONGEST_VARCHAR) if key else STRING
+    return SqlType("VARCHAR", max(length, 1))
+
+
+def _text_holds(actual: SqlType, new: SqlType) -> bool:
+    """Whether the plain text of any value of another type fits; a BOOLEAN would come as 1 and 0, which is not text."""
+    if new.name in ("BOOLEAN", "VARBINARY"):
+        return False
+    needed = {"TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 40, "DATE": 10, "DATETIME": 26}
+    if new.name == "DECIMAL":
+        return actual.room >= (new.length or 0) + 3
+    return actual.room >= needed.get(new.name, _FLOAT_TEXT)
