@@ -112,11 +112,12 @@ class Faults:
         Raises `Cut` for cut and be_down, `Answer` for status.
         """
         fault = self.take(point, **where)
-        if fault is None or self._carry_out(fault):
+        if fault is None or self.carry_out(fault):
             return None
         return fault
 
-    def _carry_out(self, fault: Fault) -> bool:
+    def carry_out(self, fault: Fault) -> bool:
+        """What `meet` does with the fault it took; False leaves it to the caller."""
         action, args = fault.action, fault.args
         if action == "slow":
             time.sleep(float(args.get("seconds", 1)))
