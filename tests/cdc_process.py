@@ -172,8 +172,12 @@ class CdcRun:
 
     def shows(self, sql: str, what: str) -> None:
         """Wait until a query on the sink gives something true; fails at once when the run ends before."""
-        wait_for(what, lambda: self._pipeline.holds(sql) or not self.alive)
-        assert self._pipeline.holds(sql), f"ended without {what}:\n{self.output[-6000:]}"
+
+        def outcome() -> str:
+            alive = self.alive
+            return "shown" if self._pipeline.holds(sql) else "" if alive else "ended"
+
+        assert wait_for(what, outcome) == "shown", f"ended without {what}:\n{self.output[-6000:]}"
 
 
 @contextmanager
