@@ -13,6 +13,7 @@ from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.planner import Planner
 from connectors.mysql.segment import Segment, SegmentQueue
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
 
 OpenStream = Callable[[LogPosition, bool], BinlogStream]
 """Opens a stream at a position; the flag asks for one that ends at the end of the log."""
@@ -65,7 +66,8 @@ class Follower(threading.Thread):
     def take(self, limits: Limits | None, wait_s: float) -> list[Segment]:
         """The segments of the next batch; empty when nothing came in time (a bounded follower waits for its end).
 
-        Raises what stopped the thread, once everything read before was taken.
+        Raises what stopped the thread, once everything read before was taken; AnotherServer at once, as what waits
+        has positions on a server that is gone.
         """
         deadline = self._clock() + wait_s
         with self._changed:
@@ -74,6 +76,8 @@ class Follower(threading.Thread):
                 if left <= 0 and self._until is None:
                     return []
                 self._changed.wait(left if self._until is None else READ_S)
+            if isinstance(self._error, AnotherServer):
+                raise self._error
             batch = self._queue.take(limits)
             self._quiet_since = self._clock()
             self._changed.notify_all()

@@ -103,12 +103,17 @@ class SegmentQueue:
 def end_offset(start: Offset, batch: Sequence[Segment]) -> Offset:
     """The offset at the end of a batch that began at `start`. `gtids` stays None when it was not known at the start."""
     last = batch[-1]
-    gtids = [gtid for segment in batch for gtid in segment.gtids]
-    done = start["gtids"]
-    if done is not None and gtids:
-        mariadb = isinstance(gtids[0][0], int)
-        done = str(MariaDbGtid.parse(done).add_all(gtids) if mariadb else GtidSet.parse(done).add_all(gtids))
+    done = gtids_behind(start["gtids"], batch)
     return {**start, "file": last.file, "position": last.position, "gtids": done, "schemas": last.schemas}
+
+
+def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
+    """The GTID set or position behind segments, when it is `done` before them; None stays None."""
+    gtids = [gtid for segment in segments for gtid in segment.gtids]
+    if done is None or not gtids:
+        return done
+    mariadb = isinstance(gtids[0][0], int)
+    return str(MariaDbGtid.parse(done).add_all(gtids) if mariadb else GtidSet.parse(done).add_all(gtids))
 
 
 def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[Segment]:
@@ -133,11 +138,22 @@ LEAST_SPLIT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Events behind `start` up to `end`, a transaction end; `schemas` entries of the schema history hold in it."""
+    """Events behind `start` up to `end`, a transaction end.
+
+    Attributes:
+        schemas: so many entries of the schema history hold in it.
+        server: whose positions these are (`ServerInfo.identity`); empty for files.
+        after, upto: the GTIDs done at the start and at the end: they name the same transactions on other servers.
+        files_ahead: as in the offset.
+    """
 
     start: LogPosition
     end: LogPosition
     schemas: int
+    server: str = ""
+    after: str | None = None
+    upto: str | None = None
+    files_ahead: int = 0
 
 
 def position_of(offset: Offset) -> LogPosition:
@@ -147,12 +163,29 @@ def position_of(offset: Offset) -> LogPosition:
 
 def splits_of(planned: Sequence[Segment] | None, start: Offset, end: Offset, parallelism: int) -> list[Split]:
     """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
-    then there is one split. None at all when nothing in the batch concerns captured tables."""
-    begin, stop = position_of(start), position_of(end)
-    if begin == stop or (planned is not None and not any(segment.tables for segment in planned)):
+    then there is one split. None at all when nothing in the batch concerns captured tables, or when it only moves to
+    another server."""
+    begin, stop, server = position_of(start), position_of(end), end.get("server", "")
+    nothing = planned is not None and not any(segment.tables for segment in planned)
+    if begin == stop or nothing or start.get("server", "") != server:
         return []
-    ends = [stop]
+    cuts = [(stop, end["gtids"])]
     if planned is not None:
-        ends = [LogPosition(cut.file, cut.position) for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES)]
-    ranges = (LogRange(low, high, end["schemas"]) for low, high in zip([begin, *ends[:-1]], ends, strict=True))
+        cuts = _cuts(start["gtids"], planned, parallelism)
+    ahead = end.get("files_ahead", 0)
+    starts = [(begin, start["gtids"]), *cuts[:-1]]
+    ranges = (
+        LogRange(low, high, end["schemas"], server, after, upto, ahead)
+        for (low, after), (high, upto) in zip(starts, cuts, strict=True)
+    )
     return [Split(index, part) for index, part in enumerate(ranges)]
+
+
+def _cuts(done: str | None, planned: Sequence[Segment], parallelism: int) -> list[tuple[LogPosition, str | None]]:
+    """Where each part of the batch ends, and the GTIDs done there."""
+    cuts, first = [], 0
+    for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES):
+        last = next(index for index in range(first, len(planned)) if planned[index] is cut)
+        done, first = gtids_behind(done, planned[first : last + 1]), last + 1
+        cuts.append((LogPosition(cut.file, cut.position), done))
+    return cuts

@@ -6,58 +6,62 @@ imported where it is used.
 
 from __future__ import annotations
 
-import random
-import uuid
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceError
+from cdc.errors import SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schemas import Schemas, Tracker, shown_schema
 from connectors.mysql.segment import LogRange, Segment, end_offset, position_of, splits_of
-from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition, check_file_position
-from connectors.mysql.server.server_check import announce_reader, check_select, check_server, explain_no_tables
+from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same
+from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import ServerInfo, server_info
+from connectors.mysql.streams import Streams
 
 if TYPE_CHECKING:
     from connectors.mysql.follower import Follower
-    from connectors.mysql.log.stream import BinlogStream
 
 AHEAD = 4
 """Batches that the follower may read ahead."""
 
-_FIRST_RANDOM_ID = 1 << 31
+CATCH_UP_S = 60.0
+"""How long a server that took over may lack transactions before the run stops; a bounded run does not wait."""
 
 
 class MySqlSource(Source):
-    """Offsets: {"file", "position", "gtids", "schemas", "server"}.
+    """Offsets: {"file", "position", "gtids", "schemas", "server"} and, once the server has changed, "files_ahead".
 
     `gtids` is the GTID set at that position (null when the start gave none), `schemas` the number of entries of the
-    schema history that hold there, `server` the server's uuid (empty on MariaDB).
+    schema history that hold there, `server` whose position it is (`ServerInfo.identity`). `files_ahead` is added to
+    the numbers of the server's files where they order changes, so that they go on growing.
     """
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
-        self._connection = ConnectionOptions.of(options)
         self._wanted = options.pattern.matches
         self._follower: Follower | None = None
-        self._until: LogPosition | None = None
+        self._streams = Streams(options)
+        self._until: tuple[LogPosition, str] | None = None
         self._planned: tuple[Offset, list[Segment]] | None = None
         self._tracker: Tracker | None = None
         self._known: Schemas | None = None
+        self._behind_since: float | None = None
+        self._note = ""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_follower": None, "_planned": None, "_tracker": None, "_known": None}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as the server has them now. Raises SourceError when it cannot be captured from."""
-        connection = connect(self._connection)
+        connection = self._streams.session()
         try:
             check_server(connection)
             found = read_tables(connection, self._wanted)
@@ -72,23 +76,26 @@ class MySqlSource(Source):
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         from connectors.mysql.startup import start_of
 
-        start = start_of(self._options, lambda: connect(self._connection), self._open_stream, self._open_after)
+        start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         return {
             "file": start.position.file,
             "position": start.position.position,
             "gtids": start.gtids,
             "schemas": 0,
-            "server": start.info.server_uuid,
+            "server": start.info.identity,
         }
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """As the contract says. A batch at the very start may hold nothing but the creation of the sink's tables."""
         if start["schemas"] == 0 and (first := self._schemas().first_entries()):
             return {**start, "schemas": first}
-        if self._follower is None:
-            self._follower = self._follow(start, limits)
-        batch = self._follower.take(limits, wait_s)
+        try:
+            if self._follower is None:
+                self._follower = self._follow(start, limits)
+            batch = self._follower.take(limits, wait_s)
+        except AnotherServer:
+            return self._move(start)
         if not batch:
             return start
         end = end_offset(start, batch)
@@ -97,12 +104,12 @@ class MySqlSource(Source):
 
     def stop_at_current(self) -> None:
         """Remember the server's current end of log; `latest_offset` goes no further."""
-        connection = connect(self._connection)
+        connection = self._streams.session()
         try:
             info = server_info(connection)
         finally:
             connection.close()
-        self._until = LogPosition(info.file, info.position)
+        self._until = LogPosition(info.file, info.position), info.identity
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
@@ -115,17 +122,19 @@ class MySqlSource(Source):
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log over a connection of its own."""
-        from connectors.mysql.log.log_range import read_range
+        from connectors.mysql.log.moved_range import read_anywhere
 
         part: LogRange = split.payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        for chunk in read_range(part, lambda at: self._open_stream(at, False, reader=1 + split.index)):
+        reader = 1 + split.index
+        by_position = partial(self._streams.at, reader=reader, server=part.server)
+        for chunk in read_anywhere(part, by_position, partial(self._streams.holding, reader=reader)):
             yield from rows.decode(chunk)
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the follower is waiting for or has met."""
         if self._follower is None:
-            return None
+            return Lag(0, self._note) if self._note else None
         notices = self._tracker.notices[-3:] if self._tracker is not None else []
         return Lag(self._follower.waiting_bytes, "; ".join(filter(None, [self._follower.note, *notices])))
 
@@ -156,50 +165,42 @@ class MySqlSource(Source):
         )
         planner = Planner(self._tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
-        follower = Follower(self._open_stream, planner, ahead_bytes=ahead, until=self._until)
+        if self._until is not None and self._until[1] != info.identity:
+            self.stop_at_current()
+        until = None if self._until is None else self._until[0]
+        open_stream = partial(self._streams.at, server=info.identity)
+        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
         follower.start()
         return follower
+
+    def _move(self, start: Offset) -> Offset:
+        """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
+        is planned again there. `start` itself while that server still lacks transactions."""
+        from connectors.mysql.failover import moved
+
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
+        try:
+            end = moved(start, self._streams, self._wanted)
+        except (SourceUnavailable, AnotherServer) as error:
+            self._behind_since = self._behind_since or time.monotonic()
+            if self._until is not None or time.monotonic() - self._behind_since > CATCH_UP_S:
+                raise
+            self._note = f"waiting for the server: {error.message}"
+            return start
+        self._behind_since, self._note = None, ""
+        return end
 
     def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
         position = position_of(start)
-        connection = connect(self._connection)
+        connection = self._streams.session()
         try:
             info = check_server(connection)
-            if start["server"] != info.server_uuid:
-                raise SourceError(
-                    f"{self._connection.where} is not the server this pipeline has read so far "
-                    f"({start['server']}, now {info.server_uuid}), and positions differ from server to server",
-                    hint="point the pipeline at the old server, or start anew with an empty --state-dir",
-                )
+            check_same(connection, start["server"])
             check_file_position(connection, info, position)
+            check_not_reset(connection, info, start["gtids"])
         finally:
             connection.close()
         return position, info
-
-    def _open_stream(self, at: LogPosition, until_end: bool, *, reader: int = 0) -> BinlogStream:
-        """Reader 0 is the follower, tasks are 1 and up; each needs a replica id of its own."""
-        from connectors.mysql.log.stream import BinlogStream
-
-        server_id, at_end = self._server_id(reader), until_end
-        return BinlogStream(
-            self._announced(), server_id=server_id, file=at.file, position=at.position, until_end=at_end
-        )
-
-    def _open_after(self, done: str) -> BinlogStream:
-        """The log behind a GTID set, to its end."""
-        from connectors.mysql.log.stream import BinlogStream
-
-        return BinlogStream(self._announced(), server_id=self._server_id(0), gtid_set=done, until_end=True)
-
-    def _announced(self) -> MySqlConnection:
-        connection = connect(self._connection)
-        announce_reader(connection, str(uuid.uuid4()))
-        return connection
-
-    def _server_id(self, reader: int) -> int:
-        """From the option as far as it goes, else random in the upper half, where two hardly ever meet."""
-        ids = self._options.server_ids
-        if ids is None or reader >= len(ids):
-            return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
-        return ids[reader]

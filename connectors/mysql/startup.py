@@ -31,6 +31,7 @@ from connectors.mysql.log.event_bodies import (
     parse_previous_gtids,
 )
 from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.planner import Planner
@@ -141,7 +142,7 @@ def _position(
     if mode == "specific-offset":
         done = options.specific_offset_gtid_set or ""
         check_gtid_position(connection, info, done)
-        position = _first_after(open_after(done), LogPosition(info.file, info.position))
+        position = first_after(open_after(done), LogPosition(info.file, info.position))
         _check_no_hole(connection, info, done, gtids_at(open_stream, position))
         return position
     return LogPosition(info.file, info.position)
@@ -163,12 +164,12 @@ def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, bef
         )
 
 
-def _first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
+def first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
     """Where the first transaction that the server sends begins; `end` when it sends none."""
-    for chunk in _chunks(stream):
+    for chunk in whole_log(stream):
         starts = np.flatnonzero(np.isin(chunk.type, sorted(events.GTID_TYPES)))
         if len(starts):
-            return _begin_of(chunk, int(starts[0]))
+            return begin_of(chunk, int(starts[0]))
     return end
 
 
@@ -178,26 +179,20 @@ def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPo
     MariaDB logs whole seconds: there it is the first transaction of that second.
     """
     end, second_ms = start, time_ms // 1000 * 1000
-    for chunk in _chunks(open_stream(start, True)):
+    for chunk in whole_log(open_stream(start, True)):
         late = np.isin(chunk.type, sorted(events.GTID_TYPES)) & (chunk.commit_ms >= time_ms)
         late |= (chunk.type == events.MARIADB_GTID) & (chunk.commit_ms >= second_ms)
         if late.any():
-            return _begin_of(chunk, int(np.flatnonzero(late)[0]))
+            return begin_of(chunk, int(np.flatnonzero(late)[0]))
         end = LogPosition(chunk.file, int(chunk.end_position[-1]))
     return end
-
-
-def _begin_of(chunk: EventChunk, index: int) -> LogPosition:
-    checksum = events.CHECKSUM_SIZE if chunk.checksum else 0
-    size = int(chunk.end[index]) - int(chunk.start[index]) + checksum
-    return LogPosition(chunk.file, int(chunk.end_position[index]) - size)
 
 
 def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
     """The transactions done at a position: what its file began with, and what the file holds before the position."""
     mysql, mariadb = GtidSet(), MariaDbGtid()
     is_mariadb = begun = False
-    for chunk in _chunks(open_stream(LogPosition(at.file), True)):
+    for chunk in whole_log(open_stream(LogPosition(at.file), True)):
         if chunk.file != at.file:
             break
         part = chunk.until(at.position)
@@ -214,7 +209,7 @@ def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
     return str(mariadb) if is_mariadb else str(mysql)
 
 
-class _Changes:
+class ChangedTables:
     """A schema tracker that only remembers which captured tables statements have changed."""
 
     entries = 0
@@ -224,6 +219,7 @@ class _Changes:
         self.tables: set[TableId] = set()
 
     def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+        """Remember what it redefines; nothing is told to the planner."""
         query = parse_query(chunk, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
@@ -231,6 +227,7 @@ class _Changes:
         return frozenset()
 
     def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+        """Rows redefine nothing."""
         return frozenset()
 
 
@@ -261,9 +258,9 @@ def changed_between(
     """Captured tables that a statement between two positions redefines."""
     if start == end:
         return set()
-    changes = _Changes(wanted, known, dialect)
+    changes = ChangedTables(wanted, known, dialect)
     planner = Planner(changes, wanted, file=start.file, position=start.position)
-    for chunk in _chunks(open_stream(start, True)):
+    for chunk in whole_log(open_stream(start, True)):
         for _ in planner.feed(chunk):
             pass
         if (file_number(planner.file), planner.position) >= (file_number(end.file), end.position):
@@ -271,7 +268,7 @@ def changed_between(
     return changes.tables
 
 
-def _chunks(stream: BinlogStream) -> Iterator[EventChunk]:
+def whole_log(stream: BinlogStream) -> Iterator[EventChunk]:
     """All chunks up to the end of the log. Raises as `BinlogStream.read`."""
     try:
         while True:

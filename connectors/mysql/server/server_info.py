@@ -57,6 +57,11 @@ class ServerInfo:
         """The server is MariaDB."""
         return self.flavor == "mariadb"
 
+    @property
+    def identity(self) -> str:
+        """Whose positions these are: the server's uuid; on MariaDB, which has none, its server id."""
+        return self.server_uuid or f"server-id {self.server_id}"
+
 
 def query(connection: MySqlConnection, sql: str, arguments: Sequence[object] | None = None) -> tuple[Row, ...]:
     """Rows of one statement. Raises SourceError or SourceUnavailable instead of the driver's errors."""
@@ -98,6 +103,14 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         file=file,
         position=position,
     )
+
+
+def identity_of(connection: MySqlConnection) -> str:
+    """`ServerInfo.identity`, asked by itself."""
+    greeting: Any = connection  # PyMySQL's stubs leave the type out
+    if "mariadb" in str(greeting.get_server_info()).lower():
+        return f"server-id {query(connection, 'SELECT @@GLOBAL.server_id')[0][0]}"
+    return str(query(connection, "SELECT @@GLOBAL.server_uuid")[0][0])
 
 
 def version_number(text: str) -> tuple[int, int, int]:

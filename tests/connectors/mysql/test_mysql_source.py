@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from servers import FLAVORS, own_servers
 
-from cdc.errors import SourceError, UnsupportedChange
+from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
 from connectors.mysql import segment as segment_module
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.source import MySqlSource
+from connectors.mysql.streams import Streams
 
 pytestmark = pytest.mark.mysql
 LONG_S = 60.0
@@ -44,13 +46,16 @@ class Shop:
         self.server.execute(*statements, database=self.database)
 
     def source(self, **options: Any) -> MySqlSource:
+        return MySqlSource(self.options(**options), Context("p", self._folder))
+
+    def options(self, **options: Any) -> MySqlSourceOptions:
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
         fields = {
             "type": "mysql", "hostname": self.server.host, "port": self.server.port, "username": self.server.user,
             "password": self.server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             "scan.startup.mode": "latest-offset", **given,
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", self._folder))
+        return MySqlSourceOptions.model_validate(fields)
 
     def drained(self, **options: Any) -> list[ReadBatch]:
         return drain(self.source(), self.start, **options)
@@ -221,12 +226,16 @@ def test_a_restart_of_the_server_is_survived(server: StartedServer, shop: Shop) 
     source.stop()
 
 
-def test_another_server_is_refused(shop: Shop) -> None:
-    if shop.server.flavor == "mariadb":
-        pytest.skip("MariaDB servers have no uuid to tell them apart")
-    at = shop.drained()[-1].end
-    with pytest.raises(SourceError, match="is not the server this pipeline has read so far"):
-        shop.source().latest_offset({**at, "server": "11111111-2222-3333-4444-555555555555"}, None, 0.0)
+def test_the_heartbeat_interval_is_the_options(shop: Shop) -> None:
+    file, position = shop.start["file"], shop.start["position"]
+    options = shop.options(heartbeat__interval="200 ms")
+    stream = Streams(options).at(LogPosition(file, position))
+    while stream.read(0.1) is not None:
+        pass
+    before = stream.last_seen
+    assert any(stream.read(1.0) is None and stream.last_seen > before for _ in range(int(LONG_S)))
+    assert stream.last_seen - before < Streams(shop.options())._options.heartbeat_interval_s
+    stream.close()
 
 
 def test_many_statements_about_other_tables_survive_restarts_at_every_point(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""A TCP proxy that can cut connections in the middle of an event."""
+"""A TCP proxy that can cut connections in the middle of an event, and lead to another server."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class CuttingProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._left: int | None = None
+        self._open: set[socket.socket] = set()
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -26,6 +27,15 @@ class CuttingProxy:
         """Cut the connection that brings this byte from the server, once."""
         with self._lock:
             self._left = received
+
+    def lead_to(self, port: int) -> None:
+        """From now on the address is another server's; what is open to the old one is cut."""
+        with self._lock:
+            self._server_port = port
+            ends = list(self._open)
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._listener.close()
@@ -41,6 +51,8 @@ class CuttingProxy:
             except OSError:
                 client.close()
                 continue
+            with self._lock:
+                self._open |= {client, server}
             threading.Thread(target=self._pump, args=(client, server, False), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, True), daemon=True).start()
 
@@ -51,6 +63,8 @@ class CuttingProxy:
                 target.sendall(part)
                 if cut:
                     break
+        with self._lock:
+            self._open -= {source, target}
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,102 @@
+"""A range of the log for a task, also when the server that it was planned on is gone. Executor.
+
+On that server it is read by position. On another one the positions mean nothing: there the range is the transactions
+between its two GTID sets, in that server's order, and the server sends its log from the first set on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from cdc.errors import SourceError, SourceUnavailable
+from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.log.log_range import FIRST_PAUSE_S, LONGEST_PAUSE_S, READ_S, TRIES, read_range
+from connectors.mysql.log.sieve import Sieve
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.segment import LogRange
+from connectors.mysql.server.gtid_range import GtidRange
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
+
+OpenRange = Callable[[LogRange], tuple[BinlogStream, bool]]
+"""Opens the log of whatever server is there behind the range's first GTID set, after checking that it has the range;
+with it, whether the server is MariaDB."""
+
+
+def read_anywhere(
+    wanted: LogRange,
+    open_stream: Callable[[LogPosition], BinlogStream],
+    open_range: OpenRange,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[EventChunk]:
+    """As `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
+
+    Both give the same rows in the same order for each key. Raises SourceUnavailable (and the task is tried again from
+    its beginning) when the server changed in the middle of the range.
+    """
+    given = False
+    try:
+        for chunk in read_range(wanted, open_stream, sleep):
+            yield _numbered(chunk, wanted)
+            given = True
+        return
+    except AnotherServer as another:
+        if given:
+            raise SourceUnavailable("the server changed while a part of its log was read") from another
+        if wanted.after is None or wanted.upto is None:
+            raise SourceError(
+                another.message, where=another.where, hint="point the pipeline at the old server"
+            ) from another
+    yield from _read_moved(wanted, open_range, sleep)
+
+
+def _numbered(chunk: EventChunk, wanted: LogRange) -> EventChunk:
+    """File numbers go on where the old server's ended, as they order the changes."""
+    return chunk if not wanted.files_ahead else replace(chunk, file_number=chunk.file_number + wanted.files_ahead)
+
+
+def _read_moved(wanted: LogRange, open_range: OpenRange, sleep: Callable[[float], None]) -> Iterator[EventChunk]:
+    """Tries again while the server is away, until the first chunk was given out."""
+    tries, given = 0, 0
+    while True:
+        try:
+            for chunk in _read_once(wanted, open_range):
+                yield _in_place(chunk, wanted, given)
+                given += len(chunk)
+            return
+        except SourceUnavailable:
+            tries += 1
+            if given or tries >= TRIES:
+                raise
+            sleep(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S))
+
+
+def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[EventChunk]:
+    stream, mariadb = open_range(wanted)
+    left = GtidRange(wanted.after or "", wanted.upto or "", mariadb=mariadb)
+    sieve = Sieve(lambda gtid: left.take(gtid.source, gtid.number))
+    try:
+        while True:
+            chunk = stream.read(READ_S)
+            if chunk is None:
+                raise SourceUnavailable("the server stopped sending its log", where=f"{stream.file}:{stream.position}")
+            yield from sieve.parts(chunk)
+            if left.complete and not sieve.inside:
+                return
+    except EndOfLog:
+        if not left.complete:
+            raise SourceUnavailable("the log ended before the last transaction of a batch") from None
+    finally:
+        stream.close()
+
+
+def _in_place(chunk: EventChunk, wanted: LogRange, before: int) -> EventChunk:
+    """The events in the order they came, within the range's own numbers: other parts of the batch may have been read
+    on the old server. An event counts as one byte, so they end before the range does."""
+    places = wanted.start.position + 1 + before + np.arange(len(chunk), dtype=np.int64)
+    number = file_number(wanted.start.file) + wanted.files_ahead
+    return replace(chunk, file_number=number, end_position=places)

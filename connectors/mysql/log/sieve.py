@@ -1,0 +1,51 @@
+"""Picks whole transactions out of a log by their GTIDs, where it is not the log that a position belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from connectors.mysql.log import events
+from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.event_bodies import Gtid, parse_gtid
+from connectors.mysql.server.positions import LogPosition
+
+_GTIDS = np.array(sorted(events.GTID_TYPES), np.uint8)
+
+
+class Sieve:
+    """Lets the transactions through that `accept` says yes to; it is asked once for each, in log order.
+
+    A transaction ends where the next one begins, so what stands between two (ROTATE and the like) goes with the first.
+    """
+
+    def __init__(self, accept: Callable[[Gtid], bool]) -> None:
+        self._accept, self._inside = accept, False
+
+    @property
+    def inside(self) -> bool:
+        """Whether the last transaction was accepted; more of it may come."""
+        return self._inside
+
+    def parts(self, chunk: EventChunk) -> Iterator[EventChunk]:
+        """The parts of the chunk that belong to accepted transactions, in log order."""
+        begin = 0
+        for index in transaction_begins(chunk):
+            if self._inside and index > begin:
+                yield chunk.part(begin, index)
+            begin, self._inside = index, self._accept(parse_gtid(chunk, index))
+        if self._inside and begin < len(chunk):
+            yield chunk.part(begin, len(chunk))
+
+
+def transaction_begins(chunk: EventChunk) -> list[int]:
+    """Indexes of the GTID events."""
+    return [int(index) for index in np.flatnonzero(np.isin(chunk.type, _GTIDS))]
+
+
+def begin_of(chunk: EventChunk, index: int) -> LogPosition:
+    """Where an event begins."""
+    checksum = events.CHECKSUM_SIZE if chunk.checksum else 0
+    size = int(chunk.end[index]) - int(chunk.start[index]) + checksum
+    return LogPosition(chunk.file, int(chunk.end_position[index]) - size)
