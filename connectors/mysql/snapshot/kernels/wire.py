@@ -1,0 +1,70 @@
+"""Words shared by the result readers (Python) and their kernels: operations, states, codes.
+
+Columns are described by the `ops.COLUMN` records of the log's decoder, so both fill the same arenas. Of a record's
+fields the kernels here use: op, need (bytes of a value of fixed size on the wire), b (bytes to pad BITS to), c (digits
+after the point), width, and the places.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+INT8: Final = 0
+INT16: Final = 1
+INT32: Final = 2
+"""Also FLOAT."""
+INT64: Final = 3
+"""Also DOUBLE."""
+YEAR: Final = 4
+"""Two bytes."""
+BOOLEAN: Final = 5
+"""One byte, not 0 is true."""
+# From here on values begin with their length.
+DATE: Final = 6
+MOMENT: Final = 7
+"""DATETIME and TIMESTAMP."""
+TIME: Final = 8
+BIT: Final = 9
+"""BIT(1) to a boolean."""
+DECIMAL64: Final = 10
+"""Text of at most 18 digits to decimal128. [-, -, digits after the point]"""
+DECIMAL128: Final = 11
+# From here on: variable length.
+BYTES: Final = 12
+BITS: Final = 13
+"""[-, bytes]: zero bytes are added in front up to that."""
+DECIMAL_TEXT: Final = 14
+FLOATS: Final = 15
+
+# Words of the splitter's state, int64 each.
+AT: Final = 0
+"""Offset of the next packet."""
+SEQUENCE: Final = 1
+"""Sequence number that it must have."""
+ENDED: Final = 2
+"""0, or why the result is over: see below."""
+SPLIT_STATE: Final = 3
+
+GOING: Final = 0
+END: Final = 1
+"""An end-of-result packet came; AT is behind it."""
+REFUSED: Final = 2
+"""An error packet came; AT is at it."""
+NO_PACKET: Final = 3
+"""Bytes that cannot be a packet of a result; AT is at them."""
+
+# Words of the row reader's state, int64 each.
+ROWS: Final = 0
+"""Rows in the arena."""
+FAULT_COLUMN: Final = 1
+"""Where reading stopped: column, or -1."""
+FAULT_AT: Final = 2
+"""Offset in the buffer of the value at fault, before its length."""
+ROW_STATE: Final = 3
+
+# Return codes of the row reader.
+DONE: Final = 0
+FULL: Final = 1
+"""The arena has no room for the next row."""
+CORRUPT: Final = 2
+INVALID_DATE: Final = 3
