@@ -55,8 +55,8 @@ def archive_classes() -> None:
     if path.exists():
         sys.stdout.write(f"class archive ready: {path.stat().st_size >> 20} MiB in {seconds}\n")
     else:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        sys.stdout.write(f"no class archive (exit {done.returncode}: {last}); runs start without it\n")
+        why = "this Java wrote none" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
+        sys.stdout.write(f"no class archive ({why}): runs start without it\n")
 
 
 def decoded(source: Source) -> Iterator[int]:

@@ -1,14 +1,16 @@
 """An archive of Spark's classes, parsed and verified, that Java maps into memory at its start (AppCDS).
 
 With it Java needs 5 instead of 9 seconds of CPU until the first batch. `scripts/warm.py` makes it once per machine: a
-short run under `CDC_CLASS_ARCHIVE=make` writes it when its Java ends. Java checks itself whether an archive fits its
-version and class path, and goes on without when it does not (JDK documentation, "Class Data Sharing").
+short run under `CDC_CLASS_ARCHIVE=make` writes it when its Java ends, on top of the archive of Java's own classes. A
+trimmed runtime has none of its own, so it is given one. Java checks itself whether an archive fits its version and
+class path, and goes on without when it does not (JDK documentation, "Class Data Sharing").
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pyspark
 
 from cdc.job.java import Java, cache_folder
 
-_QUIET = "-Xlog:cds*=off -Xlog:class*=off"
+_QUIET = "-Xlog:cds*=off -Xlog:class*=off -Xlog:aot*=off"
 
 
 def archive_path(env: Mapping[str, str], java: Java) -> Path:
@@ -29,10 +31,25 @@ def archive_path(env: Mapping[str, str], java: Java) -> Path:
 def archive_options(env: Mapping[str, str], java: Java) -> str:
     """Options for Java: use the archive when there is one; write it when the environment says so."""
     path = archive_path(env, java)
+    base = None if any((java.runtime / "lib" / "server").glob("classes*.jsa")) else path.with_suffix(".base.jsa")
+    if " " in str(path):  # it would be cut in two on its way through Spark's scripts
+        return ""
     if env.get("CDC_CLASS_ARCHIVE") == "make":
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        return f"-XX:ArchiveClassesAtExit={path} {_QUIET}"
-    # A path with a space would be cut in two on its way through Spark's scripts.
-    usable = os.access(path, os.R_OK) and " " not in str(path)
-    return f"-XX:SharedArchiveFile={path} -Xshare:auto {_QUIET}" if usable else ""
+        _make_way(java, path, base)
+        below = f"-XX:SharedArchiveFile={base} " if base else ""
+        return f"{below}-XX:ArchiveClassesAtExit={path} {_QUIET}"
+    if not os.access(path, os.R_OK):
+        return ""
+    both = f"{base}{os.pathsep}{path}" if base else str(path)
+    return f"-XX:SharedArchiveFile={both} -Xshare:auto {_QUIET}"
+
+
+def _make_way(java: Java, path: Path, base: Path | None) -> None:
+    """Remove an old archive, and make the one below where the runtime has none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    if base is not None:
+        base.unlink(missing_ok=True)
+        program = str(java.runtime / "bin" / "java")
+        command = [program, "-XX:+UseSerialGC", "-Xshare:dump", f"-XX:SharedArchiveFile={base}"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)

