@@ -48,6 +48,14 @@ def buffers(array: pa.Array) -> Buffers:
     raise TypeError(f"no kernel reads columns of type {kind}")
 
 
+def string_offsets(array: pa.Array) -> np.ndarray:
+    """int32[n + 1] of a string, binary or list array; one zero for an empty one without."""
+    buffer = array.buffers()[1]
+    if buffer is None or buffer.size == 0:
+        return np.zeros(1, np.int32)
+    return np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+
+
 _NO_OFFSETS = np.zeros(1, np.int32)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cdc.errors import SinkError
 from cdc.schema import TableSchema
-from connectors.streamload.buffers import Buffers, buffers
+from connectors.streamload.buffers import Buffers, buffers, string_offsets
 from connectors.streamload.dialect import Dialect, quoted
 from connectors.streamload.kernels import floats, integers, moments, rows
 from connectors.streamload.kernels.strings import needs_hex
@@ -137,7 +137,7 @@ class DelimitedEncoder:
         limit = self._dialect.field_bytes
         if limit is None or len(array) == 0:
             return
-        longest = int(np.diff(_offsets(array)).max())
+        longest = int(np.diff(string_offsets(array)).max())
         if 2 * longest > limit:
             raise SinkError(
                 f"{self._dialect.name} reads fields of up to {limit:,} bytes, and a value of {longest:,} bytes that is "
@@ -183,21 +183,13 @@ def _describe(field: _Field, array: pa.Array, place: Buffers) -> tuple[tuple[int
     """The kernel's numbers for a column, and the most bytes it can take."""
     size = len(array) * (field.room + 1)
     if field.op in (rows.TEXT, rows.HEX, rows.FLOATS):
-        taken = int(_offsets(array)[-1] - _offsets(array)[0])
+        taken = int(string_offsets(array)[-1] - string_offsets(array)[0])
         size += taken * {rows.TEXT: 1, rows.HEX: 2, rows.FLOATS: floats.FLOAT_BYTES + 1}[field.op] + 2 * len(array)
     numbers = (
         field.op, place.values, place.validity, place.validity_bit, place.offsets, field.detail, place.bit,
         int(field.in_deletes), int(field.filler.ctypes.data), len(field.filler),
     )  # fmt: skip
     return numbers, size
-
-
-def _offsets(array: pa.Array) -> np.ndarray:
-    """int32[n + 1] of a string, binary or list array; one zero for an empty one without."""
-    buffer = array.buffers()[1]
-    if buffer is None or buffer.size == 0:
-        return np.zeros(1, np.int32)
-    return np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1]
 
 
 def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -> str:

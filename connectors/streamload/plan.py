@@ -55,7 +55,7 @@ def plan_columns(schema: TableSchema, target: TargetTable) -> tuple[ColumnPlan, 
             hint="add it there, or let schema.change.behavior: evolve add it",
         )
     return tuple(
-        ColumnPlan(column, found, not _related(column.type, found.kind))
+        ColumnPlan(column, found, not _related(column.type, found))
         for column in schema.columns
         for found in (target.column(column.name),)
     )
@@ -69,13 +69,14 @@ def _has(target: TargetTable, name: str) -> bool:
     return True
 
 
-def _related(source: DataType, target: TargetKind) -> bool:
+def _related(source: DataType, column: TargetColumn) -> bool:
     """Whether the encoder's own text of such a value is what the sink's column reads."""
-    kind = source.kind
+    kind, target = source.kind, column.kind
     if kind is Kind.GEOMETRY:
         return target is TargetKind.VARBINARY
     if target in TEXT:
-        return True
+        longest = text_bytes(source)
+        return longest is None or column.length is None or longest <= column.length
     if target is TargetKind.VARBINARY:
         return kind in _CHARACTERS or kind in (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
     if target is TargetKind.JSON:
@@ -89,3 +90,24 @@ def _related(source: DataType, target: TargetKind) -> bool:
     if target is TargetKind.DATE:
         return kind is Kind.DATE
     return kind in _MOMENTS or kind is Kind.DATE
+
+
+_WIDTHS = {
+    Kind.BOOLEAN: 1, Kind.TINYINT: 4, Kind.SMALLINT: 6, Kind.INT: 11, Kind.BIGINT: 20, Kind.TINYINT_UNSIGNED: 3,
+    Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20, Kind.FLOAT: 27, Kind.DOUBLE: 35,
+    Kind.DATE: 10,
+}  # fmt: skip
+
+
+def text_bytes(source: DataType) -> int | None:
+    """The longest text of a value that is no string; None for strings, whose lengths are looked at."""
+    digits = 6 if source.length is None else source.length
+    if source.kind is Kind.TIME:
+        return 11 + digits
+    if source.kind in _MOMENTS:
+        return 20 + digits
+    if source.kind is Kind.DECIMAL and (source.length or 10) <= 38:
+        return (source.length or 10) + 3
+    if source.kind is Kind.VECTOR:
+        return (source.length or 16_383) * 28 + 2
+    return _WIDTHS.get(source.kind)
