@@ -18,7 +18,7 @@ import pyspark
 
 from cdc.job.java import Java, cache_folder
 
-_QUIET = "-Xlog:cds*=off -Xlog:class*=off -Xlog:aot*=off"
+_QUIET = "-Xlog:cds*=off -Xlog:class*=off"
 
 
 def archive_path(env: Mapping[str, str], java: Java) -> Path:
@@ -37,11 +37,16 @@ def archive_options(env: Mapping[str, str], java: Java) -> str:
     if env.get("CDC_CLASS_ARCHIVE") == "make":
         _make_way(java, path, base)
         below = f"-XX:SharedArchiveFile={base} " if base else ""
-        return f"{below}-XX:ArchiveClassesAtExit={path} {_QUIET}"
+        return f"{below}-XX:ArchiveClassesAtExit={path} {_quiet(java)}"
     if not os.access(path, os.R_OK):
         return ""
     both = f"{base}{os.pathsep}{path}" if base else str(path)
-    return f"-XX:SharedArchiveFile={both} -Xshare:auto {_QUIET}"
+    return f"-XX:SharedArchiveFile={both} -Xshare:auto {_quiet(java)}"
+
+
+def _quiet(java: Java) -> str:
+    """The archive's messages have a name of their own since Java 24; an older one does not start with it."""
+    return f"{_QUIET} -Xlog:aot*=off" if java.version > 21 else _QUIET
 
 
 def _make_way(java: Java, path: Path, base: Path | None) -> None:
