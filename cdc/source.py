@@ -130,4 +130,7 @@ class Source(ABC):
         return None
 
     def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
-        """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash."""
+        """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
+
+        In a bounded run it also comes from another thread, while `latest_offset` waits: that then returns at once.
+        """

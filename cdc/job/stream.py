@@ -10,6 +10,8 @@ Names in the sink hold the batch number, which Spark does not tell a reader. So 
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -126,8 +128,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
-        """A bounded run: what comes later in the log is left for the next run."""
+        """A bounded run: what comes later in the log is left for the next run.
+
+        Its `latestOffset` waits until there is a batch or the end, so a thread looks for stop requests meanwhile.
+        """
         self._plan.task.source.stop_at_current()
+        threading.Thread(target=self._stop_on_request, name="stop-request", daemon=True).start()
+
+    def _stop_on_request(self) -> None:
+        while not self._plan.state.stop_requested():
+            time.sleep(WAIT_S)
+        self._plan.task.source.stop()
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:

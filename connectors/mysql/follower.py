@@ -86,7 +86,7 @@ class Follower(threading.Thread):
             return batch
 
     def _ready(self) -> bool:
-        if self._queue.relevant or self._finished or self._error is not None:
+        if self._queue.relevant or self._finished or self._stopped or self._error is not None:
             return True
         if self._queue.bytes > self._ahead_bytes:  # the thread waits for room
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,29 @@ def test_a_partition_is_small() -> None:
     from cdc.source import Split
 
     assert len(pickle.dumps(SplitPartition(3, Split(0, [1, 2])))) < 1000
+
+
+def test_a_stop_request_ends_the_wait_of_a_bounded_run(tmp_path: Path) -> None:
+    class Waiting(ListSource):
+        """As a source whose server is gone: only `stop` ends its wait."""
+
+        def __init__(self) -> None:
+            super().__init__([])
+            self.stopped = threading.Event()
+
+        def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+            state.request_stop()
+            assert self.stopped.wait(60)
+            return start
+
+        def stop(self) -> None:
+            self.stopped.set()
+
+        def __reduce__(self) -> tuple[object, ...]:
+            return Waiting, ()
+
+    state = StateDir(tmp_path)
+    stream = reader(tmp_path, Waiting())
+    at = stream.initialOffset()
+    stream.prepareForTriggerAvailableNow()
+    assert stream.latestOffset(at, ALL) == at

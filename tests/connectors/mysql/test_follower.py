@@ -233,3 +233,22 @@ def test_take_waits_for_what_is_on_its_way() -> None:
         opener.start()
         assert follower.take(ONE_BY_ONE, LONG_S)[0].position == ends(SCRIPT, 4)[0]
         opener.join()
+
+
+def test_a_bounded_wait_for_a_server_that_is_gone_ends_when_it_is_stopped() -> None:
+    asked = threading.Event()
+
+    def refuse(at: LogPosition, until_end: bool) -> Any:
+        asked.set()
+        raise CUT
+
+    planner = Planner(Tracker(), wanted, file=FILE, position=4)
+    follower = Follower(refuse, planner, ahead_bytes=1, until=LogPosition(FILE, 99))
+    follower.start()
+    waited(asked)
+    stopper = threading.Timer(0.05, follower.stop)
+    stopper.start()
+    assert follower.take(None, 0.0) == []
+    stopper.join(LONG_S)
+    follower.join(LONG_S)
+    assert not follower.is_alive()
