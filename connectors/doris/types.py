@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from cdc.schema import Column, DataType, Kind
 from connectors.streamload.target import TargetColumn, TargetKind
@@ -182,15 +184,18 @@ def read_type(text: str) -> SqlType:
     return SqlType(name)
 
 
-def default_text(column: Column, actual: SqlType) -> str | None:
+def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | None:
     """What goes between the quotes of DEFAULT, None when Doris cannot have the default as a constant of the type.
 
-    The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
-    `CURRENT_TIMESTAMP` or an expression for those that are no constants.
+    The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns.
+    Those of TIMESTAMP_LTZ are UTC there, and come out in `zone`.
     """
     text = column.default
-    if text is None or column.type.kind in BINARY or column.type.kind is Kind.TIMESTAMP_LTZ:
+    if text is None:
         return None
+    if column.type.kind in BINARY:
+        data = default_bytes(column) or b""
+        return data.decode() if data.isascii() and data.decode().isprintable() and actual.is_text else None
     if bits := re.fullmatch(r"[bB]'([01]*)'", text):
         text = str(int(bits[1] or "0", 2))
     if actual.name == "BOOLEAN":
@@ -198,7 +203,26 @@ def default_text(column: Column, actual: SqlType) -> str | None:
     if actual.is_text:
         return text if len(text.encode()) <= actual.room else None
     pattern = _CONSTANTS.get(actual.name)
-    return text if pattern is not None and re.fullmatch(pattern, text) else None
+    if pattern is None or not re.fullmatch(pattern, text):
+        return None
+    return _shifted(text, zone) if column.type.kind is Kind.TIMESTAMP_LTZ else text
+
+
+def default_bytes(column: Column) -> bytes | None:
+    """The bytes of a binary column's default: of `0x4142`, `b'101'` or plain text; None when it has none."""
+    text = column.default
+    if text is None:
+        return None
+    if bits := re.fullmatch(r"[bB]'([01]*)'", text):
+        return int(bits[1] or "0", 2).to_bytes(column.type.length or 1, "big")
+    if digits := re.fullmatch(r"0[xX]((?:[0-9A-Fa-f]{2})*)", text):
+        return bytes.fromhex(digits[1])
+    return text.encode()
+
+
+def _shifted(text: str, zone: str) -> str:
+    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None).isoformat(" ")
 
 
 _DATE = r"(?!0000-00-00)\d{4}-(?!00)\d\d-(?!00)\d\d"

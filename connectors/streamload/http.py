@@ -117,6 +117,19 @@ class HttpClient:
                 last = error
         raise _unavailable(last)
 
+    def fetch(self, url: str) -> str:
+        """The text at a URL that a server gave for people to look at, without our credentials; empty on any error."""
+        try:
+            address, path = _target(Answer(307, {"location": url}, b"", ""), self.servers.frontends[0])
+            wire = self._connected(address, False)
+            try:
+                wire.send_head("GET", path, {})
+                return wire.answer().text
+            finally:
+                wire.close()
+        except (OSError, SinkError):
+            return ""
+
     def _authorized(self, headers: Headers) -> dict[str, str]:
         return {"Authorization": self.servers.account.authorization, **headers}
 
@@ -165,8 +178,7 @@ class HttpClient:
             reason = f"no TLS connection: {error.reason or error}"
             raise SinkError(reason, where=where, hint="check the certificate, sink.tls.ca and the port") from None
         except OSError as error:
-            hint = "check that the server runs, and that this machine may connect to it; back ends are named by the "
-            hint += "front end, and sink.benodes says where they are reached when their own addresses do not work"
+            hint = "check that it runs and that this machine may connect to it; the front end names the back ends"
             raise SinkUnavailable(f"cannot be reached: {_reason(error)}", where=where, hint=hint) from None
 
 

@@ -1,6 +1,6 @@
 """Labels: the names of loads in the server, a pure function of pipeline, batch, table, partition and part.
 
-    <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>
+    <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>[_r<again>]
 
 Both servers refuse a label that is in use, so a label is what makes a load happen once. All labels of a pipeline start
 with `LabelSpace.start`, and `read` tells the batch of a label found in the server: leftovers need no memory of ours.
@@ -61,15 +61,16 @@ class LabelSpace:
             name = f"{name[: _LONGEST_PIPELINE - 9]}-{_hash(self.pipeline)}"
         return f"{self.prefix}_{name}_" if self.prefix else f"{name}_"
 
-    def label(self, batch: int, table: TableId, partition: int, part: int = 0) -> str:
-        """The label of one load, at most `LONGEST` characters."""
-        return f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
+    def label(self, batch: int, table: TableId, partition: int, part: int = 0, again: int = 0) -> str:
+        """The label of one load, at most `LONGEST` characters. `again`: how many labels of this load are used up."""
+        text = f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
+        return f"{text}_r{again}" if again else text
 
     def read(self, label: str) -> Label | None:
         """Take a label apart; None when it is not one of this pipeline."""
         if not label.startswith(self.start):
             return None
-        match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)", label[len(self.start) :])
+        match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)(?:_r\d+)?", label[len(self.start) :])
         return Label(label, int(match[1]), match[2], int(match[3]), int(match[4])) if match else None
 
 
