@@ -1,0 +1,172 @@
+"""The transaction interface: begin, load, prepare, commit, rollback, and the state of a label. Driver and executors.
+
+    POST /api/transaction/begin      -> front end -> (leader) -> back end: the transaction is PREPARE
+    PUT  /api/transaction/load       -> front end -> the same back end: rows are taken, nothing is said about them
+    POST /api/transaction/prepare    -> the same back end: rows are written and checked, the transaction is PREPARED
+    POST /api/transaction/commit     -> front end: COMMITTED, then VISIBLE
+    POST /api/transaction/rollback   -> ABORTED, and the label may be used again
+
+The front end remembers which back end has a label, so every call goes to a front end first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import quote
+
+from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
+from cdc.schema import TableId
+from connectors.starrocks import replies
+from connectors.starrocks.replies import Reply
+from connectors.streamload.http import HttpClient, Servers, Upload
+
+log = logging.getLogger(__name__)
+
+_PATH = "/api/transaction/"
+_BEGIN_TRIES = 4
+
+
+class State(StrEnum):
+    """Where a label's latest transaction is. UNKNOWN: the server knows none, or has forgotten it."""
+
+    PREPARE = "PREPARE"
+    PREPARED = "PREPARED"
+    COMMITTED = "COMMITTED"
+    VISIBLE = "VISIBLE"
+    ABORTED = "ABORTED"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelState:
+    """A state, and why the transaction was aborted if it was."""
+
+    state: State
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionLimits:
+    """How long the server keeps a transaction, seconds; None leaves it to the server.
+
+    Attributes:
+        load_s: from begin to prepare.
+        prepared_s: from prepare to commit (StarRocks 3.5.4 and later; before, the server's setting holds).
+    """
+
+    load_s: int
+    prepared_s: int | None = None
+
+
+class Transactions:
+    """Calls of the interface. Thread safe and picklable."""
+
+    def __init__(self, servers: Servers, limits: TransactionLimits) -> None:
+        self._http, self._limits = HttpClient(servers), limits
+
+    def __reduce__(self) -> tuple[type[Transactions], tuple[Servers, TransactionLimits]]:
+        return Transactions, (self._http.servers, self._limits)
+
+    def begin(self, table: TableId, label: str) -> int:
+        """Begin a transaction of our own under the label; returns its id.
+
+        What an earlier attempt left under the label is rolled back first, also when only the answer to its begin was
+        lost. Raises SinkError when the label's rows are visible already, SinkUnavailable when the server cannot.
+        """
+        where = _where(table, label)
+        for _ in range(_BEGIN_TRIES):
+            headers = {"db": table.database, "table": table.table, "label": label, "timeout": str(self._limits.load_s)}
+            try:
+                reply = self._post("begin", headers)
+            except CommitUnknown:
+                self.clear(table, label)
+                continue
+            if reply.ok:
+                return reply.number("TxnId") or 0
+            if not reply.label_exists:
+                raise replies.failure("the load cannot begin", where, reply)
+            self.clear(table, label)
+        hint = "the transaction ends by itself after its timeout; start again then"
+        raise SinkUnavailable("an earlier load under this label cannot be rolled back", where=where, hint=hint)
+
+    def load(self, table: TableId, label: str, headers: Mapping[str, str]) -> Upload:
+        """Start sending rows. Raises SinkUnavailable or SinkError."""
+        own = {"db": table.database, "table": table.table, "label": label}
+        return self._http.upload(f"{_PATH}load", {**headers, **own})
+
+    def prepare(self, table: TableId, label: str) -> Reply:
+        """Write all rows sent, keep them invisible; the reply may say no. Raises CommitUnknown or SinkUnavailable."""
+        headers = {"db": table.database, "label": label}
+        if self._limits.prepared_s is not None:
+            headers["prepared_timeout"] = str(self._limits.prepared_s)
+        return self._post("prepare", headers)
+
+    def commit(self, table: TableId, label: str) -> Reply:
+        """Make a prepared transaction visible; may be repeated. Raises CommitUnknown or SinkUnavailable."""
+        return self._post("commit", {"db": table.database, "label": label})
+
+    def state(self, database: str, label: str) -> LabelState:
+        """Ask for the latest transaction of the label. Raises SinkUnavailable, SinkError for an unknown database."""
+        path = f"/api/{quote(database, safe='')}/get_load_state?label={quote(label, safe='')}"
+        reply = replies.read(self._http.request("GET", path, repeatable=True))
+        word = reply.fields.get("state")
+        if word is None:
+            hint = "the database was dropped in StarRocks; restore it"
+            raise SinkError(f"no state of the label: {reply.message}", where=f"{database} {label}", hint=hint)
+        reason = str(reply.fields.get("reason") or "")
+        return LabelState(State(word) if word in State.__members__ else State.UNKNOWN, reason)
+
+    def clear(self, table: TableId, label: str) -> State:
+        """Roll back what is under the label; returns the state it then has. May be repeated.
+
+        Raises SinkError when its rows are committed: they cannot be taken back.
+        """
+        found = self.state(table.database, label).state
+        if found in (State.COMMITTED, State.VISIBLE):
+            raise SinkError(
+                "the rows of this batch are in StarRocks already under its label",
+                where=_where(table, label),
+                hint="the state directory is older than the tables, or another pipeline has the same name: give this "
+                "one another sink.label-prefix, or restore the state directory",
+            )
+        if found in (State.ABORTED, State.UNKNOWN):
+            return found
+        try:
+            self._post("rollback", {"db": table.database, "label": label})
+        except CommitUnknown:
+            log.debug("no answer to the rollback of %s", label)
+        found = self.state(table.database, label).state
+        if found in (State.PREPARE, State.PREPARED):
+            found = self._cancel(table, label)
+        return found
+
+    def roll_back(self, table: TableId, label: str) -> None:
+        """Give a transaction up as well as can be; never raises: what stays is found by its label later."""
+        try:
+            self.clear(table, label)
+        except SinkError as error:
+            log.warning("a load cannot be rolled back now: %s", error)
+
+    def error_rows(self, reply: Reply) -> str:
+        """What the server says about rows that it filtered, as `. Rows: ...`; empty when it does not say."""
+        url = str(reply.fields.get("ErrorURL") or "")
+        return f"; rows: {url}" if url else ""
+
+    def _cancel(self, table: TableId, label: str) -> State:
+        """For a transaction whose back end was restarted and does not know it: a rollback does not end that one."""
+        place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
+        try:
+            self._http.request("POST", f"/api/{place}/_cancel?label={quote(label, safe='')}")
+        except CommitUnknown:
+            log.debug("no answer to the cancel of %s", label)
+        return self.state(table.database, label).state
+
+    def _post(self, operation: str, headers: Mapping[str, str]) -> Reply:
+        return replies.read(self._http.request("POST", _PATH + operation, headers))
+
+
+def _where(table: TableId, label: str) -> str:
+    return f"{table} (label {label})"

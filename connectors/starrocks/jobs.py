@@ -1,0 +1,163 @@
+"""Runs planned steps on the server, and waits for the schema-change jobs that they start. Driver.
+
+    ALTER TABLE -> (fast) FINISHED at once
+                -> PENDING -> WAITING_TXN -> RUNNING -> FINISHED | CANCELLED
+
+A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
+too. So all of this pipeline's transactions have ended when a step runs (`Sink.apply` is called between batches).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.schema import TableId
+from connectors.starrocks.alter import Check, Remark, Statement, Step
+from connectors.streamload.sql import Refused, Session, quoted, text_literal
+
+log = logging.getLogger(__name__)
+
+_ENDED = ("FINISHED", "CANCELLED")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _PROGRESS_S = 0.02, 1.0, 10.0
+_BUSY = (
+    "schema change operation is in progress", "optimize operation is in progress", "rollup operation is in progress",
+    "in the committed state waiting to be completed", "there are still some transactions",
+)  # fmt: skip
+_DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
+_NO_LEADER = ("leader", "forward")
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Time as a step sees it: `limit_s` is how long one statement with its job may take."""
+
+    limit_s: float
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+class Runner:
+    """Carries out steps one after another in one session."""
+
+    def __init__(self, session: Session, waits: Waits) -> None:
+        self._session, self._waits = session, waits
+
+    def run(self, step: Step) -> None:
+        """Carry out one step; returns when the table is as the step says. Raises ChangeRefused or SinkUnavailable."""
+        match step:
+            case Remark(table=table, text=text):
+                log.warning("%s: %s", table, text)
+            case Check(table=table, sql=sql, reason=reason):
+                if self._session.rows(sql):
+                    hint = "the values of those rows are not in the log: change or remove them in StarRocks, "
+                    raise ChangeRefused(reason, where=str(table), hint=hint + "or drop the table there and start anew")
+            case Statement():
+                before = self._last_job(step.table) if step.job else None
+                self._execute(step)
+                if step.job:
+                    self._wait(step.table, "" if before is None else str(before.get("JobId")))
+
+    def wait_for_running(self, tables: Iterable[TableId]) -> bool:
+        """Wait for jobs that an earlier run started: until they end, the tables do not show the change.
+
+        True when there was one: the tables are others now.
+        """
+        waited = False
+        for table in tables:
+            job = self._last_job(table)
+            if job is not None and _state(job) not in _ENDED:
+                log.info("%s: a schema change of an earlier run is still under way", table)
+                self._wait(table, "")
+                waited = True
+        return waited
+
+    def _execute(self, step: Statement) -> None:
+        """Run a statement; one that another operation on the table keeps from running is tried again."""
+        waiting = _Patience(self._waits, f"{step.table}: waiting for another operation on the table")
+        while True:
+            try:
+                self._session.run(step.sql)
+                return
+            except Refused as error:
+                if not any(part in error.message.lower() for part in _BUSY) or not waiting.pause():
+                    raise _refusal(step, error) from error
+
+    def _wait(self, table: TableId, before: str) -> None:
+        """Wait for the job that a statement started; a change that was made at once has none after job `before`."""
+        waiting = _Patience(self._waits, f"{table}: schema change")
+        while True:
+            job = self._last_job(table)
+            if job is None or str(job.get("JobId")) == before:
+                return
+            state, said = _state(job), str(job.get("Msg") or "")
+            if state == "FINISHED":
+                return
+            if state == "CANCELLED":
+                hint = "see SHOW ALTER TABLE COLUMN in StarRocks; start again to try once more"
+                raise ChangeRefused(f"the schema change was cancelled: {said}", where=str(table), hint=hint)
+            if not waiting.pause(f"{state} {job.get('Progress') or ''} {said}".strip()):
+                raise _too_long(table, state, self._waits.limit_s)
+
+    def _last_job(self, table: TableId) -> dict[str, Any] | None:
+        """The latest schema-change job of the table, None when there was none."""
+        sql = (
+            f"SHOW ALTER TABLE COLUMN FROM {quoted(table.database)} WHERE TableName = {text_literal(table.table)} "
+            "ORDER BY JobId DESC LIMIT 1"
+        )
+        return next(iter(self._session.records(sql)), None)
+
+
+class _Patience:
+    """Pauses that grow, a line of log now and then, and an end."""
+
+    def __init__(self, waits: Waits, what: str) -> None:
+        self._waits, self._what = waits, what
+        self._begun = self._said = waits.clock()
+        self._pause_s = _FIRST_PAUSE_S
+
+    def pause(self, state: str = "") -> bool:
+        """Wait a moment; False when the time is up."""
+        now = self._waits.clock()
+        if now - self._begun >= self._waits.limit_s:
+            return False
+        if now - self._said >= _PROGRESS_S:
+            self._said = now
+            log.info("%s %s, for %.0f s", self._what, state, now - self._begun)
+        self._waits.sleep(min(self._pause_s, self._waits.limit_s))
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        return True
+
+
+def _state(job: dict[str, Any]) -> str:
+    return str(job.get("State") or "").upper()
+
+
+def _too_long(table: TableId, state: str, limit_s: float) -> SinkUnavailable:
+    hint = "start again to go on waiting, with a longer table.schema-change.timeout if need be"
+    if state == "WAITING_TXN":
+        hint = "it waits for loads that began before it, of other writers or left over: see SHOW PROC '/transactions'; "
+        hint += "roll them back, then start again"
+    reason = f"the schema change has not ended within {limit_s:.0f} s; it is {state}"
+    return SinkUnavailable(reason, where=str(table), hint=hint)
+
+
+def _refusal(step: Statement, error: Refused) -> ChangeRefused | SinkUnavailable:
+    """The error for a statement that the server refused."""
+    text = error.message.lower()
+    if any(part in text for part in _NO_LEADER) and "not" in text:
+        return SinkUnavailable(error.message, where=str(step.table), hint="no front end leads; start again")
+    hint = f"the statement was: {step.sql[:300]}"
+    if error.code in _DENIED_CODES or "access denied" in text:
+        hint = "GRANT CREATE DATABASE and CREATE TABLE, and on the tables ALTER, DROP, INSERT and SELECT, to the user"
+    elif "replication num" in text or "alive be" in text:
+        hint = "set table.create.properties.replication_num to at most the number of back ends"
+    elif "syntax error" in text and "RENAME COLUMN" in step.sql:
+        hint = "columns can be renamed from StarRocks 3.3.2 on; rename it there by hand, or upgrade"
+    elif "syntax error" in text and "RANDOM" in step.sql:
+        hint = "tables without a key need StarRocks 3.1"
+    return ChangeRefused(error.message, where=str(step.table), hint=hint)

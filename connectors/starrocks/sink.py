@@ -1,0 +1,128 @@
+"""The StarRocks sink: executors prepare loads in StarRocks, the driver commits them by label."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.faults import reached
+from cdc.schema import DropTable, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, Sink, Task
+from cdc.source import Context
+from connectors.starrocks import settings
+from connectors.starrocks.alter import Planner, Statement
+from connectors.starrocks.catalog import Layout, read_layout, read_table
+from connectors.starrocks.client import Transactions
+from connectors.starrocks.jobs import Runner, Waits
+from connectors.starrocks.load import Loader
+from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.settle import commit_all, roll_back_leftovers
+from connectors.starrocks.targets import targets_of
+from connectors.streamload import applied
+from connectors.streamload.labels import LabelSpace
+from connectors.streamload.sender import SendLimits, send
+from connectors.streamload.sql import Refused, Session, SqlClient
+
+log = logging.getLogger(__name__)
+
+_TOLD_BY_RECORD = (RenameTable, RenameColumn, DropTable)
+"""Changes that the tables alone cannot tell apart from changes that are still to come."""
+
+
+class StarRocksSink(Sink):
+    """Loads into StarRocks with two phases. Picklable; connections are opened when they are needed."""
+
+    def __init__(self, options: StarRocksSinkOptions, context: Context) -> None:
+        self._options = options
+        self._pipeline: str = context.pipeline
+        self._directory: Path = context.directory
+        self._sql = SqlClient(settings.sql_servers(options))
+        self._transactions = Transactions(settings.servers(options), settings.transaction_limits(options))
+        self._labels = LabelSpace(context.pipeline, options.label_prefix)
+        self._next_batch = 0
+
+    def apply(self, changes: Sequence[SchemaChange]) -> None:
+        """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
+        record = applied.Applied(self._directory, changes)
+        if record.done == len(changes):
+            return
+        with self._session() as session:
+            runner = Runner(session, Waits(self._options.schema_change_timeout))
+            layout = self._layout(session, changes, runner)
+            planner = Planner(layout, settings.table_rules(self._options))
+            for index in range(record.done, len(changes)):
+                change = changes[index]
+                for step in planner.steps(change, changes[index + 1 :]):
+                    runner.run(step)
+                    reached("mid-apply", self._next_batch)
+                if isinstance(change, _TOLD_BY_RECORD):
+                    record.note(index + 1)
+        record.note(len(changes))
+
+    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Load the rows and prepare every load. Executor."""
+        loader = Loader(
+            transactions=self._transactions,
+            targets=targets_of(self._sql, self._pipeline, self._directory),
+            labels=self._labels,
+            headers=settings.load_headers(self._options),
+            rules=settings.window_rules(self._options),
+            dead_letters=self._options.dead_letters,
+        )
+        return send(task, blocks, loader, SendLimits(threads=self._options.threads))
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Commit every label, those of a table in log order. Driver."""
+        commit_all(self._transactions, batch, prepared, self._options.threads)
+        applied.forget(self._directory)
+        self._next_batch = batch + 1
+
+    def abort(self, batch: int) -> None:
+        """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
+        self._next_batch = batch
+        number = roll_back_leftovers(self._transactions, self._sql, self._labels, batch)
+        if number:
+            log.info("%d loads left over by an earlier run are rolled back", number)
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        """The table as it is, None when it does not exist. Driver."""
+        with self._session() as session:
+            actual = read_table(session, table)
+        return None if actual is None else actual.schema()
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        """The statements `apply` would run now. Driver."""
+        with self._session() as session:
+            layout = self._layout(session, changes)
+        planner = Planner(layout, settings.table_rules(self._options))
+        return [
+            step.sql
+            for index, change in enumerate(changes)
+            for step in planner.steps(change, changes[index + 1 :])
+            if isinstance(step, Statement)
+        ]
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with self._sql.session() as session:
+            try:
+                yield session
+            except Refused as error:
+                hint = "GRANT SELECT on the tables, and what CREATE and ALTER need, to the user"
+                raise SinkError(
+                    f"StarRocks refused a query: {error.message}", where=session.server, hint=hint
+                ) from error
+
+    def _layout(self, session: Session, changes: Sequence[SchemaChange], runner: Runner | None = None) -> Layout:
+        """What is there in the databases of these changes, once no schema change is under way in their tables."""
+        tables = {change.table for change in changes}
+        databases = {table.database for table in tables}
+        databases |= {change.new_table.database for change in changes if isinstance(change, RenameTable)}
+        layout = read_layout(session, databases)
+        if runner is not None and runner.wait_for_running([table for table in tables if layout.get(table)]):
+            layout = read_layout(session, databases)
+        return layout

@@ -1,0 +1,88 @@
+"""A window of changes to load text: last images, values checked against the table, bytes. Executor; no network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc.block import ChangeBlock
+from cdc.schema import TableSchema
+from connectors.streamload.dialect import STARROCKS
+from connectors.streamload.encode import DelimitedEncoder
+from connectors.streamload.fit import Fitter
+from connectors.streamload.last_image import Images, KeylessChanges, every_insert, images, window
+from connectors.streamload.policy import Letter, MisfitPolicy
+from connectors.streamload.sender import Written
+from connectors.streamload.target import TargetTable
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules:
+    """What the options say about rows.
+
+    Attributes:
+        misfits: what happens to values that the column cannot hold.
+        keyless: what happens to updates and deletes of tables without a key.
+        deletes: whether deletes are carried out.
+        time_zone: whose wall clock instants are written in.
+        max_key_bytes: the longest encoded primary key that the back ends take.
+    """
+
+    misfits: MisfitPolicy = MisfitPolicy.FAIL
+    keyless: KeylessChanges = KeylessChanges.FAIL
+    deletes: bool = True
+    time_zone: str = "UTC"
+    max_key_bytes: int | None = 128
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """One window as it is sent; `headers` are those that its text needs, `letters` the rows that stay behind."""
+
+    text: memoryview
+    rows: int
+    headers: Mapping[str, str]
+    written: Written
+    letters: tuple[Letter, ...] = field(default=())
+
+
+class WindowEncoder:
+    """Windows of one table at one schema. One thread at a time."""
+
+    def __init__(self, schema: TableSchema, target: TargetTable, rules: WindowRules) -> None:
+        """Plan the columns. Raises SinkError when the sink's table does not have them."""
+        self._target, self._rules = target, rules
+        self._keys = tuple(_source_name(schema, key) for key in target.keys)
+        limit = rules.max_key_bytes if target.upserts else None
+        self._fitter = Fitter(schema, target, STARROCKS, rules.misfits, time_zone=rules.time_zone, max_key_bytes=limit)
+        self._encoder = DelimitedEncoder(schema, target, STARROCKS)
+
+    def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> Encoded | None:
+        """The window's text. None, with nothing done, when it needs other headers than those that were sent.
+
+        Raises SinkError for a value that does not fit, or a change that a table without a key cannot express.
+        """
+        found = self._images(window(blocks))
+        fitted = self._fitter.check(found)
+        encoder = self._encoder.for_rows(fitted.rows)
+        if encoder is not self._encoder:
+            if headers_sent:
+                return None
+            self._encoder = encoder
+        text = encoder.encode(fitted.rows, fitted.delete)
+        counts = Counter(found.counts)
+        counts.update(fitted.counts)
+        written = Written(len(text), found.inserts, found.updates, found.deletes, dict(counts))
+        headers = {**STARROCKS.headers, "columns": encoder.columns_header}
+        return Encoded(text, fitted.rows.num_rows, headers, written, fitted.letters)
+
+    def _images(self, block: ChangeBlock) -> Images:
+        if not self._target.upserts:
+            return every_insert(block, self._rules.keyless)
+        return images(block, self._keys, deletes=self._rules.deletes)
+
+
+def _source_name(schema: TableSchema, key: str) -> str:
+    """The source's spelling of a key column; the server does not tell upper from lower case."""
+    return next((name for name in schema.names if name.casefold() == key.casefold()), key)
