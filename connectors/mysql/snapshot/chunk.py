@@ -1,0 +1,195 @@
+"""What the chunk plan says, as frozen values: which tables are copied, and in which chunks.
+
+Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
+
+    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": ""}
+    {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
+    {"kind": "end", "table": [...], "why": "truncated"}
+    {"kind": "rename", "table": [...], "new": [...]}
+    {"kind": "lost"}
+
+A value of a bound is an integer, text (also decimals, dates and times, as the server writes them) or bytes
+(`{"hex": "00ff"}` in JSON).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from cdc.schema import TableId
+
+Bound: TypeAlias = tuple[Any, ...]
+"""One value per split column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """From here on the table is copied: nothing of it in the log counts before its chunk was read.
+
+    Attributes:
+        truncate: the sink's table is emptied first; false for a table that is new in the sink.
+        request: the name of the request that asked for it (`cdc resync`), else empty.
+    """
+
+    table: TableId
+    why: Literal["initial", "new", "resync", "restart"]
+    truncate: bool = False
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a table: rows whose key is above `lower` and not above `upper`, in the server's own comparison.
+
+    Attributes:
+        number: its place in the plan.
+        columns: the split columns; empty when the table is one chunk.
+        lower, upper: exclusive and inclusive; None has no bound on that side. NULL keys belong to the first chunk.
+        note: where the server's log stood when the chunk was planned: `file`, `position`, `gtids`, `at_ms` (since the
+            epoch). What is before it was committed before the chunk is read.
+        collations: of the split columns, None for those without; bounds are compared with these.
+        last: no chunk of its table comes after it.
+        rows: estimated. `table_rows`: the same for the table.
+        replaces: number of the chunk whose place it takes, as that one could not be read.
+    """
+
+    number: int
+    table: TableId
+    columns: tuple[str, ...] = ()
+    lower: Bound | None = None
+    upper: Bound | None = None
+    note: Mapping[str, Any] = field(default_factory=dict)
+    collations: tuple[str | None, ...] = ()
+    last: bool = False
+    rows: int = 0
+    table_rows: int = 0
+    replaces: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back to an equal chunk."""
+        return {
+            "kind": "chunk",
+            "number": self.number,
+            "table": [self.table.database, self.table.table],
+            "columns": list(self.columns),
+            "lower": _bound_to_json(self.lower),
+            "upper": _bound_to_json(self.upper),
+            "note": dict(self.note),
+            "collations": list(self.collations),
+            "last": self.last,
+            "rows": self.rows,
+            "table_rows": self.table_rows,
+            "replaces": self.replaces,
+        }
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Chunk:
+        """The chunk that `to_json` wrote."""
+        return cls(
+            number=fields["number"],
+            table=TableId(*fields["table"]),
+            columns=tuple(fields["columns"]),
+            lower=_bound_from_json(fields["lower"]),
+            upper=_bound_from_json(fields["upper"]),
+            note=fields["note"],
+            collations=tuple(fields["collations"]),
+            last=fields["last"],
+            rows=fields["rows"],
+            table_rows=fields["table_rows"],
+            replaces=fields["replaces"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The table is copied no further: it is gone, or begins empty in the log."""
+
+    table: TableId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """The table goes on under another name."""
+
+    table: TableId
+    new_table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The log between this batch's two offsets is gone and is not read; all tables are copied anew."""
+
+
+Entry = Begin | Chunk | End | Rename | Lost
+
+
+def entry_to_json(entry: Entry) -> dict[str, Any]:
+    """An entry as a JSON object."""
+    match entry:
+        case Begin(table, why, truncate, request):
+            fields = {"why": why, "truncate": truncate, "request": request}
+            return {"kind": "begin", "table": [table.database, table.table], **fields}
+        case Chunk():
+            return entry.to_json()
+        case End(table, why):
+            return {"kind": "end", "table": [table.database, table.table], "why": why}
+        case Rename(table, new):
+            return {"kind": "rename", "table": [table.database, table.table], "new": [new.database, new.table]}
+        case Lost():
+            return {"kind": "lost"}
+
+
+def entry_from_json(fields: Mapping[str, Any]) -> Entry:
+    """The entry that `entry_to_json` wrote. Raises ValueError, KeyError or TypeError for anything else."""
+    kind = fields["kind"]
+    if kind == "chunk":
+        return Chunk.from_json(fields)
+    if kind == "lost":
+        return Lost()
+    table = TableId(*fields["table"])
+    if kind == "begin":
+        return Begin(table, fields["why"], fields["truncate"], fields["request"])
+    if kind == "end":
+        return End(table, fields["why"])
+    if kind == "rename":
+        return Rename(table, TableId(*fields["new"]))
+    raise ValueError(f"an entry of kind {kind!r} is not known")
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """What reading a chunk came to.
+
+    Attributes:
+        number: the chunk's.
+        done: its rows are in the batch. False: its table was altered in the log behind the batch, read it again later.
+        sequence: of the position at which the rows are the table's; where the table was found altered when not done.
+        file, position: the same as the server names it.
+        rows: rows read.
+    """
+
+    number: int
+    done: bool
+    sequence: int
+    file: str
+    position: int
+    rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; `Watermark(**fields)` reads it back."""
+        return asdict(self)
+
+
+def _bound_to_json(bound: Bound | None) -> list[Any] | None:
+    if bound is None:
+        return None
+    return [{"hex": value.hex()} if isinstance(value, bytes) else value for value in bound]
+
+
+def _bound_from_json(values: list[Any] | None) -> Bound | None:
+    if values is None:
+        return None
+    return tuple(bytes.fromhex(value["hex"]) if isinstance(value, dict) else value for value in values)
