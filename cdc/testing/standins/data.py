@@ -59,7 +59,7 @@ class Data:
         self._staged = folder / "staged"
         self._staged.mkdir(exist_ok=True)
         self._lock = threading.RLock()
-        self._db = duckdb.connect(str(folder / "data.duckdb"), config={"threads": 1, "TimeZone": "UTC"})
+        self._db = duckdb.connect(str(folder / "data.duckdb"), config={"threads": 1})
         self._db.execute("CREATE TABLE IF NOT EXISTS main.published (txn BIGINT)")
         self._published = {row[0] for row in self._db.execute("SELECT txn FROM main.published").fetchall()}
 
