@@ -5,45 +5,37 @@ The MySQL error numbers are the server's own where they are documented; 1064 cov
 
 from __future__ import annotations
 
-
-class SqlError(Exception):
-    """A statement is refused: MySQL error number, SQLSTATE, message."""
-
-    def __init__(self, code: int, message: str, state: str = "HY000") -> None:
-        super().__init__(message)
-        self.code = code
-        self.state = state
-        self.message = message
+from cdc.testing.standins.sql_server import SqlError
 
 
 def analyzing(message: str) -> SqlError:
     """The statement was understood and is not allowed."""
-    return SqlError(1064, f"Getting analyzing error. Detail message: {message}", "42000")
+    return SqlError(f"Getting analyzing error. Detail message: {message}", 1064, "42000")
 
 
 def syntax(where: str, message: str) -> SqlError:
     """The statement was not understood; `where` is the text at fault."""
-    return SqlError(1064, f"Getting syntax error at line 1. Detail message: {message} (near {where!r}).", "42000")
+    return SqlError(f"Getting syntax error at line 1. Detail message: {message} (near {where!r}).", 1064, "42000")
 
 
 def refused(message: str) -> SqlError:
     """A check of DDL itself failed: the server sends its DdlException without the analyzer's words."""
-    return SqlError(1064, message, "42000")
+    return SqlError(message, 1064, "42000")
 
 
 def unknown_database(name: str) -> SqlError:
     """No such database."""
-    return SqlError(1049, f"Unknown database '{name}'", "42000")
+    return SqlError(f"Unknown database '{name}'", 1049, "42000")
 
 
 def unknown_table(database: str, name: str) -> SqlError:
     """No such table."""
-    return SqlError(5502, f"Getting analyzing error. Detail message: Unknown table '{database}.{name}'.", "42S02")
+    return SqlError(f"Getting analyzing error. Detail message: Unknown table '{database}.{name}'.", 5502, "42S02")
 
 
 def denied(message: str) -> SqlError:
     """The user may not do that."""
-    return SqlError(5203, f"Access denied; {message}", "42000")
+    return SqlError(f"Access denied; {message}", 5203, "42000")
 
 
 class LoadFailure(Exception):

@@ -1,0 +1,105 @@
+"""Puts the StarRocks stand-in together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from cdc.testing.standins.context import Command, Context, Parts
+from cdc.testing.standins.control import common_commands
+from cdc.testing.standins.data import Data
+from cdc.testing.standins.faults import Faults
+from cdc.testing.standins.http_server import HttpServer
+from cdc.testing.standins.sql_server import SqlServer
+from cdc.testing.standins.starrocks.backend import Backend
+from cdc.testing.standins.starrocks.backend_http import BackendHttp
+from cdc.testing.standins.starrocks.catalog import Catalog
+from cdc.testing.standins.starrocks.frontend_http import FrontendHttp
+from cdc.testing.standins.starrocks.jobs import Jobs
+from cdc.testing.standins.starrocks.points import EXTRA_ACTIONS, POINTS
+from cdc.testing.standins.starrocks.publisher import Publisher
+from cdc.testing.standins.starrocks.services import Services
+from cdc.testing.standins.starrocks.session import Session
+from cdc.testing.standins.starrocks.transactions import LIMITS, Transactions
+from cdc.testing.standins.starrocks.users import Users
+
+DEFAULTS: dict[str, Any] = {"root_password": "", "count_only": False, **LIMITS}
+"""Options besides the ports, with what they are when not given."""
+
+
+class _Accounts:
+    """Who may connect to the SQL port."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def password(self, user: str) -> str | None:
+        """The user's password in clear, or None when there is no such user."""
+        return self._services.users.password(user)
+
+    def session(self, user: str) -> Session:
+        """A new session."""
+        return Session(self._services, user)
+
+
+def build(context: Context) -> Parts:
+    """The servers of one stand-in, and what its control port can do. Raises ValueError for an unknown option."""
+    options = _options(context.options)
+    faults = Faults(POINTS, EXTRA_ACTIONS)
+    data = Data(context.folder)
+    catalog = Catalog(context.journal, data)
+    transactions = Transactions(context.journal, context.clock, options)
+    publisher = Publisher(transactions, catalog, data, faults)
+    jobs = Jobs(context.journal, context.clock, catalog, transactions, faults)
+    users = Users(context.journal, str(options["root_password"]))
+    services = Services(
+        context.folder, catalog, transactions, data, publisher, jobs, users, faults, bool(options["count_only"])
+    )
+    backend = Backend(services)
+    transactions.abort_unprepared("coordinate BE restart")
+    be_http = HttpServer("be", BackendHttp(services, backend).handle, context.port("be_http"))
+    services.be_http_port = be_http.port
+    fe_http = HttpServer("fe", FrontendHttp(services).handle, context.port("http"))
+    sql = SqlServer("sql", _Accounts(services), context.port("sql"), version="8.0.33")
+
+    def background() -> None:
+        publisher.resume()
+        jobs.start()
+
+    def close() -> None:
+        jobs.stop()
+        data.close()
+
+    commands = _commands(services, backend, common_commands(faults, context.clock, be_http), be_http)
+    return Parts(fe_http, be_http, sql, commands, close, background)
+
+
+def _commands(
+    services: Services, backend: Backend, common: dict[str, Command], be_http: HttpServer
+) -> Mapping[str, Command]:
+    def be_down(_: dict[str, Any]) -> None:
+        be_http.stop()
+        backend.lose("coordinate BE is down")
+
+    def transactions(_: dict[str, Any]) -> list[dict[str, Any]]:
+        services.transactions.expire()
+        rows = "NumberLoadedRows"
+        return [asdict(it) | {"db": it.database, "rows": it.counts.get(rows, 0)} for it in services.transactions.all()]
+
+    services.faults.on_be_down = lambda: be_down({})
+    return {
+        **common,
+        "be_down": be_down,
+        "transactions": transactions,
+        "counters": lambda _: dict(services.counters),
+        "lose_contexts": lambda _: backend.lose(None),
+    }
+
+
+def _options(given: Mapping[str, Any]) -> dict[str, Any]:
+    ports = {"http_port", "be_http_port", "sql_port", "control_port"}
+    unknown = set(given) - set(DEFAULTS) - ports
+    if unknown:
+        raise ValueError(f"no option {', '.join(sorted(unknown))}: there are {', '.join(sorted(DEFAULTS))}")
+    return {**DEFAULTS, **given}
