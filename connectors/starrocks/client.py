@@ -12,7 +12,7 @@ The front end remembers which back end has a label, so every call goes to a fron
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote
@@ -61,6 +61,10 @@ class TransactionLimits:
     prepared_s: int | None = None
 
 
+class LabelFinishedError(Exception):
+    """The rows of a load are committed under its label already."""
+
+
 class Transactions:
     """Calls of the interface. Thread safe and picklable."""
 
@@ -74,7 +78,7 @@ class Transactions:
         """Begin a transaction of our own under the label; returns its id.
 
         What an earlier attempt left under the label is rolled back first, also when only the answer to its begin was
-        lost. Raises SinkError when the label's rows are visible already, SinkUnavailable when the server cannot.
+        lost. Raises LabelFinishedError, SinkUnavailable or SinkError.
         """
         where = _where(table, label)
         for _ in range(_BEGIN_TRIES):
@@ -96,6 +100,18 @@ class Transactions:
         """Start sending rows. Raises SinkUnavailable or SinkError."""
         own = {"db": table.database, "table": table.table, "label": label}
         return self._http.upload(f"{_PATH}load", {**headers, **own})
+
+    def plain_load(self, table: TableId, headers: Mapping[str, str], pieces: Iterable[bytes]) -> Reply:
+        """One load in one phase: sent, committed and visible. Raises CommitUnknown, SinkUnavailable or SinkError."""
+        place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
+        upload = self._http.upload(f"/api/{place}/_stream_load", {**headers, "timeout": str(self._limits.load_s)})
+        try:
+            for piece in pieces:
+                if not upload.write(piece):
+                    break
+            return replies.read(upload.finish())
+        finally:
+            upload.cancel()
 
     def prepare(self, table: TableId, label: str) -> Reply:
         """Write all rows sent, keep them invisible; the reply may say no. Raises CommitUnknown or SinkUnavailable."""
@@ -122,16 +138,11 @@ class Transactions:
     def clear(self, table: TableId, label: str) -> State:
         """Roll back what is under the label; returns the state it then has. May be repeated.
 
-        Raises SinkError when its rows are committed: they cannot be taken back.
+        Raises LabelFinishedError when its rows are committed: they cannot be taken back.
         """
         found = self.state(table.database, label).state
         if found in (State.COMMITTED, State.VISIBLE):
-            raise SinkError(
-                "the rows of this batch are in StarRocks already under its label",
-                where=_where(table, label),
-                hint="the state directory is older than the tables, or another pipeline has the same name: give this "
-                "one another sink.label-prefix, or restore the state directory",
-            )
+            raise LabelFinishedError(label)
         if found in (State.ABORTED, State.UNKNOWN):
             return found
         try:
@@ -147,6 +158,8 @@ class Transactions:
         """Give a transaction up as well as can be; never raises: what stays is found by its label later."""
         try:
             self.clear(table, label)
+        except LabelFinishedError:
+            log.warning("the load %s is committed and cannot be rolled back", label)
         except SinkError as error:
             log.warning("a load cannot be rolled back now: %s", error)
 

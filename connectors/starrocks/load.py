@@ -17,19 +17,20 @@ from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import Task
 from connectors.starrocks import replies
-from connectors.starrocks.client import Transactions
+from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
-from connectors.starrocks.settle import Handle
 from connectors.starrocks.targets import Targets
-from connectors.starrocks.window import Encoded, WindowEncoder, WindowRules
 from connectors.streamload.dead_letter import DeadLetters
+from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.http import Upload
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.sender import Written
+from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
-_ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
+_MOST_LABELS = 20
+ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
 """Loads are strict: otherwise a value that cannot be read becomes NULL without a word."""
 
 
@@ -47,18 +48,27 @@ class Loader:
     def begin(self, task: Task, first: ChangeBlock, part: int) -> TableLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
-        label = self.labels.label(task.batch, first.table, task.partition, part)
-        letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
-        return TableLoad(self, first.table, label, WindowEncoder(first.schema, target, self.rules), letters)
+        labels = [
+            self.labels.label(task.batch, first.table, task.partition, part, again)
+            for again in range(_MOST_LABELS if target.upserts else 1)
+        ]
+        letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
+        return TableLoad(self, first.table, labels, WindowEncoder(first.schema, target, STARROCKS, self.rules), letters)
+
+
+def handle(label: str) -> dict[str, Any]:
+    """What the decision file keeps of a load; the label is empty when there was no row to send."""
+    return {"label": label}
 
 
 class TableLoad:
     """One open load, as `connectors.streamload.sender` drives it."""
 
     def __init__(
-        self, loader: Loader, table: TableId, label: str, encoder: WindowEncoder, letters: DeadLetters
+        self, loader: Loader, table: TableId, labels: Sequence[str], encoder: WindowEncoder, letters: DeadLetters
     ) -> None:
-        self._loader, self._table, self._label = loader, table, label
+        """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""
+        self._loader, self._table, self._labels, self._label = loader, table, labels, labels[0]
         self._encoder, self._letters = encoder, letters
         self._upload: Upload | None = None
         self._transaction: int | None = None
@@ -83,7 +93,7 @@ class TableLoad:
         """End the body, prepare, check what was loaded; returns the handle."""
         if self._upload is None:
             self._letters.close()
-            return Handle(()).to_json()
+            return handle("")
         try:
             self._check_load(replies.read(self._upload.finish()))
             self._check_prepared(self._loader.transactions.prepare(self._table, self._label))
@@ -95,7 +105,7 @@ class TableLoad:
             self._give_up()
             raise
         self._letters.close()
-        return Handle((self._label,)).to_json()
+        return handle(self._label)
 
     def cancel(self) -> None:
         """Break off; may come from another thread while one is inside `write` or `finish`."""
@@ -113,19 +123,33 @@ class TableLoad:
     def _open(self, encoded: Encoded) -> Upload:
         """Begin the transaction and the request whose body the rows are."""
         transactions = self._loader.transactions
-        number = transactions.begin(self._table, self._label)
+        number = self._begin()
         with self._lock:
             self._transaction = number
             if self._cancelled:
                 transactions.roll_back(self._table, self._label)
                 raise SinkUnavailable("the load was cancelled", where=self._where)
         try:
-            headers = {**self._loader.headers, **_ALWAYS, **encoded.headers}
+            headers = {**self._loader.headers, **ALWAYS, **encoded.headers}
             self._upload = transactions.load(self._table, self._label, headers)
         except SinkError:
             self._give_up()
             raise
         return self._upload
+
+    def _begin(self) -> int:
+        """Begin under the first label that is not used up."""
+        for label in self._labels:
+            self._label = label
+            try:
+                return self._loader.transactions.begin(self._table, label)
+            except LabelFinishedError:
+                log.warning("%s is committed already; its rows are loaded once more if the table has a key", label)
+        raise SinkError(
+            "StarRocks has committed rows of this very load: the state directory is older than the tables",
+            where=self._where,
+            hint="restore the newest state directory; for a new start, empty the table: it would get rows twice",
+        )
 
     def _refused(self, upload: Upload) -> None:
         """The server answered before the body was whole."""

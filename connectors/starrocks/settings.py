@@ -12,12 +12,12 @@ from connectors.starrocks.options import (
     jdbc_addresses,
 )
 from connectors.starrocks.types import TypeRules
-from connectors.starrocks.window import WindowRules
 from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
 from connectors.streamload.last_image import KeylessChanges
 from connectors.streamload.policy import MisfitPolicy
 from connectors.streamload.sql import SqlServers
+from connectors.streamload.window import WindowRules
 
 _ANSWER_S = 600.0
 _QUERY_S = 300.0

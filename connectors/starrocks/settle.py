@@ -23,7 +23,7 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from connectors.starrocks.client import LabelState, State, Transactions
+from connectors.starrocks.client import LabelFinishedError, LabelState, State, Transactions
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.sql import Refused, Session, SqlClient, text_literal
 
@@ -37,41 +37,23 @@ _RUNNING = "SHOW PROC '/transactions/{id}/running'"
 _TOOLS = "resynchronise the table, or start with a new --state-dir and empty tables"
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
-    """What one prepared load is known by, as kept in the decision file. `labels` is empty when no row was sent."""
-
-    labels: tuple[str, ...]
-
-    @classmethod
-    def of(cls, prepared: Prepared) -> Handle:
-        """The handle inside of what the engine keeps."""
-        return cls(tuple(prepared.handle["labels"]))
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON value that `of` reads back."""
-        return {"labels": list(self.labels)}
+Commit = Callable[[TableId, Any], None]
+"""Commits one handle of a table, or finds that it is committed. Raises SinkError."""
 
 
-def commit_all(
-    transactions: Transactions,
-    batch: int,
-    prepared: Sequence[Prepared],
-    threads: int,
-    sleep: Callable[[float], None] = time.sleep,
-) -> None:
+def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads: int) -> None:
     """Commit every handle: those of a table one after another in the given order, tables in parallel.
 
     Raises CommitFailed, CommitUnknown or SinkError after every table was tried.
     """
-    tables: dict[TableId, list[str]] = {}
+    tables: dict[TableId, list[Any]] = {}
     for item in prepared:
-        tables.setdefault(item.table, []).extend(Handle.of(item).labels)
+        tables.setdefault(item.table, []).append(item.handle)
 
     def commit_table(table: TableId) -> SinkError | None:
         try:
-            for label in tables[table]:
-                commit_one(transactions, table, label, sleep)
+            for handle in tables[table]:
+                commit(table, handle)
                 reached("mid-commit", batch)
         except SinkError as error:
             return error
@@ -88,41 +70,44 @@ def commit_all(
         raise next((error for error in failed if not error.retryable), failed[0])
 
 
-def commit_one(
-    transactions: Transactions, table: TableId, label: str, sleep: Callable[[float], None] = time.sleep
-) -> None:
-    """Commit one label, or find that it is committed; a server that is away is asked again for a while.
+@dataclass(frozen=True, slots=True)
+class LabelCommit:
+    """Commits prepared transactions by their labels. A server that is away is asked again for a while. Driver."""
 
-    Raises CommitFailed, CommitUnknown or SinkError.
-    """
-    sent = False
-    last: SinkError | None = None
-    for pause_s in (*_PAUSES_S, 0.0):
-        said = ""
-        try:
-            reply = transactions.commit(table, label)
-            if reply.ok:
-                return
-            said = f": {reply.message or reply.status}"
-        except CommitUnknown:
-            log.info("%s: no answer to the commit of %s: asking for its state", table, label)
-            sent = True
-        except SinkUnavailable as error:
-            last = error
-            sleep(pause_s)
-            continue
-        try:
-            state = transactions.state(table.database, label)
-        except SinkUnavailable as error:
-            last = error
-            sleep(pause_s)
-            continue
-        if state.state in _DONE:
+    transactions: Transactions
+    sleep: Callable[[float], None] = time.sleep
+
+    def __call__(self, table: TableId, handle: Any) -> None:
+        """Commit one handle, or find that it is committed. Raises CommitFailed, CommitUnknown or SinkError."""
+        label = str(handle["label"])
+        if not label:
             return
-        raise _not_committed(f"{table} (label {label})", state, said)
-    kind = CommitUnknown if sent else CommitFailed
-    reason = last.message if last else "no answer"
-    raise kind(reason, where=f"{table} (label {label})", hint="check the front ends, then start again")
+        sent, last = False, "no answer"
+        for pause_s in (*_PAUSES_S, 0.0):
+            try:
+                said = self._commit(table, label)
+                if said is None:
+                    return
+                state = self.transactions.state(table.database, label)
+            except CommitUnknown as error:
+                # Sent, and not answered: the next turn's commit is answered by what became of this one.
+                log.info("%s: no answer to the commit of %s", table, label)
+                sent, last = True, error.message
+                continue
+            except SinkUnavailable as error:
+                last = error.message
+                self.sleep(pause_s)
+                continue
+            if state.state in _DONE:
+                return
+            raise _not_committed(f"{table} (label {label})", state, said)
+        kind = CommitUnknown if sent else CommitFailed
+        raise kind(last, where=f"{table} (label {label})", hint="check the front ends, then start again")
+
+    def _commit(self, table: TableId, label: str) -> str | None:
+        """None when it is committed, else what the server says instead."""
+        reply = self.transactions.commit(table, label)
+        return None if reply.ok else f": {reply.message or reply.status}"
 
 
 def _not_committed(where: str, state: LabelState, said: str) -> SinkError:
@@ -167,7 +152,10 @@ def roll_back_leftovers(transactions: Transactions, sql: SqlClient, space: Label
         # The name is only used to cancel by; the label holds a hash of it.
         table = TableId(leftover.database, "_")
         if transactions.state(leftover.database, leftover.label).state in (State.PREPARE, State.PREPARED):
-            state = transactions.clear(table, leftover.label)
+            try:
+                state = transactions.clear(table, leftover.label)
+            except LabelFinishedError:
+                continue  # somebody committed it at this moment
             number += 1
             if state in (State.PREPARE, State.PREPARED):
                 log.warning(

@@ -20,7 +20,8 @@ from connectors.starrocks.client import Transactions
 from connectors.starrocks.jobs import Runner, Waits
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
-from connectors.starrocks.settle import commit_all, roll_back_leftovers
+from connectors.starrocks.settle import Commit, LabelCommit, commit_all, roll_back_leftovers
+from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
 from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
@@ -65,25 +66,33 @@ class StarRocksSink(Sink):
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
-        loader = Loader(
-            transactions=self._transactions,
-            targets=targets_of(self._sql, self._pipeline, self._directory),
-            labels=self._labels,
-            headers=settings.load_headers(self._options),
-            rules=settings.window_rules(self._options),
-            dead_letters=self._options.dead_letters,
-        )
+        targets = targets_of(self._sql, self._pipeline, self._directory)
+        rules, dead_letters = settings.window_rules(self._options), self._options.dead_letters
+        loader: Loader | StagedLoader
+        if self._in_phases:
+            headers = settings.load_headers(self._options)
+            loader = Loader(self._transactions, targets, self._labels, headers, rules, dead_letters)
+        else:
+            loader = StagedLoader(self._directory, targets, self._labels, rules, dead_letters)
         return send(task, blocks, loader, SendLimits(threads=self._options.threads))
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every label, those of a table in log order. Driver."""
-        commit_all(self._transactions, batch, prepared, self._options.threads)
+        headers = settings.load_headers(self._options)
+        commit: Commit = (
+            LabelCommit(self._transactions)
+            if self._in_phases
+            else StagedCommit(self._transactions, self._directory, headers, batch)
+        )
+        commit_all(commit, batch, prepared, self._options.threads)
         applied.forget(self._directory)
+        forget_files(self._directory, batch)
         self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:
         """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
         self._next_batch = batch
+        drop_files(self._directory, batch)
         number = roll_back_leftovers(self._transactions, self._sql, self._labels, batch)
         if number:
             log.info("%d loads left over by an earlier run are rolled back", number)
@@ -105,6 +114,11 @@ class StarRocksSink(Sink):
             for step in planner.steps(change, changes[index + 1 :])
             if isinstance(step, Statement)
         ]
+
+    @property
+    def _in_phases(self) -> bool:
+        """Whether StarRocks holds prepared rows."""
+        return self._options.delivery_guarantee == "exactly-once"
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
