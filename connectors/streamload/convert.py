@@ -84,8 +84,8 @@ def _float_text(value: float, width: type[np.floating[Any]]) -> str:
     if not math.isfinite(value):
         raise Misfit(Reason.NOT_FINITE)
     number = width(value)
-    whole = 1e-16 <= abs(float(number)) < 1e16 or number == 0
-    text = np.format_float_positional(number, trim="-") if whole else np.format_float_scientific(number, trim="-")
+    plain = 1e-5 <= abs(number) < 1e16 or number == 0
+    text = np.format_float_positional(number, trim="-") if plain else np.format_float_scientific(number, trim="-")
     mantissa, _, exponent = text.partition("e")
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 

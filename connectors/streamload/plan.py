@@ -94,7 +94,7 @@ def _related(source: DataType, column: TargetColumn) -> bool:
 
 _WIDTHS = {
     Kind.BOOLEAN: 1, Kind.TINYINT: 4, Kind.SMALLINT: 6, Kind.INT: 11, Kind.BIGINT: 20, Kind.TINYINT_UNSIGNED: 3,
-    Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20, Kind.FLOAT: 27, Kind.DOUBLE: 35,
+    Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20, Kind.FLOAT: 17, Kind.DOUBLE: 24,
     Kind.DATE: 10,
 }  # fmt: skip
 
@@ -109,5 +109,5 @@ def text_bytes(source: DataType) -> int | None:
     if source.kind is Kind.DECIMAL and (source.length or 10) <= 38:
         return (source.length or 10) + 3
     if source.kind is Kind.VECTOR:
-        return (source.length or 16_383) * 28 + 2
+        return (source.length or 16_383) * 18 + 2
     return _WIDTHS.get(source.kind)

@@ -1,9 +1,9 @@
 """Doubles and floats as the shortest decimal text that reads back as the same number.
 
 The digits come from Raffaello Giulietti's Schubfach ("The Schubfach way to render doubles", 2020): one table of powers
-of ten to 126 bits, of which floats need the upper half. Layout: plain digits when the first digit lies within 16 places
-of the point (`0.001`, `1500`), else `d.ddde-N`. An infinity or not-a-number has no text that the servers read; the
-caller has found those before.
+of ten to 126 bits, of which floats need the upper half. Layout: plain digits from 0.00001 up to 16 places before the
+point (`0.001`, `1500`), else `d.ddde-N`; so no text is longer than 24 bytes. Infinities and not-a-number have no text that
+the servers read; the caller has found those before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from connectors.streamload.kernels.integers import digits_of, digits_text, signe
 from connectors.streamload.kernels.kernel_types import Int, Pair, Word
 from connectors.streamload.kernels.memory import poke8
 
-FLOAT_BYTES = 40
-"""Room that both writers need: a sign, `0.`, 15 zeros and 17 digits."""
+FLOAT_BYTES = 24
+"""The longest text: a sign, 17 digits, the point and an exponent of three digits with its sign."""
 
 _K_FIRST, _K_LAST = -292, 324
-_FIXED_PLACES = 16
+_FIXED_PLACES, _FIXED_ZEROS = 16, 4
 
 
 def _powers_of_ten() -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +173,7 @@ def _layout(digits: Word, exponent: Int, to: Int) -> Int:
         exponent += 1
     count = digits_of(digits)
     point = count + exponent
-    if point > _FIXED_PLACES or point <= -_FIXED_PLACES:
+    if point > _FIXED_PLACES or point < -_FIXED_ZEROS:
         return _scientific(digits, count, point, to)
     if exponent >= 0:
         to = digits_text(digits, count, to)

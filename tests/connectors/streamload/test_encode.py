@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from load_text import read_columns, read_rows
 
 from cdc.block import arrow_schema
 from cdc.errors import SinkError
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from connectors.streamload.convert import plain_text
 from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
 from connectors.streamload.encode import DelimitedEncoder
+from connectors.streamload.plan import text_bytes
 from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 TABLE = TableId("shop", "t")
@@ -232,6 +234,19 @@ def test_a_double_is_spelled_as_shortly_as_python_spells_it(value: float) -> Non
     text = text_of("DOUBLE", "DOUBLE", value)
     assert text is not None
     assert Decimal(text.decode()).normalize() == Decimal(repr(value)).normalize()
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), at=st.integers(0, len(ALL_TYPES) - 1))
+def test_the_slow_way_spells_values_as_the_kernels_do(data: st.DataObject, at: int) -> None:
+    kind, target, values, _ = ALL_TYPES[at]
+    source = column_of(kind, target)[0]
+    assume(source.type.kind not in (Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY))
+    value = data.draw(values, label=kind)
+    text = text_of(kind, target, value)
+    assert text is not None
+    assert text == plain_text(value, source.type).encode()
+    assert text_bytes(source.type) is None or len(text) <= (text_bytes(source.type) or 0)
 
 
 KEYED = [
