@@ -10,7 +10,8 @@
 | CHAR(n), VARCHAR(n) | VARCHAR(4n), STRING over 65533 | VARCHAR | lengths are bytes; CHAR loses zero bytes at its end |
 | STRING | STRING | VARCHAR(65533) | a STRING cannot be a key |
 | JSON | STRING | VARCHAR(65533) | Doris' JSON loses the spelling of numbers |
-| BINARY(n), VARBINARY(n), BYTES, GEOMETRY | STRING | VARCHAR(n) | the bytes as they are |
+| BINARY(n), VARBINARY(n), BYTES | STRING | VARCHAR(n) | the bytes as they are |
+| GEOMETRY | STRING | - | `POINT(1 2)`, `SRID=4326;POINT(13.4 52.5)` |
 | DATE | DATE | the same | |
 | TIMESTAMP(p), TIMESTAMP_LTZ(p) | DATETIME(p) | the same | LTZ in the time zone of the options |
 | TIME | STRING | VARCHAR(17) | a signed span up to 838 hours; TIME cannot be stored |
