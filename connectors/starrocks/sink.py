@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -20,7 +21,7 @@ from connectors.starrocks.client import Transactions
 from connectors.starrocks.jobs import Runner, Waits
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
-from connectors.starrocks.settle import Commit, LabelCommit, commit_all, roll_back_leftovers
+from connectors.starrocks.settle import LabelCommit, commit_all, roll_back_leftovers
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
 from connectors.streamload import applied
@@ -79,11 +80,13 @@ class StarRocksSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every label, those of a table in log order. Driver."""
         headers = settings.load_headers(self._options)
-        commit: Commit = (
-            LabelCommit(self._transactions)
-            if self._in_phases
-            else StagedCommit(self._transactions, self._directory, headers, batch)
-        )
+        by_label = LabelCommit(self._transactions)
+        from_file = StagedCommit(self._transactions, self._directory, headers, batch)
+
+        def commit(table: TableId, handle: Any) -> None:
+            # The option may have changed since the batch was prepared.
+            (from_file if "file" in handle else by_label)(table, handle)
+
         commit_all(commit, batch, prepared, self._options.threads)
         applied.forget(self._directory)
         forget_files(self._directory, batch)

@@ -1,8 +1,8 @@
 """At-least-once: rows wait in files of the state directory, and the driver loads them once the batch is decided.
 
-StarRocks holds nothing between the phases, so nothing expires there, schema changes wait for nothing, and versions without
-the transaction interface will do. The label makes a load happen once for as long as the server remembers it; a batch that
-is committed again after that is loaded again.
+StarRocks holds nothing between the phases, so nothing expires there, schema changes wait for nothing, and versions
+without the transaction interface will do. The label makes a load happen once for as long as the server remembers it; a
+batch that is committed again after that is loaded again.
 """
 
 from __future__ import annotations
