@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pipeline import Batch, Pipeline, checked
+from pipeline import Batch, Pipeline, Sink, checked
 from readers import Bench, address
 from spend import Contained, OtherLoad, cpu_of_tree
 from workload import DATABASE, Generator
@@ -20,10 +20,13 @@ RATE = 2000
 WARM_S = 5
 
 
-def freshness_and_idle(bench: Bench, generator: Generator, seconds: int, idle_s: int) -> tuple[Figures, Figures]:
+def freshness_and_idle(
+    bench: Bench, generator: Generator, seconds: int, idle_s: int, name: str = "fresh", sink: Sink = None
+) -> tuple[Figures, Figures]:
     """Rows that come one by one while the pipeline runs, then the same pipeline with nothing to do."""
+    generator.run(f"DROP TABLE IF EXISTS {DATABASE}.fresh")
     generator.run(f"CREATE TABLE {DATABASE}.fresh (id BIGINT AUTO_INCREMENT PRIMARY KEY, payload VARCHAR(100))")
-    pipeline = Pipeline(bench.folder / "fresh", bench.server, "fresh", generator.place())
+    pipeline = Pipeline(bench.folder / name, bench.server, "fresh", generator.place(), sink)
     generator.run("INSERT INTO fresh (payload) VALUES ('first')")
     running = pipeline.start()
     pipeline.wait_for_rows(1, running)
@@ -75,15 +78,18 @@ def _delays(committed: Any, batches: list[Batch]) -> Any:
     return visible - committed
 
 
-def many_tables(bench: Bench, generator: Generator, tables: int, rows: int = 10) -> Figures:
+def many_tables(
+    bench: Bench, generator: Generator, tables: int, rows: int = 10, name: str = "many", sink: Sink = None
+) -> Figures:
     """One transaction that writes `rows` rows into each of `tables` tables, once they exist in the sink."""
     bench.say(f"{tables:,} tables: creating")
     for number in range(tables):
         generator.run(
+            f"DROP TABLE IF EXISTS {DATABASE}.many_{number:04d}; "
             f"CREATE TABLE many_{number:04d} (id BIGINT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(40), c DATETIME)"
         )
-    pipeline = Pipeline(bench.folder / "many", bench.server, r"many_\.*", generator.place())
-    events = bench.folder / "events"
+    pipeline = Pipeline(bench.folder / name, bench.server, r"many_\.*", generator.place(), sink)
+    events = bench.folder / f"events-{name}"
     events.mkdir()
     running = pipeline.start(
         spark={

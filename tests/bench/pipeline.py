@@ -15,6 +15,7 @@ from workload import DATABASE, Place
 
 from cdc.services.server import StartedServer
 
+Sink = Mapping[str, Any] | None
 CDC = str(Path(sys.executable).with_name("cdc"))
 _KEEP_ALL = "spark.sql.streaming.minBatchesToRetain=1000000"
 _FILE = """\
@@ -26,12 +27,9 @@ source:
   password: ${{BENCH_PASSWORD}}
   tables: {tables}
   tls.mode: disabled
-  scan.startup.mode: specific-offset
-  scan.startup.specific-offset.file: {file}
-  scan.startup.specific-offset.pos: {position}
+{startup}
 sink:
-  type: duckdb
-  path: {duckdb}
+{sink}
 pipeline:
   name: bench
   schema.change.behavior: evolve
@@ -52,7 +50,15 @@ class Batch:
 class Pipeline:
     """One pipeline file with its state directory and DuckDB file, in a folder of its own."""
 
-    def __init__(self, folder: Path, server: StartedServer, tables: str, start: Place) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        server: StartedServer,
+        tables: str,
+        start: Place | None,
+        sink: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begins at a place in the log, or with a snapshot when there is none. The sink is DuckDB, or what it says."""
         self.folder, self._server = folder, server
         self.state, self.duckdb = folder / "state", folder / "sink.duckdb"
         self.file = folder / "bench.yaml"
@@ -60,7 +66,7 @@ class Pipeline:
         self.file.write_text(
             _FILE.format(
                 host=server.host, port=server.port, user=server.user, tables=f"{DATABASE}.{tables}",
-                file=start.file, position=start.position, duckdb=self.duckdb,
+                startup=_block(_startup(start)), sink=_block(sink or {"type": "duckdb", "path": str(self.duckdb)}),
             )
         )  # fmt: skip
         self._runs = 0
@@ -117,6 +123,17 @@ class Pipeline:
 
     def _planned(self, batch: int) -> float:
         return (self.state / "checkpoint" / "offsets" / str(batch)).stat().st_mtime
+
+
+def _startup(start: Place | None) -> dict[str, Any]:
+    if start is None:
+        return {"scan.startup.mode": "initial"}
+    prefix = "scan.startup.specific-offset"
+    return {"scan.startup.mode": "specific-offset", f"{prefix}.file": start.file, f"{prefix}.pos": start.position}
+
+
+def _block(fields: Mapping[str, Any]) -> str:
+    return "\n".join(f"  {key}: {json.dumps(value)}" for key, value in fields.items())
 
 
 def checked(running: Contained, spent: Spent) -> Spent:

@@ -15,7 +15,7 @@ def tables(results: Figures) -> Iterator[str]:
     found = results["machine"]
     yield ""
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
-    for name, part in (("decode", _decode), ("whole", _whole)):
+    for name, part in (("decode", _decode), ("whole", _whole), ("loads", _loads)):
         if name in results:
             yield from _failed(name, results[name]) or part(results[name])
     yield ""
@@ -45,7 +45,20 @@ def _decode(found: Figures) -> Iterator[str]:
         yield f"{tool} was not measured: {reason}"
 
 
-def _whole(found: Figures) -> Iterator[str]:
+def _loads(found: Figures) -> Iterator[str]:
+    for kind, figures in found.items():
+        whole = {"start_up": figures["start_up"], "workloads": {"orders_insert": figures["orders_insert"]}}
+        yield from _whole(whole, f"a {kind} stand-in")
+        rows = [
+            (what, figure, "" if other is None else f"{other:.1f}")
+            for name in ("freshness", "many_tables")
+            for what, figure, other in _shown(name, figures[name])
+        ]
+        yield ""
+        yield from _lines(("into the storing stand-in", "figure", "other load, cores"), rows)
+
+
+def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
     rows = [
         (
             name, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch'] or 0:,}",
@@ -56,7 +69,7 @@ def _whole(found: Figures) -> Iterator[str]:
     ]  # fmt: skip
     yield ""
     start = found["start_up"]
-    yield f"whole tool into DuckDB; start and stop alone: {start['wall_s']:.1f} s, {start['cpu_s']:.1f} CPU s"
+    yield f"whole tool into {sink}; start and stop alone: {start['wall_s']:.1f} s, {start['cpu_s']:.1f} CPU s"
     heads = ("workload", "rows/s", "after 1st batch", "CPU s per M rows", "with start-up", "batches", "other load")
     yield from _lines(heads, rows)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import Pipeline
+from pipeline import Pipeline, Sink
 from readers import Bench, per_million
 from workload import DATABASE, Generator, Workload, copies_of_orders
 
@@ -15,19 +15,20 @@ Figures = dict[str, Any]
 class WholeTool:
     """One pipeline that catches up after each workload is written, so that each run has exactly that one to read."""
 
-    def __init__(self, bench: Bench, generator: Generator) -> None:
-        self._bench, self._generator = bench, generator
-        self._pipeline = Pipeline(bench.folder / "whole", bench.server, r"\.*", generator.place())
+    def __init__(self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None) -> None:
+        self._bench, self._generator, self._name = bench, generator, name
+        self._pipeline = Pipeline(bench.folder / name, bench.server, r"\.*", generator.place(), sink)
         self.start_up: Figures = {}
 
     def begin(self) -> None:
         """A run over one row: what starting and stopping cost, Spark, Java, workers and kernels included."""
+        self._generator.run(f"DROP TABLE IF EXISTS {DATABASE}.one")
         self._generator.run(f"CREATE TABLE {DATABASE}.one (id INT PRIMARY KEY); INSERT INTO one VALUES (1)")
         self._pipeline.catch_up()
         runs = []
         for number in range(self._bench.repeat):
             self._generator.run(f"INSERT INTO one VALUES ({number + 2})")
-            self._bench.say("whole tool: one row")
+            self._bench.say(f"{self._name}: one row")
             runs.append(self._pipeline.catch_up())
         spent = sorted(runs, key=lambda run: run.cpu_s)[len(runs) // 2]
         self.start_up = {
@@ -37,7 +38,7 @@ class WholeTool:
 
     def measure(self, workload: Workload) -> Figures:
         """Catch up with a workload that was just written."""
-        self._bench.say(f"{workload.name}: whole tool")
+        self._bench.say(f"{workload.name}: {self._name}")
         spent = self._pipeline.catch_up()
         batches = self._pipeline.batches()
         rows = sum(batch.rows for batch in batches)
