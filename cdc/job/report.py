@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ class Reporter:
         self._live = self._err.isatty() and not self._json
         self._started = time.monotonic()
         self._shown = False
+        self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
     def line(self, message: str, level: str = "info", **fields: Any) -> None:
         """One log line with its fields. Fields are plain JSON values and never hold secrets."""
@@ -36,15 +38,18 @@ class Reporter:
             tail = "".join(f" {name}={value}" for name, value in fields.items())
             mark = "" if level == "info" else f"{level}: "
             text = f"{now.strftime('%H:%M:%S')} {mark}{message}{tail}"
-        self._erase()
-        self._err.write(text + "\n")
-        self._err.flush()
+        with self._lock:
+            self._erase()
+            self._err.write(text + "\n")
+            self._err.flush()
 
     def batch(self, report: BatchReport) -> None:
         """One line per committed batch; on a terminal the status line says it instead."""
         if self._live or not (report.rows or report.tables):
             return
         fields: dict[str, Any] = {} if report.lag_s is None else {"lag_s": round(report.lag_s, 3)}
+        if self._json:
+            fields["committed_s"] = round(report.committed_s, 3)
         self.line(
             "batch committed",
             batch=report.batch,
@@ -67,9 +72,10 @@ class Reporter:
             parts.append(f"{now.lag_bytes / 1e6:,.1f} MB to read")
         if now.note:
             parts.append(now.note)
-        self._err.write(_CLEAR + " | ".join(parts)[: _width(self._err) - 1])
-        self._err.flush()
-        self._shown = True
+        with self._lock:
+            self._err.write(_CLEAR + " | ".join(parts)[: _width(self._err) - 1])
+            self._err.flush()
+            self._shown = True
 
     def summary(self, now: Snapshot) -> None:
         """The table at the end: one row per sink table, then what was counted and why."""

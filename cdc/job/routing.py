@@ -25,12 +25,15 @@ class RouteTable:
 
 
 class RouteGuard:
-    """Knows the captured tables, and refuses a change after which two of them would share a sink table. Driver."""
+    """Refuses a change after which two captured tables would share a sink table. Driver.
 
-    def __init__(self, spec: PipelineSpec, tables: Iterable[TableId] = ()) -> None:
+    It knows the tables from the changes alone, each of which it is told in log order: what the source has today may be
+    the result of changes that are still to come.
+    """
+
+    def __init__(self, spec: PipelineSpec) -> None:
         self._spec = spec
-        self._tables = set(tables)
-        check_routes(spec, sorted(self._tables))
+        self._tables: set[TableId] = set()
 
     def check(self, changes: Iterable[SchemaChange]) -> None:
         """Take over tables that come and go. Raises SpecError before anything was applied; repeatable."""

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.job.batch import BatchRunner
 from cdc.job.java import choose_java
+from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter
@@ -22,6 +23,7 @@ from cdc.job.session import DEFAULT_MASTER, start_session, warm_workers
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.task import PrepareTask
 from cdc.job.watch import JAVA_GONE, Signals, Watch
+from cdc.plan import check_routes
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
@@ -47,13 +49,15 @@ def run(
     the next run with the same state directory continues there.
     """
     reporter = Reporter(log_format)
+    json_log = JsonLog(reporter.line, wanted=log_format == "json")
     state = StateDir(state_dir or default_state_dir(spec))
     pipeline = state.open(name=spec.name, source=spec.source.type)
     lock = RunLock(state.root)
     lock.acquire()
     try:
         state.clear_control()
-        _run_locked(spec, pipeline, state, lock, reporter, master or DEFAULT_MASTER, until_caught_up)
+        with json_log.of_python():
+            _run_locked(spec, pipeline, state, lock, reporter, json_log, master or DEFAULT_MASTER, until_caught_up)
     finally:
         lock.release()
     return 0
@@ -65,6 +69,7 @@ def _run_locked(
     state: StateDir,
     lock: RunLock,
     reporter: Reporter,
+    json_log: JsonLog,
     master: str,
     until_caught_up: bool,
 ) -> None:
@@ -73,11 +78,13 @@ def _run_locked(
     java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
     progress, signals = Progress(), Signals()
-    guard = RouteGuard(spec, () if source.bounded else source.tables())
+    if not source.bounded and state.initial_offset() is None:
+        check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
+    guard = RouteGuard(spec)
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, progress)
     runner.recover()
-    with signals.installed(), _session(pipeline, master, java, lock) as spark:
+    with signals.installed(), _session(pipeline, master, java, lock, json_log) as spark:
         signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=until_caught_up or source.bounded)
@@ -100,8 +107,9 @@ def _parallelism(spec: PipelineSpec, spark: SparkSession) -> int:
 
 
 @contextlib.contextmanager
-def _session(pipeline: str, master: str, java: Any, lock: RunLock) -> Iterator[SparkSession]:
-    spark = start_session(pipeline, master, java)
+def _session(pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog) -> Iterator[SparkSession]:
+    with json_log.of_children():
+        spark = start_session(pipeline, master, java)
     try:
         jvm: Any = spark.sparkContext._jvm
         lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))

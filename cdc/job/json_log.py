@@ -1,0 +1,132 @@
+"""`--log-format json`: nothing but JSON lines leaves the process, also from libraries, Java and Spark's workers.
+
+Java writes to whatever it was started with, and so do the Python workers that it starts. So while it is started both
+of this process's output streams lead into a pipe, whose lines are made into log lines by a thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from typing import Protocol
+
+_DRAIN_S = 0.5
+_LONGEST_CHARS = 8_000
+
+
+class Lines(Protocol):
+    """Where log lines go; `Reporter.line`."""
+
+    def __call__(self, message: str, level: str = "info") -> None:
+        """One log line."""
+
+
+class JsonLog:
+    """Turns what others print into lines. One per run, on the driver; does nothing when it is not wanted."""
+
+    def __init__(self, line: Lines, *, wanted: bool) -> None:
+        self._line, self._wanted = line, wanted
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def of_python(self) -> Iterator[None]:
+        """While the block runs, Python's warnings, log records, errors of threads and whatever is written to
+        `sys.stderr` are lines."""
+        if not self._wanted:
+            yield
+            return
+        handler = _Handler(self._line)
+        before = warnings.showwarning, threading.excepthook
+        with warnings.catch_warnings(), contextlib.redirect_stderr(_LineWriter(self._line)):
+            warnings.showwarning = self._warning
+            threading.excepthook = self._thread_error
+            logging.getLogger().addHandler(handler)
+            try:
+                yield
+            finally:
+                logging.getLogger().removeHandler(handler)
+                warnings.showwarning, threading.excepthook = before
+                self._drain()
+
+    @contextlib.contextmanager
+    def of_children(self) -> Iterator[None]:
+        """Processes that are started in the block write into the pipe, for as long as they live."""
+        if not self._wanted:
+            yield
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        read_end, write_end = os.pipe()
+        kept = [(number, os.dup(number)) for number in (1, 2)]
+        self._thread = threading.Thread(target=self._read, args=(read_end,), name="json-log", daemon=True)
+        self._thread.start()
+        try:
+            for number, _ in kept:
+                os.dup2(write_end, number)
+            yield
+        finally:
+            for number, old in kept:
+                os.dup2(old, number)
+                os.close(old)
+            os.close(write_end)
+
+    def _read(self, read_end: int) -> None:
+        with open(read_end, "rb") as pipe:
+            for raw in pipe:
+                text = raw.decode("utf-8", "replace").strip()
+                if text:
+                    self._line(text[:_LONGEST_CHARS], "warning")
+
+    def _drain(self) -> None:
+        """What the children wrote last; they may live on for a moment."""
+        if self._thread is not None:
+            self._thread.join(_DRAIN_S)
+
+    def _warning(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: object = None,
+        line: str | None = None,
+    ) -> None:
+        self._line(f"{category.__name__}: {message}", "warning")
+
+    def _thread_error(self, error: threading.ExceptHookArgs) -> None:
+        text = "".join(traceback.format_exception(error.exc_type, error.exc_value, error.exc_traceback))
+        self._line(text[-_LONGEST_CHARS:], "error")
+
+
+class _LineWriter(io.TextIOBase):
+    """Stands in for a text stream; every line that is not empty becomes a log line."""
+
+    def __init__(self, line: Lines) -> None:
+        self._line, self._rest = line, ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *whole, self._rest = (self._rest + text).split("\n")
+        for part in filter(str.strip, whole):
+            self._line(part[:_LONGEST_CHARS], "warning")
+        return len(text)
+
+
+class _Handler(logging.Handler):
+    """Log records of libraries, warnings and worse."""
+
+    def __init__(self, line: Lines) -> None:
+        super().__init__(logging.WARNING)
+        self._line = line
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._line(f"{record.name}: {record.getMessage()}"[:_LONGEST_CHARS], record.levelname.lower())
