@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -95,22 +99,23 @@ def run(
     log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
-    from cdc.spec.check import check_file
-
     if log_format not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--log-format")
-    checked = check_file(file)
-    for warning in checked.warnings:
-        print(warning, file=sys.stderr)
-    from cdc.job.run import run as run_job
+    with _errors_as(log_format):
+        from cdc.spec.check import check_file
 
-    code = run_job(
-        checked.spec,
-        until_caught_up=until_caught_up,
-        master=master,
-        state_dir=state_dir,
-        log_format=log_format,
-    )
+        checked = check_file(file)
+        for warning in checked.warnings:
+            _say("warning", str(warning), log_format)
+        from cdc.job.run import run as run_job
+
+        code = run_job(
+            checked.spec,
+            until_caught_up=until_caught_up,
+            master=master,
+            state_dir=state_dir,
+            log_format=log_format,
+        )
     raise typer.Exit(code)
 
 
@@ -121,8 +126,6 @@ def schema(
     ] = None,
 ) -> None:
     """Print the JSON Schema of pipeline files, for editors."""
-    import json
-
     from cdc.spec import schemas
 
     try:
@@ -155,16 +158,38 @@ def _leave(code: int) -> None:
     sys.exit(code)
 
 
-def _complain(error: Exception) -> int:
-    """Print an error for people and return its exit code."""
+@contextmanager
+def _errors_as(log_format: str) -> Iterator[None]:
+    """Errors in the block end the command; as JSON lines when that is the format of the log."""
+    try:
+        yield
+    except Exception as error:
+        if log_format == "text" or os.environ.get("CDC_DEBUG") == "1":
+            raise
+        raise typer.Exit(_complain(error, log_format)) from None
+
+
+def _complain(error: Exception, log_format: str = "text") -> int:
+    """Print an error for people, or as JSON lines, and return its exit code."""
     from cdc.errors import CdcError, SpecError
 
     if isinstance(error, SpecError):
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            _say("error", str(problem), log_format)
         return error.exit_code
     if isinstance(error, CdcError):
-        print(f"cdc: {error}", file=sys.stderr)
+        parts = {"error": type(error).__name__, "where": error.where, "hint": error.hint}
+        text = error.message if log_format == "json" else f"cdc: {error}"
+        _say("error", text, log_format, exit_code=error.exit_code, **parts)
         return error.exit_code
-    print(f"cdc: internal error: {type(error).__name__}: {error} (CDC_DEBUG=1 shows where)", file=sys.stderr)
+    text = f"internal error: {type(error).__name__}: {error} (CDC_DEBUG=1 shows where)"
+    _say("error", text if log_format == "json" else f"cdc: {text}", log_format, exit_code=CdcError.exit_code)
     return CdcError.exit_code
+
+
+def _say(level: str, message: str, log_format: str, **fields: object) -> None:
+    """One line on stderr; `fields` are for JSON only."""
+    if log_format == "json":
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        message = json.dumps({"time": now, "level": level, "message": message, **fields})
+    print(message, file=sys.stderr)

@@ -65,8 +65,8 @@ class Folder:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """Log lines as JSON; Java warns on its own of a module that Spark asks for."""
-        return [json.loads(line) for line in self.err.splitlines() if not line.startswith("WARNING: Using incubator")]
+        """Log lines as JSON; there must be nothing else."""
+        return [json.loads(line) for line in self.err.splitlines()]
 
     @property
     def out(self) -> str:
@@ -135,8 +135,10 @@ def test_what_fails_decides_the_exit_code(folder: Folder) -> None:
     path = folder.path / "log.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in ROWS[:2]) + "\nno json\n")
     folder.write({"type": "values", "path": str(path)})
-    folder.run(expect=3)
-    assert f"cdc: {path}:3: is not JSON" in folder.err
+    folder.run("--log-format", "json", expect=3)
+    last = folder.records[-1]
+    assert (last["level"], last["where"], last["exit_code"]) == ("error", f"{path}:3", 3)
+    assert last["message"].startswith("is not JSON")
     path.write_text("\n".join(json.dumps(row) for row in ROWS[:2]) + "\n")
     folder.write({"type": "values", "path": str(path)}, {"type": "values", "path": str(folder.path)})
     folder.run(expect=4)
@@ -190,12 +192,12 @@ def test_the_death_of_java_is_an_engine_error(folder: Folder, mysql_server: MySq
         "password": mysql_server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
         "scan.startup.mode": "latest-offset",
     })  # fmt: skip
-    process = folder.start()
+    process = folder.start("--log-format", "json")
     folder.begun(process)
     mysql_server.execute("INSERT INTO t VALUES (1)", database=database)
     (lock,) = folder.path.glob(".cdc/*/lock")
     os.kill(json.loads(lock.read_text())["java"], signal.SIGKILL)
     assert process.wait(300) == 5
-    assert "cdc: Spark's Java process has ended (see the lines above" in folder.err
+    assert (folder.records[-1]["message"], folder.out) == ("Spark's Java process has ended", "")
     folder.run("--until-caught-up")
     assert "1 changes in" in folder.out
