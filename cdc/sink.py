@@ -8,7 +8,7 @@ means `commit` again with the recorded handles, and the rows are not read again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -70,10 +70,11 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int] | None:
         """Make all of the batch visible. Driver; may repeat for the same batch, and must then change nothing.
 
-        `prepared` is ordered by partition. Raises CommitFailed (nothing visible, may be tried again) or CommitUnknown.
+        `prepared` is ordered by partition. Returns what only now turned out to be changed or left out, like
+        `Prepared.counts`, None for nothing. Raises CommitFailed (nothing visible, may be tried again) or CommitUnknown.
         """
 
     @abstractmethod

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -73,8 +73,7 @@ class BatchRunner:
             self._check(decision)
             started = time.monotonic()
             self._source.decided(decision.reports)
-            self._commits.commit(decision)
-            self._committed(decision, (), (), started)
+            self._committed(decision, (), (), started, self._commits.commit(decision))
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run one batch; Spark logs it as done when this returns, and stops the query when it raises."""
@@ -100,12 +99,17 @@ class BatchRunner:
         self._commits.start(decision, partial(self._committed, decision, changes, results, started))
 
     def _committed(
-        self, decision: Decision, changes: Sequence[SchemaChange], results: Sequence[TaskResult], started: float
+        self,
+        decision: Decision,
+        changes: Sequence[SchemaChange],
+        results: Sequence[TaskResult],
+        started: float,
+        counts: Mapping[str, int],
     ) -> None:
         """In the thread that commits."""
         self._log.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s))
+        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):

@@ -7,7 +7,7 @@ noted as committed when a run ended is committed when the next one starts, befor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from cdc.errors import CdcError, CommitFailed
@@ -31,8 +31,8 @@ class Commits:
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
 
-    def start(self, decision: Decision, then: Callable[[], None]) -> None:
-        """Begin to commit a decision once the one before is through; `then` is called in the thread when it is.
+    def start(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
+        """Begin to commit a decision once the one before is through; `then` gets its counts, in the thread.
 
         Raises what the commit before failed with.
         """
@@ -50,21 +50,21 @@ class Commits:
         if self._pending is not None:
             wait([self._pending])
 
-    def _run(self, decision: Decision, then: Callable[[], None]) -> None:
+    def _run(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
         try:
-            self.commit(decision)
-            then()
+            then(self.commit(decision))
         except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
             self.error = recover(error)
 
-    def commit(self, decision: Decision) -> None:
-        """Commit here and now, again when the sink said no.
+    def commit(self, decision: Decision) -> Mapping[str, int]:
+        """Commit here and now, again when the sink said no; what the sink counted.
 
         CommitUnknown goes up: the next start settles it by asking.
         """
+        counts: Mapping[str, int] | None = None
         for attempt in range(1, COMMIT_TRIES + 1):
             try:
-                self._sink.commit(decision.batch, decision.prepared)
+                counts = self._sink.commit(decision.batch, decision.prepared)
                 break
             except CommitFailed:
                 if attempt == COMMIT_TRIES:
@@ -72,3 +72,4 @@ class Commits:
                 self._sleep(2.0**attempt)
         reached("after-commit", decision.batch)
         self._log.note_committed(decision.batch)
+        return counts or {}

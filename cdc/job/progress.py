@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc.job.task import TaskResult
@@ -30,12 +30,16 @@ class TableTotals:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One finished batch. `lag_s` is the age of its newest change at commit time, None without rows."""
+    """One finished batch, committed at `committed_s` (since the epoch).
+
+    `lag_s` is the age of its newest change at that time, None without rows.
+    """
 
     batch: int
     tables: dict[TableId, TableTotals]
     counts: dict[str, int]
     duration_s: float
+    committed_s: float
     lag_s: float | None
 
     @property
@@ -51,19 +55,21 @@ class BatchReport:
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         duration_s: float,
+        counted: Mapping[str, int] | None = None,
     ) -> BatchReport:
-        """Sum up what the tasks prepared and the driver applied."""
+        """Sum up what the tasks prepared and the driver applied; `counted` is what the commit counted."""
         tables: dict[TableId, TableTotals] = {}
         for handle in prepared:
             delta = TableTotals(handle.inserts, handle.updates, handle.deletes)
             tables[handle.table] = _add(tables.get(handle.table), delta)
         for change in changes:
             tables[change.table] = _add(tables.get(change.table), TableTotals(schema_changes=1))
-        counts: Counter[str] = Counter()
+        counts: Counter[str] = Counter(counted or {})
         for reasons in (*(result.counts for result in results), *(handle.counts for handle in prepared)):
             counts.update(reasons)
         newest_ms = max((result.newest_ms for result in results), default=0)
-        return cls(batch, tables, dict(counts), duration_s, time.time() - newest_ms / 1000 if newest_ms else None)
+        now = time.time()
+        return cls(batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None)
 
 
 def _add(totals: TableTotals | None, delta: TableTotals) -> TableTotals:

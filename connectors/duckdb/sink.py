@@ -65,15 +65,20 @@ class DuckDbSink(Sink):
         """Stage the rows in one synced file under the state directory. Executor."""
         return stage(self._directory, task, blocks)
 
-    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver."""
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
+        """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver.
+
+        Counts deletes of rows that a table without a key does not have.
+        """
+        missed: dict[TableId, int] = {}
         with self._database.open() as session:
             fence = Fence(session, self._pipeline)
             if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
-                self._load(session, fence, batch, self._staged(prepared))
+                missed = self._load(session, fence, batch, self._staged(prepared))
         self._clean(batch)
+        return {f"delete-without-row {table}": number for table, number in missed.items() if number}
 
     def abort(self, batch: int) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
@@ -105,27 +110,25 @@ class DuckDbSink(Sink):
             for table, handles in tables.items()
         ]
 
-    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable]) -> None:
+    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable]) -> dict[TableId, int]:
         try:
             try:
-                self._load_once(session, fence, batch, staged, careful=False)
+                return self._load_once(session, fence, batch, staged, careful=False)
             except duckdb.ConstraintException:
                 log.info("batch %d inserts rows that are there already: loading it key by key", batch)
-                self._load_once(session, fence, batch, staged, careful=True)
+                return self._load_once(session, fence, batch, staged, careful=True)
         except (duckdb.IOException, duckdb.TransactionException) as error:
             hint = "free some space, or end what else writes to the file"
             raise CommitFailed(first_line(error), where=self._database.path, hint=hint) from error
 
     def _load_once(
         self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable], *, careful: bool
-    ) -> None:
+    ) -> dict[TableId, int]:
         with session.transaction():
             missed = load(session, staged, careful=careful)
             fence.write(batch)
             reached("mid-commit", batch)
-        for table, number in missed.items():
-            if number:
-                log.warning("%s: %d deletes of batch %d found no such row", table, number, batch)
+        return missed
 
     def _clean(self, batch: int) -> None:
         """Remove the staged files of this batch and of older ones that a crash left behind."""

@@ -90,6 +90,7 @@ class _Writer:
         if not len(block):
             return
         table = self._table(block)
+        _refuse_null_keys(block)
         for kind, number in _kind_counts(block.kinds):
             table.counts[kind] += number
         rows = _staged(block, table.schema)
@@ -127,6 +128,20 @@ class _Writer:
         self._bytes -= table.bytes
         table.bytes = 0
         table.buffered.clear()
+
+
+def _refuse_null_keys(block: ChangeBlock) -> None:
+    """A zero date, say, is NULL here. DuckDB would say so only at the commit, when the batch is decided already."""
+    for name in block.schema.primary_key:
+        values = block.rows.column(_index(block, name))
+        if values.null_count:
+            at = block.sequence[pc.index(pc.is_null(values), True).as_py()].as_py()
+            raise SinkError(
+                f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be; the change "
+                f"is at file number {at >> 40}, position {at & (1 << 40) - 1} of the source's log",
+                where=str(block.table),
+                hint="correct the value at the source and start anew after it, or leave the table out (tables.exclude)",
+            )
 
 
 def _kind_counts(kinds: pa.Array) -> Iterator[tuple[int, int]]:

@@ -35,7 +35,9 @@ def report(batch: int = 0) -> BatchReport:
 
 def test_what_the_sink_counts_is_added_to_what_the_source_counts() -> None:
     prepared = [Prepared(T, 0, "a", counts={"x": 2}), Prepared(T, 1, "b", counts={"x": 1, "y": 4})]
-    assert BatchReport.of(0, prepared, [], [TaskResult(counts={"x": 5})], 1.5).counts == {"x": 8, "y": 4}
+    results = [TaskResult(counts={"x": 5})]
+    assert BatchReport.of(0, prepared, [], results, 1.5).counts == {"x": 8, "y": 4}
+    assert BatchReport.of(0, prepared, [], results, 1.5, {"y": 1, "z": 2}).counts == {"x": 8, "y": 5, "z": 2}
 
 
 def test_a_batch_report_sums_up_its_tasks() -> None:

@@ -3,7 +3,6 @@
 Examples are not shrunk: each costs a tenth of a second of file access, and the draws of a failure are printed anyway.
 """
 
-import logging
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cdc.block import ChangeBlock
+from cdc.errors import SinkError
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, Task
 from cdc.source import Context
@@ -158,15 +158,25 @@ def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(tmp_path: Path) -> N
     assert rows_at(tmp_path, TABLES[1]) == [{"id": 1, "part": "b"}]
 
 
-def test_a_log_entered_in_the_middle_deletes_what_is_there_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    table = TABLES[0]
+def test_a_log_entered_in_the_middle_deletes_what_is_there_and_says_so(tmp_path: Path) -> None:
+    table, sink = TABLES[0], sink_at(tmp_path)
     changes = [("-D", {"id": 1}), ("+I", {"id": 1}), ("-D", {"id": 7}), ("-U", {"id": 8}), ("+U", {"id": 9})]
-    with caplog.at_level(logging.WARNING):
-        run_in_memory(ListSource([CreateTable(table, KEYLESS), block(table, KEYLESS, changes)]), sink_at(tmp_path))
+    sink.apply([CreateTable(table, KEYLESS)])
+    prepared = sink.prepare(Task(0, 0, 0), iter([block(table, KEYLESS, changes)]))
+    assert sink.commit(0, prepared) == {"delete-without-row shop.a": 3}
     assert sorted(row["id"] for row in rows_at(tmp_path, table)) == [1, 9]
-    assert caplog.messages == ["shop.a: 3 deletes of batch 0 found no such row"]
+    assert sink.commit(0, prepared) == {}
+
+
+def test_a_null_in_a_key_is_refused_before_anything_is_decided(tmp_path: Path) -> None:
+    table, sink = TABLES[0], sink_at(tmp_path)
+    sink.apply([CreateTable(table, KEYED)])
+    good = block(table, KEYED, [("+I", {"id": 1, "part": "a"})], sequence=1)
+    bad = block(table, KEYED, [("+I", {"id": 2, "part": "b"}), ("+I", {"part": "c"})], sequence=(3 << 40) + 4711)
+    where = "the key column id is NULL .* at file number 3, position 4711"
+    with pytest.raises(SinkError, match=where) as caught:
+        sink.prepare(Task(0, 0, 0), iter([good, bad]))
+    assert caught.value.where == "shop.a"
 
 
 def test_rows_of_a_user_constraint_that_refuses_them_stop_the_pipeline(tmp_path: Path) -> None:
