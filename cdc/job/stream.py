@@ -136,9 +136,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         threading.Thread(target=self._stop_on_request, name="stop-request", daemon=True).start()
 
     def _stop_on_request(self) -> None:
-        while not self._plan.state.stop_requested():
+        while True:
+            if self._plan.state.stop_requested():
+                self._plan.task.source.stop()  # again and again: what waits may only begin to
             time.sleep(WAIT_S)
-        self._plan.task.source.stop()
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
