@@ -2,8 +2,8 @@
 
 The digits come from Raffaello Giulietti's Schubfach ("The Schubfach way to render doubles", 2020): one table of powers
 of ten to 126 bits, of which floats need the upper half. Layout: plain digits from 0.00001 up to 16 places before the
-point (`0.001`, `1500`), else `d.ddde-N`; so no text is longer than 24 bytes. Infinities and not-a-number have no text that
-the servers read; the caller has found those before.
+point (`0.001`, `1500`), else `d.ddde-N`; so no text is longer than 24 bytes. Infinity and not-a-number have no text
+that the servers read; the caller has found those before.
 """
 
 from __future__ import annotations
