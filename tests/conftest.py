@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from servers import FLAVORS, ServerFactory, own_servers, shared_server
+from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
 from cdc.services.server import MySqlServer
 
@@ -35,3 +36,17 @@ def server_factory() -> Iterator[ServerFactory]:
     """Starts servers of this test's own, with options: `server_factory("mysql", extra_args=["--gtid-mode=OFF"])`."""
     with own_servers() as make:
         yield make
+
+
+@pytest.fixture(scope="session")
+def starrocks() -> Iterator[StarRocksServer]:
+    """The session's StarRocks: a real one when `CDC_TEST_STARROCKS` says so, else our stand-in. Arm no faults."""
+    with shared_starrocks() as server:
+        yield server
+
+
+@pytest.fixture
+def starrocks_standin() -> Iterator[StarRocksServer]:
+    """A stand-in of this test's own: faults, kills and restarts are welcome."""
+    with own_starrocks() as server:
+        yield server

@@ -59,11 +59,9 @@ class Services:
     def watch(self, transaction: Transaction) -> Callable[[int], None]:
         """What a load calls with the bytes that came so far: it meets the fault armed within the body."""
         where = {"label": transaction.label, "table": transaction.table, "db": transaction.database}
-        armed = [fault] if (fault := self.faults.take("be.load.body", **where)) else []
 
         def came(body_bytes: int) -> None:
-            if armed and body_bytes >= int(armed[0].args.get("after_bytes", 1)):
-                self.faults.carry_out(armed.pop())
+            self.faults.meet("be.load.body", bytes=body_bytes, **where)
 
         return came
 
