@@ -8,7 +8,7 @@ one DuckDB transaction, so a killed process publishes each transaction once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -185,9 +185,19 @@ class Data:
         )
         return "whole_rows", present | set(missing)
 
-    def query(self, sql: str, schema: str) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
-        """Names with DuckDB types, and rows as Python values. Raises `duckdb.Error`."""
+    def tables_in(self, sql: str) -> set[str]:
+        """Names of the tables that a query reads, as written and quoted where needed. Raises `duckdb.Error`."""
+        with duckdb.connect() as empty:  # where no view is known that could be looked through
+            names: set[str] = empty.get_table_names(sql, qualified=True)
+            return names
+
+    def query(
+        self, sql: str, schema: str, extra: Mapping[str, pa.Table] | None = None
+    ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
+        """Names with DuckDB types, and rows; `extra` tables can be read by name. Raises `duckdb.Error`."""
         with self._db.cursor() as cursor:
+            for name, table in (extra or {}).items():
+                cursor.register(name, table)
             cursor.execute(f"SET schema = {literal(quoted(schema))}")
             cursor.execute(sql)
             columns = [(str(item[0]), str(item[1])) for item in cursor.description or ()]

@@ -145,4 +145,6 @@ class Faults:
         like = fault.args.get("like")
         if like is not None and str(like).lower() not in str(where.get("sql", "")).lower():
             return False
+        if int(where.get("bytes", 0)) < int(fault.args.get("after_bytes", 0)):
+            return False
         return all(where.get(name) == wanted for name, wanted in fault.match.items())
