@@ -111,6 +111,12 @@ class Layout:
             self._tables[table] = read_table(self.session, table, names[table.table]) if known else None  # type: ignore[arg-type]
         return self._tables[table]
 
+    def exists(self, table: TableId) -> bool:
+        """Whether there is such a table; its columns are not read for that."""
+        return (
+            self._tables[table] is not None if table in self._tables else table.table in self._comments(table.database)
+        )
+
     def put(self, table: ActualTable) -> None:
         """Add the table or replace the one of its name."""
         self.databases.add(table.id.database)

@@ -1,7 +1,7 @@
 """What Doris answers to loads, to commits and about labels, taken apart. Pure.
 
-Every answer is HTTP 200; only the body tells. Messages are searched, never compared: releases put different words before
-them (`[CODE]`, `TStatus: errCode = 2, detailMessage = `).
+Every answer is HTTP 200; only the body tells. Messages are searched, never compared: releases put different words
+before them (`[CODE]`, `TStatus: errCode = 2, detailMessage = `).
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@
 | ABORTED | free for use | the rows are lost in the sink: an error that says what to do |
 | UNKNOWN | free for use | forgotten, either way: an error that says what to do |
 
-Doris keeps a precommitted transaction for an hour (stream_load_default_precommit_timeout_second) and a finished label for
-12 hours or 2,000 loads of the database (streaming_label_keep_max_second, label_num_threshold), whichever ends first.
+Doris keeps a precommitted transaction for an hour (stream_load_default_precommit_timeout_second), and a finished label
+for 12 hours or 2,000 loads of its database, whichever ends first (streaming_label_keep_max_second,
+label_num_threshold).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from connectors.streamload.sql import Refused, Session, quoted, text_literal
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 _OWN_DATABASES = frozenset({"information_schema", "mysql", "__internal_schema"})
 _AGAIN = (
-    "compare the table with the source. If it has a key: remove commits/{batch}.json from the state directory and start "
-    "again, and the batch is read and loaded once more; if not: load the table anew with another --state-dir"
+    "compare the table with the source. If it has a key: remove commits/{batch}.json from the state directory and "
+    "start again, and the batch is read and loaded once more; if not: load the table anew with another --state-dir"
 )
 
 log = logging.getLogger(__name__)
@@ -78,6 +79,8 @@ class Settler:
                 last = CommitFailed(f"Doris did not commit: {shown(reply.message)}", where=where)
                 if reply.verdict is Verdict.REFUSED:
                     raise last
+            except _Forgotten:
+                raise
             except (SinkUnavailable, CommitUnknown) as error:
                 # Committing again is safe: a transaction that is committed says so.
                 last = CommitUnknown(

@@ -211,10 +211,12 @@ class Upload:
         except OSError as error:
             if self._read_early():
                 return False
+            self._wire.close()
             raise SinkUnavailable(
                 f"the connection broke after {self.sent_bytes} bytes: {_reason(error)}", where=self.server, hint=_CUT
             ) from None
         if not self._read_early():
+            self._wire.close()
             raise SinkUnavailable(f"the connection was closed after {self.sent_bytes} bytes", where=self.server)
         return False
 
