@@ -55,6 +55,11 @@ class StandIn:
         """The process's number."""
         return self._running().pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
     def query(
         self, sql: str, *, database: str | None = None, user: str = "root", password: str | None = None
     ) -> list[tuple[Any, ...]]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
+
+import duckdb
 
 from cdc.testing.standins.data import Data, Publication
 from cdc.testing.standins.doris.catalog import Catalog
@@ -54,7 +57,12 @@ class Publisher:
                     self._wake.wait(1.0)
                 if self._stopping:
                     return
-            self._publish(waiting)
+            try:
+                self._publish(waiting)
+            except (duckdb.Error, OSError):  # nobody waits for an answer: into the log, and again
+                traceback.print_exc()
+                with self._wake:
+                    self._wake.wait_for(lambda: self._stopping, 1.0)
 
     def _waiting(self) -> list[Transaction]:
         ones = [one for one in self._transactions.listed() if one.state == COMMITTED]
