@@ -131,6 +131,12 @@ class Catalog:
             _unlike(name, others, "table")
             self._keep(replace(table, name=name), table)
 
+    def swap(self, left: Table, right: Table) -> None:
+        """Each table gets the other's name."""
+        with self.lock, self._journal.together():
+            self._keep(replace(left, name=right.name), None)
+            self._keep(replace(right, name=left.name), None)
+
     def replace(self, old: Table, new: Table) -> Table:
         """Carry out a schema change: columns come, go and change type; the rows stay."""
         with self.lock:

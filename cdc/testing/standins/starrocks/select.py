@@ -43,6 +43,10 @@ class Select:
             raise analyzing(str(error).partition("\n")[0]) from error
         return duckdb_result(columns, rows, largeints)
 
+    def to_duckdb(self, sql: str, who: Who) -> str:
+        """A query on tables as DuckDB runs it. Raises SqlError or Unparsable."""
+        return self._translated(sql, who)[0]
+
     def _translated(self, sql: str, who: Who) -> tuple[str, set[str], set[str]]:
         found = tokens(sql)
         common = _common_tables(found)
@@ -141,6 +145,8 @@ def _spliced(sql: str, found: list[Token], replaced: dict[int, tuple[int, str]],
             end, text = replaced[token.start]
         elif calls and lower in constants and found[position + 2].text == ")":
             end, text = found[position + 2].end, literal(constants[lower])
+        elif token.kind == "word" and lower == "largeint":
+            text = "HUGEINT"
         elif calls:
             text = _FUNCTIONS.get(lower, token.text)
         else:

@@ -9,6 +9,7 @@ from cdc.testing.standins.sql_text import Parser, Unparsable
 from cdc.testing.standins.starrocks.catalog import INFORMATION
 from cdc.testing.standins.starrocks.errors import analyzing, syntax
 from cdc.testing.standins.starrocks.grants import run_user_statement
+from cdc.testing.standins.starrocks.insert import Insert
 from cdc.testing.standins.starrocks.select import Select
 from cdc.testing.standins.starrocks.services import Services
 from cdc.testing.standins.starrocks.show import VARIABLES, Show
@@ -22,6 +23,7 @@ class Session:
         self._services = services
         self._who = Who(user)
         self._statements, self._show, self._select = Statements(services), Show(services), Select(services)
+        self._insert = Insert(services, self._select)
 
     def use(self, database: str) -> None:
         """Make this the current database."""
@@ -50,6 +52,8 @@ class Session:
             return self._show.run(source, who)
         if source.take("DESC") or source.take("DESCRIBE"):
             return self._show.describe(source, who)
+        if source.take("INSERT", "INTO"):
+            return self._insert.run(source, who)
         if source.take("USE"):
             name = source.name()
             source.end()

@@ -144,6 +144,9 @@ class Show:
 
     def _proc(self, source: Parser, _who: Who) -> Rows:
         path = source.string()
+        if path.rstrip("/") == "/transactions":
+            databases = self._services.catalog.databases
+            return Rows(("DbId", "DbName"), [(number, name) for name, number in databases.items()])
         match = _PROC.fullmatch(path)
         if match is None:
             raise analyzing(f"the stand-in does not know SHOW PROC '{path}'")

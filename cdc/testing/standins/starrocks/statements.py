@@ -128,6 +128,11 @@ class Statements:
                 source.end()
                 check_name(name, "table", 1024)
                 services.catalog.rename(table, name)
+            elif source.take("SWAP", "WITH"):
+                other = services.catalog.table(table.database, source.name())
+                source.end()
+                services.jobs.check_idle(other)
+                services.catalog.swap(table, other)
             elif source.take("COMMENT"):
                 source.need("=")
                 comment = source.string()
