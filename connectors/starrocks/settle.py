@@ -182,8 +182,7 @@ def _leftovers(session: Session, space: LabelSpace) -> set[Leftover]:
 
 
 def _from_loads(session: Session, space: LabelSpace) -> set[Leftover]:
-    pattern = text_literal(space.start.replace("_", "\\_") + "%")
-    rows = session.rows(_LOADS.format(pattern=pattern))
+    rows = session.rows(_LOADS.format(pattern=text_literal(space.start + "%")))
     return {Leftover(str(database), str(label)) for database, label in rows if space.read(str(label))}
 
 

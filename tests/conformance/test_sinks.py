@@ -1,5 +1,6 @@
 """Every sink passes the same named behaviours."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from starrocks_server import Harness, Server, starrocks_server
 
+from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.source import Context
-from cdc.testing import ListSink, SinkConformance, run_in_memory
+from cdc.testing import ListSink, SinkConformance, SinkHarness, run_in_memory
+from cdc.testing.sink_conformance import LOG, keyless, prepare, row
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
@@ -72,6 +76,12 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.fixture(scope="module")
+def starrocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with starrocks_server(tmp_path_factory.mktemp("starrocks")) as server:
+        yield server
+
+
 class TestListSink(SinkConformance):
     @pytest.fixture
     def harness(self) -> ListHarness:
@@ -88,3 +98,18 @@ class TestDuckDbSink(SinkConformance):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> DuckDbHarness:
         return DuckDbHarness(tmp_path)
+
+
+class TestStarRocksSink(SinkConformance):
+    @pytest.fixture
+    def harness(self, starrocks: Server, tmp_path: Path) -> Harness:
+        starrocks.drop_all()
+        return Harness(starrocks, tmp_path / "state", {})
+
+    def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
+        """It cannot: the task fails, and nothing of it stays."""
+        sink = harness.sink()
+        sink.commit(0, prepare(sink, 0, [keyless("+I", row(1))], create=True))
+        with pytest.raises(SinkError, match="without a key"):
+            prepare(sink, 1, [keyless("-D", row(1))])
+        assert harness.rows(LOG) == [row(1)]
