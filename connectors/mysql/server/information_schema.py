@@ -84,6 +84,22 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     }
 
 
+def read_table(connection: MySqlConnection, table: TableId) -> MySqlTable | None:
+    """One table's definition, None when there is no such table; other tables cost nothing. Executor.
+
+    MySQL answers as of the session's transaction, if that has a view. Raises as `read_tables`.
+    """
+    _show_generated_keys(connection)
+    name = (table.database, table.table)
+    rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
+    columns = query(connection, f"{_COLUMNS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
+    if not rows or not columns:
+        return None
+    keys = query(connection, f"{_KEYS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 4", name)
+    mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
+    return _table(table, rows[0], columns, keys, mariadb=mariadb, where=where_of(connection))
+
+
 def _show_generated_keys(connection: MySqlConnection) -> None:
     """A server may hide generated invisible primary keys; servers without that variable have no such keys."""
     name = "show_gipk_in_create_table_and_information_schema"

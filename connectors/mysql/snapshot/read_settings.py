@@ -1,0 +1,82 @@
+"""What reading a chunk needs and what it comes to, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import pyarrow as pa
+
+from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.positions import LogPosition
+
+Inside: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""bool[n] for the split columns of n rows: whether they belong to the chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How the server is reached: a new session; its log from a position on, or behind a GTID set to its end."""
+
+    session: Callable[[], MySqlConnection]
+    at: Callable[[LogPosition], BinlogStream]
+    after: Callable[[str], BinlogStream]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSettings:
+    """How chunks are read.
+
+    Attributes:
+        server: whose positions count (`ServerInfo.identity`); empty for any. files_ahead: as in the offset.
+        least: sequence that the chunk's position is not below, as its table's log up to there is not read.
+        where: SQL condition on the rows of the SELECT, such as the user's filter for the table; empty for all rows.
+        key: columns that tell rows apart; None for the primary key.
+        skip_window: leave out what changed while the view was opened; the chunk then counts as of the view's `low`, and
+            the log repeats those changes. For sinks that keep one row per key.
+        rows_per_second: of this reader; None for no limit.
+        most_window_rows: images of changed rows that are held.
+        margin_s: see `view`.
+        lock_wait_s: how long to wait for a table that is being altered.
+    """
+
+    server: str = ""
+    files_ahead: int = 0
+    least: int = 0
+    tinyint1_as_boolean: bool = False
+    invalid_dates: Literal["null", "fail"] = "null"
+    where: str = ""
+    key: tuple[str, ...] | None = None
+    skip_window: bool = False
+    rows_per_second: float | None = None
+    most_window_rows: int = 100_000
+    margin_s: float = 1.0
+    lock_wait_s: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkReport:
+    """What reading a chunk came to.
+
+    Attributes:
+        number: the chunk's.
+        done: its rows are those of the table at `file`:`position`, none is missing. False: the table was found altered
+            at that position, or the server is another one (`file` is empty then); no row was given out.
+        rows: rows given out.
+        sequence: of the position; 0 with an empty file.
+        gtids: done at the position; None when the server has none.
+        server: whose position it is.
+        reason: why it is not done, for people.
+    """
+
+    number: int
+    done: bool
+    rows: int
+    sequence: int
+    file: str
+    position: int
+    gtids: str | None
+    server: str
+    reason: str = ""

@@ -1,0 +1,127 @@
+"""The two sessions that read a chunk: one holds the view of the data, the other asks the server beside it.
+
+A view's session sees information_schema as it was when the view was opened (MySQL), so what has to be known of now is
+asked in the other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
+
+_READER: Final = (
+    "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
+    "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1, {no_limit} = 0"
+)
+"""Values as stored, no limit of rows or time, patience with a reader that pauses, little of it for a table's lock."""
+_NO_LIMIT: Final = {"mysql": "max_execution_time", "mariadb": "max_statement_time"}
+_PREPARED_DENIED: Final = ("1401", "1227")
+_ENGINE: Final = (
+    "SELECT t.ENGINE, t.TABLE_TYPE, e.TRANSACTIONS FROM information_schema.TABLES t "
+    "LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s"
+)
+
+
+class Sessions:
+    """Opens both sessions. Executor; one chunk's.
+
+    Args:
+        connect: makes a session in UTC without sql_mode, as `server.connection.connect` does.
+        lock_wait_s: how long to wait for the table while it is being altered.
+
+    Attributes:
+        reader: for the view and the SELECT.
+        side: for everything else.
+        info: the server.
+
+    Raises SourceError and SourceUnavailable.
+    """
+
+    def __init__(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> None:
+        self.side = connect()
+        try:
+            self.info: ServerInfo = server_info(self.side)
+            self.reader = connect()
+        except BaseException:
+            self.side.close()
+            raise
+        try:
+            query(self.reader, _READER.format(lock_wait_s=lock_wait_s, no_limit=_NO_LIMIT[self.info.flavor]))
+            query(self.reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End both sessions, and a statement of the reader that is still being answered, without waiting for it."""
+        reader: Any = self.reader  # PyMySQL's stubs leave the type out
+        with suppress(SourceError):
+            if reader.open:
+                query(self.side, f"KILL {int(reader.thread_id())}")
+        for connection in (self.side, self.reader):
+            if connection.open:
+                _drop(connection)
+
+    def end_of_log(self) -> LogPosition:
+        """How far the log is written. What is before that may not be committed yet."""
+        new = not self.info.mariadb and self.info.version_number >= (8, 2, 0)
+        row = query(self.side, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")[0]
+        return LogPosition(str(row[0]), int(row[1]))
+
+    def gtids_underway(self) -> str:
+        """MySQL: transactions that have a GTID and are not committed yet."""
+        return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_owned")[0][0])
+
+    def gtids_done(self) -> str:
+        """MySQL: transactions that are committed, and visible to every view opened from now on."""
+        return _one_line(query(self.side, "SELECT @@GLOBAL.gtid_executed")[0][0])
+
+    def gtids_at(self, position: LogPosition) -> str:
+        """MariaDB: the GTID position at a place in the log."""
+        rows = query(self.side, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.position))
+        return str(rows[0][0] or "")
+
+    def prepared(self) -> bool:
+        """Whether XA transactions are prepared; False when the account may not ask (XA_RECOVER_ADMIN)."""
+        try:
+            return bool(query(self.side, "XA RECOVER"))
+        except SourceError as error:
+            if error.retryable or not _is_denied(error):
+                raise
+            return False
+
+    def check_engine(self, table: TableId) -> bool:
+        """Whether the table keeps versions of its rows (MariaDB). Raises SourceError for engines without views."""
+        rows = query(self.side, _ENGINE, (table.database, table.table))
+        if not rows:
+            return False
+        engine, kind, transactions = rows[0]
+        if str(transactions or "").upper() != "YES":
+            name = f"{quoted(table.database)}.{quoted(table.table)}"
+            raise SourceError(
+                f"a table of the engine {engine} cannot be read at one moment of the log while it is written to",
+                where=f"{table} on {where_of(self.side)}",
+                hint=f"run ALTER TABLE {name} ENGINE=InnoDB, or leave the table out with tables.exclude",
+            )
+        return str(kind) == "SYSTEM VERSIONED"
+
+
+def _drop(connection: Any) -> None:
+    """Without the farewell of `close`."""
+    connection._force_close()
+
+
+def _one_line(text: object) -> str:
+    return "".join(str(text or "").split())
+
+
+def _is_denied(error: SourceError) -> bool:
+    return "privilege" in error.message or any(code in error.message for code in _PREPARED_DENIED)
