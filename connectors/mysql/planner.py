@@ -23,7 +23,7 @@ from connectors.mysql.log.chunk_view import ChunkView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.rows.table_map import table_name
-from connectors.mysql.segment import Segment
+from connectors.mysql.segment import ANONYMOUS, Segment
 
 SEGMENT_BYTES = 256 << 10
 """Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""
@@ -232,6 +232,8 @@ class Planner:
         self._open.tables |= self._tables(view, first, stop)
         runs = mariadb_gtid_runs if view.mariadb else gtid_runs
         self._open.gtids += runs(view.chunk, first, stop)
+        if np.any(view.chunk.type[first:stop] == events.ANONYMOUS_GTID):
+            self._open.gtids.append(ANONYMOUS)
 
     def _tables(self, view: ChunkView, first: int, stop: int) -> set[TableId]:
         """Captured tables with a TABLE_MAP among events `first` up to `stop`."""

@@ -12,6 +12,9 @@ from cdc.source import Limits, Offset, Split
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.positions import LogPosition
 
+ANONYMOUS = ("", 0, 0)
+"""Among a segment's GTIDs: there are transactions without one in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -24,7 +27,8 @@ class Segment:
         tables: captured tables with rows in it.
         changed: captured tables whose definition changes at its beginning, before any of their rows.
         schemas: entries of the schema history that hold at its end.
-        gtids: transactions in it: (source id, first, last) of MySQL, or (domain, server, number) of MariaDB.
+        gtids: transactions in it: (source id, first, last) of MySQL, or (domain, server, number) of MariaDB, and
+            ANONYMOUS.
     """
 
     file: str
@@ -108,10 +112,15 @@ def end_offset(start: Offset, batch: Sequence[Segment]) -> Offset:
 
 
 def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
-    """The GTID set or position behind segments, when it is `done` before them; None stays None."""
+    """The GTID set or position behind segments, when it is `done` before them.
+
+    None when it was None before, or once there were transactions without a GTID: then no set says what is done.
+    """
     gtids = [gtid for segment in segments for gtid in segment.gtids]
     if done is None or not gtids:
         return done
+    if ANONYMOUS in gtids:
+        return None
     mariadb = isinstance(gtids[0][0], int)
     return str(MariaDbGtid.parse(done).add_all(gtids) if mariadb else GtidSet.parse(done).add_all(gtids))
 

@@ -21,6 +21,7 @@ from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.planner import Planner
 from connectors.mysql.segment import Segment
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
 
 LONG_S = 60.0
 SCRIPT = [*insert(1, "shop.t"), *insert(2, "shop.u", id_=2), *insert(3, "shop.t")]
@@ -252,3 +253,12 @@ def test_a_bounded_wait_for_a_server_that_is_gone_ends_when_it_is_stopped() -> N
     stopper.join(LONG_S)
     follower.join(LONG_S)
     assert not follower.is_alive()
+
+
+def test_another_server_is_told_at_once_as_what_waits_is_of_no_use() -> None:
+    server = FakeServer(FakeStream([*transactions(), CUT]), AnotherServer("moved"))
+    with following(server) as follower:
+        follower.join(LONG_S)
+        assert follower.waiting_bytes
+        with pytest.raises(AnotherServer):
+            follower.take(ONE_BY_ONE, LONG_S)

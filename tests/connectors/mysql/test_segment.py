@@ -8,7 +8,15 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql.segment import Segment, SegmentQueue, cut_points, end_offset
+from connectors.mysql.segment import (
+    ANONYMOUS,
+    LEAST_SPLIT_BYTES,
+    Segment,
+    SegmentQueue,
+    cut_points,
+    end_offset,
+    splits_of,
+)
 
 T, U, V = (TableId("shop", name) for name in "tuv")
 NO_LIMIT = None
@@ -111,6 +119,22 @@ def test_the_end_offset_adds_up_the_gtids() -> None:
     maria = [segment(7, T, gtids=((0, 1, 12), (1, 1, 3)))]
     assert end_offset({**start, "gtids": "0-1-11"}, maria)["gtids"] == "0-1-12,1-1-3"
     assert end_offset(start, [segment(8)])["gtids"] == start["gtids"]
+    nameless = [*done, segment(11, T, gtids=(ANONYMOUS,))]
+    assert end_offset(start, nameless)["gtids"] is None  # from here on no GTID set says what is done
+
+
+def test_each_part_of_a_batch_has_its_gtids() -> None:
+    start = {"file": "binlog.000001", "position": 4, "gtids": f"{UUID}:1-5", "schemas": 0, "server": "s"}
+    size = LEAST_SPLIT_BYTES
+    batch = [segment(10 * n, T, bytes=size, gtids=((UUID, 5 + n, 5 + n),)) for n in range(1, 5)]
+    end = end_offset(start, batch)
+    parts = [split.payload for split in splits_of(batch, start, end, 2)]
+    assert [(part.start.position, part.end.position, part.after, part.upto, part.server) for part in parts] == [
+        (4, 20, f"{UUID}:1-5", f"{UUID}:1-7", "s"), (20, 40, f"{UUID}:1-7", f"{UUID}:1-9", "s"),
+    ]  # fmt: skip
+    (whole,) = splits_of(None, start, end, 2)
+    assert (whole.payload.after, whole.payload.upto) == (f"{UUID}:1-5", f"{UUID}:1-9")
+    assert splits_of(None, start, {**start, "file": "binlog.000007", "server": "t"}, 2) == []  # it only moves
 
 
 def sizes(batch: Sequence[Segment], ends: Sequence[Segment]) -> list[int]:
