@@ -123,3 +123,12 @@ def test_debug_shows_where_an_error_came_from() -> None:
     done = cdc("plan", FIVE, CDC_DEBUG="1", MYSQL_PASSWORD="x")
     assert done.returncode != 0
     assert "Traceback" in done.stderr
+
+
+def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log() -> None:
+    done = cdc("run", FIVE, "--log-format", "json", MYSQL_PASSWORD="hunter2")
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))
+    assert [line["message"] for line in lines] == expected.splitlines()
+    assert {line["level"] for line in lines} == {"error"}
