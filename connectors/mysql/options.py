@@ -6,29 +6,17 @@ import ipaddress
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator
 
-from cdc.options import (
-    AnyCase,
-    AtLeast,
-    Duration,
-    Field,
-    FilePath,
-    OptionError,
-    Remark,
-    SecretStr,
-    SourceOptions,
-    TablePattern,
-    Tables,
-    Zone,
-)
+from cdc.options import AnyCase, AtLeast, Duration, Field, FilePath, OptionError, Remark, SecretStr, Zone
+from connectors.mysql.log_options import LogOptions
+from connectors.mysql.snapshot_options import SnapshotOptions
+
+__all__ = ["BinlogFilesSourceOptions", "LogOptions", "MySqlSourceOptions"]
 
 StartupMode = Literal["initial", "snapshot", "earliest-offset", "latest-offset", "specific-offset", "timestamp"]
 TlsMode = Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"]
-InvalidDates = Literal["null", "fail"]
 
-_WORKING_MODES = "earliest-offset, latest-offset, specific-offset, timestamp"
-_SNAPSHOT = "takes effect with the snapshot, which comes with a later version"
 _HIGHEST_SERVER_ID = 2**32 - 1
 _METADATA = ("op_ts",)
 
@@ -49,76 +37,15 @@ def _check_server_id(text: str) -> str:
 ServerId = Annotated[str, Field(pattern=r"^[0-9]+\s*(-\s*[0-9]+)?$"), AfterValidator(_check_server_id)]
 
 
-def _null_is_a_word(value: object) -> object:
-    return "null" if value is None else value
-
-
-class LogOptions(SourceOptions):
-    """Options of everything that reads a MySQL or MariaDB binlog."""
-
-    tables: Tables = Field(
-        description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
-        r"separates database and table, `\.` is the regex 'any character'."
-    )
-    tables_exclude: Tables | None = Field(
-        None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
-    )
-    schema_change_enabled: bool = Field(
-        True,
-        alias="schema-change.enabled",
-        description="Carry schema changes to the sink. When false, a change of a captured table's columns stops the "
-        "pipeline.",
-    )
-    online_schema_changes: bool = Field(
-        False,
-        alias="scan.parse.online.schema.changes.enabled",
-        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for. When "
-        "false, the swap stops the pipeline.",
-    )
-    include_comments: bool = Field(
-        False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
-    )
-    tinyint1_as_boolean: bool = Field(
-        False,
-        alias="treat-tinyint1-as-boolean.enabled",
-        description="Read TINYINT(1) as BOOLEAN, which turns every value but 0 into true. Default false, so that no "
-        "value is lost (Flink CDC's default is true).",
-    )
-    invalid_dates: Annotated[InvalidDates, AnyCase, BeforeValidator(_null_is_a_word)] = Field(
-        "null",
-        alias="invalid-dates",
-        description="What becomes of dates no calendar has, such as 0000-00-00: `null`, with a counted warning, or "
-        "`fail`: the pipeline stops.",
-    )
-
-    @property
-    def pattern(self) -> TablePattern:
-        """Which tables to capture."""
-        return TablePattern(self.tables, self.tables_exclude or "")
-
-    def problems(self) -> Iterator[Remark]:
-        """A pattern without a database part matches nothing."""
-        for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
-            if text is not None and TablePattern(text).fewest_parts < self.table_parts:
-                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
-                yield Remark(key, f"`{text}` holds a pattern of one part, which matches no table", hint)
-
-
-class MySqlSourceOptions(LogOptions):
+class MySqlSourceOptions(SnapshotOptions):
     """Reads the binlog of a running MySQL or MariaDB server."""
 
     implementation: ClassVar[str] = "connectors.mysql.source:MySqlSource"
     flink_only: ClassVar[dict[str, str]] = {
-        "scan.incremental.snapshot.chunk.size": _SNAPSHOT,
-        "scan.incremental.snapshot.chunk.key-column": _SNAPSHOT,
-        "scan.snapshot.fetch.size": _SNAPSHOT,
-        "chunk-key.even-distribution.factor.upper-bound": _SNAPSHOT,
-        "chunk-key.even-distribution.factor.lower-bound": _SNAPSHOT,
-        "chunk-meta.group.size": _SNAPSHOT,
-        "scan.incremental.snapshot.unbounded-chunk-first.enabled": _SNAPSHOT,
-        "scan.incremental.snapshot.backfill.skip": _SNAPSHOT,
-        "scan.incremental.close-idle-reader.enabled": _SNAPSHOT,
-        "scan.newly-added-table.enabled": _SNAPSHOT,
+        "scan.snapshot.fetch.size": "rows are streamed, the server sends them as they are found",
+        "chunk-meta.group.size": "chunks are kept in a file of the state directory",
+        "scan.incremental.snapshot.unbounded-chunk-first.enabled": "a chunk's size does not matter, rows are streamed",
+        "scan.incremental.close-idle-reader.enabled": "there are no readers that could be idle",
         "scan.binlog.newly-added-table.enabled": "a table created while the pipeline runs is captured when it matches "
         "`tables`",
         "use.legacy.json.format": "JSON always has MySQL's own text, with spaces",
@@ -150,8 +77,9 @@ class MySqlSourceOptions(LogOptions):
     startup_mode: Annotated[StartupMode, AnyCase] = Field(
         "initial",
         alias="scan.startup.mode",
-        description="Where a new pipeline starts: `earliest-offset` (all of the binlog there is), `latest-offset`, "
-        "`specific-offset` or `timestamp`. `initial`, the default, and `snapshot` come with a later version.",
+        description="How a new pipeline starts: `initial` copies the tables and goes on with the binlog, `snapshot` "
+        "copies them and ends, `earliest-offset` (all of the binlog there is), `latest-offset`, `specific-offset` and "
+        "`timestamp` copy nothing.",
     )
     specific_offset_file: str | None = Field(
         None, alias="scan.startup.specific-offset.file", description="Binlog file to start in, with its position."
@@ -226,6 +154,7 @@ class MySqlSourceOptions(LogOptions):
 
     def warnings(self) -> Iterator[Remark]:
         """What is accepted without effect, and connections that can be listened to."""
+        yield from super().warnings()
         if self.metadata_list:
             yield Remark("metadata.list", "has no effect: only transforms use it")
         if self.tls in ("disabled", "preferred", "required") and not is_loopback(self.hostname):
@@ -235,10 +164,6 @@ class MySqlSourceOptions(LogOptions):
     def _startup_problems(self) -> Iterator[Remark]:
         mode = self.startup_mode
         prefix = "scan.startup.specific-offset"
-        if mode in ("initial", "snapshot"):
-            default = " (the default)" if "startup_mode" not in self.model_fields_set else ""
-            text = f"`{mode}`{default} needs the snapshot, which comes with a later version"
-            yield Remark("scan.startup.mode", text, f"modes that work today: {_WORKING_MODES}")
         if mode == "timestamp" and self.timestamp_millis is None:
             yield Remark("scan.startup.timestamp-millis", "is missing", "the mode timestamp needs it")
         if mode == "specific-offset":

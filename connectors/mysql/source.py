@@ -1,4 +1,4 @@
-"""The `mysql` source: the binary log of a running MySQL or MariaDB server, planned by headers, read by tasks.
+"""The `mysql` source: a running MySQL or MariaDB server, its tables copied in chunks while its binary log is followed.
 
 Spark unpickles the source in half a dozen processes, most of which only pass it on: what loads compiled kernels is
 imported where it is used.
@@ -9,55 +9,65 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceUnavailable
+from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schemas import Schemas, Tracker, shown_schema
-from connectors.mysql.segment import LogRange, Segment, end_offset, position_of, splits_of
+from connectors.mysql.schemas import Schemas, shown_schema
+from connectors.mysql.segment import LogRange
 from connectors.mysql.server.information_schema import read_tables, table_ids
-from connectors.mysql.server.positions import LogPosition, check_file_position
-from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
-from connectors.mysql.server.server_info import ServerInfo, server_info
+from connectors.mysql.server.server_info import server_info
+from connectors.mysql.snapshot.coordinator import Coordinator
+from connectors.mysql.snapshot.driver_side import DriverSide
+from connectors.mysql.snapshot.requests import Requests
+from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange, SnapshotSplits
 from connectors.mysql.streams import Streams
+from connectors.mysql.tail import Tail
 
-if TYPE_CHECKING:
-    from connectors.mysql.follower import Follower
-
-AHEAD = 4
-"""Batches that the follower may read ahead."""
-
-CATCH_UP_S = 60.0
-"""How long a server that took over may lack transactions before the run stops; a bounded run does not wait."""
+PATIENCE_S = 600.0
+"""How long a bounded run waits for a table that cannot be copied yet."""
 
 
 class MySqlSource(Source):
-    """Offsets: {"file", "position", "gtids", "schemas", "server"} and, once the server has changed, "files_ahead".
+    """Offsets: {"file", "position", "gtids", "schemas", "server"}, "chunks" once tables are copied, and "files_ahead"
+    once the server has changed.
 
     `gtids` is the GTID set at that position (null when the start gave none), `schemas` the number of entries of the
-    schema history that hold there, `server` whose position it is (`ServerInfo.identity`). `files_ahead` is added to
-    the numbers of the server's files where they order changes, so that they go on growing.
+    schema history that hold there, `chunks` that of the chunk plan's entries, `server` whose position it is
+    (`ServerInfo.identity`). `files_ahead` is added to the numbers of the server's files where they order changes, so
+    that they go on growing.
     """
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
         self._wanted = options.pattern.matches
-        self._follower: Follower | None = None
         self._streams = Streams(options)
-        self._until: tuple[LogPosition, str] | None = None
-        self._planned: tuple[Offset, list[Segment]] | None = None
-        self._tracker: Tracker | None = None
+        self.bounded = options.startup_mode == "snapshot"
+        self._forget()
+
+    def _forget(self) -> None:
+        """What belongs to one process."""
         self._known: Schemas | None = None
-        self._behind_since: float | None = None
-        self._note = ""
+        self._tail: Tail | None = None
+        self._snapshot: Coordinator | None = None
+        self._splits: SnapshotSplits | None = None
+        self._driver: DriverSide | None = None
+        self._bounded = False
+        self._current: tuple[LogPosition, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_follower": None, "_planned": None, "_tracker": None, "_known": None}
+        return {name: self.__dict__[name] for name in ("_options", "_context", "_streams", "bounded")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._wanted = self._options.pattern.matches
+        self._forget()
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as the server has them now. Raises SourceError when it cannot be captured from."""
@@ -78,6 +88,7 @@ class MySqlSource(Source):
 
         start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
+        self._coordinator().begin(table.id for table in start.known.tables)
         return {
             "file": start.position.file,
             "position": start.position.position,
@@ -87,61 +98,117 @@ class MySqlSource(Source):
         }
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """As the contract says. A batch at the very start may hold nothing but the creation of the sink's tables."""
-        if start["schemas"] == 0 and (first := self._schemas().first_entries()):
-            return {**start, "schemas": first}
-        try:
-            if self._follower is None:
-                self._follower = self._follow(start, limits)
-            batch = self._follower.take(limits, wait_s)
-        except AnotherServer:
-            return self._move(start)
-        if not batch:
-            return start
-        end = end_offset(start, batch)
-        self._planned = (end, batch)
-        return end
+        """As the contract says. The batch at the very start may hold nothing but the creation of the sink's tables."""
+        if start["schemas"] == 0 and (first := self._first(start)) != start:
+            return first
+        self._coordinator().open(start)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            end = self._next(start, limits, wait_s)
+            if end != start or not (self._bounded and self._coordinator().unfinished(start)):
+                return end
+            if time.monotonic() > deadline:
+                raise SourceError(
+                    "tables cannot be copied: they are other tables on the server than in its log",
+                    where=", ".join(map(str, self._coordinator().blocked)),
+                    hint="leave them out with tables.exclude, or start anew with an empty state directory",
+                )
+
+    def _next(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        """One try of `latest_offset`. A bounded run reads the log without end while tables are copied, as the end is
+        where the last chunk was read."""
+        tail, snapshot = self._log(), self._coordinator()
+        if self._bounded:
+            end_of_log = None if snapshot.unfinished(start) else self._end_of_log(start)
+            if self.bounded and end_of_log is None and not snapshot.unfinished(start):
+                return start
+            tail.follow_until(end_of_log)
+        end = tail.offset(start, limits, 0.0 if snapshot.ready(start) else wait_s)
+        return snapshot.plan(start, end, limits, wait_s)
+
+    def _first(self, start: Offset) -> Offset:
+        """The first batch: the definitions and tables there were at the start."""
+        schemas, chunks = self._schemas().first_entries(), self._coordinator().first_entries()
+        return {**start, "schemas": schemas, **({"chunks": chunks} if chunks else {})}
+
+    def _end_of_log(self, start: Offset) -> tuple[LogPosition, str] | None:
+        """Where a bounded run ends: behind all chunks, and (but for a snapshot alone) what was there at its start."""
+        behind = self._coordinator().behind(start)
+        ends = [] if behind is None else [(behind, start["server"])]
+        if self._current is not None:
+            ends.append(self._current)
+        return max(ends, key=_place, default=None)
 
     def stop_at_current(self) -> None:
         """Remember the server's current end of log; `latest_offset` goes no further."""
+        self._bounded = True
+        if self.bounded:
+            return
         connection = self._streams.session()
         try:
             info = server_info(connection)
         finally:
             connection.close()
-        self._until = LogPosition(info.file, info.position), info.identity
+        self._current = LogPosition(info.file, info.position), info.identity
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
-        planned = self._planned[1] if self._planned is not None and self._planned[0] == end else None
-        return splits_of(planned, start, end, parallelism)
+        """Parts of the log, then chunks."""
+        return self._chunk_splits().splits(start, end, self._log().splits(start, end, parallelism), parallelism)
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The history's entries between the two offsets."""
-        return self._schemas().changes(start["schemas"], end["schemas"])
+        """The history's entries between the two offsets, then tables to be emptied as they are copied anew."""
+        changes = self._schemas().changes(start["schemas"], end["schemas"])
+        return [*changes, *self._chunk_splits().truncations(start, end)]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
-        """Decode one range of the log over a connection of its own."""
+        """Decode one range of the log, or copy chunks, over connections of its own."""
+        if isinstance(split.payload, ChunkRead):
+            from connectors.mysql.snapshot.reading import read_chunks
+
+            return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
+        if isinstance(split.payload, CopiedRange):
+            from connectors.mysql.snapshot.reading import tail_filter
+
+            kept = tail_filter(split.payload, self._context.directory, self._streams, self._schemas())
+            return kept.blocks(self._read_log(split.payload.part, split.index, count))
+        log_range: LogRange = split.payload
+        return self._read_log(log_range, split.index, count)
+
+    def _read_log(self, part: LogRange, index: int, count: Count) -> Iterator[ChangeBlock]:
         from connectors.mysql.log.moved_range import read_anywhere
 
-        part: LogRange = split.payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        reader = 1 + split.index
+        reader = 1 + index
         by_position = partial(self._streams.at, reader=reader, server=part.server)
         for chunk in read_anywhere(part, by_position, partial(self._streams.holding, reader=reader)):
             yield from rows.decode(chunk)
 
+    def decided(self, reports: Sequence[dict[str, Any]]) -> None:
+        """Keep the positions at which chunks were read."""
+        self._driver_side().decided(reports)
+
+    def resync(self, table: TableId) -> None:
+        """Ask for a table to be emptied in the sink and copied anew; a running pipeline takes it up by itself."""
+        Requests(self._context.directory).add(table)
+
+    def commit(self, end: Offset) -> None:
+        """Requests up to there are done with."""
+        self._coordinator().commit(end)
+
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and what the follower is waiting for or has met."""
-        if self._follower is None:
-            return Lag(0, self._note) if self._note else None
-        notices = self._tracker.notices[-3:] if self._tracker is not None else []
-        return Lag(self._follower.waiting_bytes, "; ".join(filter(None, [self._follower.note, *notices])))
+        """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
+        lag = None if self._tail is None else self._tail.lag()
+        notices = [] if self._snapshot is None else self._snapshot.notices[-3:]
+        if not notices:
+            return lag
+        return Lag(0 if lag is None else lag.bytes, "; ".join([*filter(None, [lag.note if lag else ""]), *notices]))
 
     def stop(self) -> None:
-        """End the follower thread."""
-        if self._follower is not None:
-            self._follower.stop()
+        """End the threads."""
+        if self._tail is not None:
+            self._tail.stop()
+        if self._snapshot is not None:
+            self._snapshot.stop()
 
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
@@ -155,52 +222,30 @@ class MySqlSource(Source):
             self._known = Schemas(self._context.directory, self._options)
         return self._known
 
-    def _follow(self, start: Offset, limits: Limits | None) -> Follower:
-        from connectors.mysql.follower import Follower
-        from connectors.mysql.planner import Planner
+    def _log(self) -> Tail:
+        if self._tail is None:
+            self._tail = Tail(self._options, self._context.directory, self._streams, self._wanted)
+        return self._tail
 
-        position, info = self._resume(start)
-        self._tracker = Schemas(self._context.directory, self._options).tracker(
-            start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names
-        )
-        planner = Planner(self._tracker, self._wanted, file=position.file, position=position.position, limits=limits)
-        ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
-        if self._until is not None and self._until[1] != info.identity:
-            self.stop_at_current()
-        until = None if self._until is None else self._until[0]
-        open_stream = partial(self._streams.at, server=info.identity)
-        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
-        follower.start()
-        return follower
+    def _coordinator(self) -> Coordinator:
+        if self._snapshot is None:
+            self._snapshot = Coordinator(
+                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session
+            )
+        return self._snapshot
 
-    def _move(self, start: Offset) -> Offset:
-        """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
-        is planned again there. `start` itself while that server still lacks transactions."""
-        from connectors.mysql.failover import moved
+    def _chunk_splits(self) -> SnapshotSplits:
+        if self._splits is None:
+            self._splits = SnapshotSplits(self._options, self._context.directory)
+        return self._splits
 
-        if self._follower is not None:
-            self._follower.stop()
-            self._follower = None
-        try:
-            end = moved(start, self._streams, self._wanted)
-        except (SourceUnavailable, AnotherServer) as error:
-            self._behind_since = self._behind_since or time.monotonic()
-            if self._until is not None or time.monotonic() - self._behind_since > CATCH_UP_S:
-                raise
-            self._note = f"waiting for the server: {error.message}"
-            return start
-        self._behind_since, self._note = None, ""
-        return end
+    def _driver_side(self) -> DriverSide:
+        if self._driver is None:
+            self._driver = DriverSide(self._context.directory)
+        return self._driver
 
-    def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
-        """The offset's position, checked to be in the log of the same server still, and the server."""
-        position = position_of(start)
-        connection = self._streams.session()
-        try:
-            info = check_server(connection)
-            check_same(connection, start["server"])
-            check_file_position(connection, info, position)
-            check_not_reset(connection, info, start["gtids"])
-        finally:
-            connection.close()
-        return position, info
+
+def _place(end: tuple[LogPosition, str]) -> tuple[int, int]:
+    from connectors.mysql.log.chunk import file_number
+
+    return file_number(end[0].file), end[0].position

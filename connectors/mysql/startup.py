@@ -87,13 +87,14 @@ def start_of(
     until no such statement fell into that moment. Raises SourceError.
     """
     wanted = options.pattern.matches
+    at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
     for _ in range(TRIES):
         connection = session()
         try:
             info = check_server(connection)
             position = _position(options, connection, info, session, open_stream, open_after)
             tables = read_tables(connection, wanted)
-            if not tables and options.startup_mode == "latest-offset":
+            if not tables and at_end:
                 raise explain_no_tables(table_ids(connection), options.tables, connection)
             check_select(connection, tables)
             databases, sequences = read_databases(connection), read_sequences(connection)
@@ -102,7 +103,7 @@ def start_of(
         dialect = Dialect.of(info.version)
         changed = changed_between(open_stream, position, _end(session), wanted, tables, dialect)
         settled = {table: definition for table, definition in tables.items() if table not in changed}
-        if options.startup_mode != "latest-offset" or len(settled) == len(tables):
+        if not at_end or len(settled) == len(tables):
             gtids = gtids_at(open_stream, position) if info.gtid else None
             return Start(position, gtids, Known(tuple(settled.values()), databases, sequences), info)
         sleep(0.5)

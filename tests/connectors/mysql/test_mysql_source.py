@@ -170,8 +170,10 @@ def test_a_big_batch_is_read_in_parts_by_several_tasks(shop: Shop, monkeypatch: 
     source = shop.source()
     source.stop_at_current()
     at = source.latest_offset(shop.start, None, 0.0)  # the sink's tables
-    source._follower = source._follow(at, None)
-    source._follower.join(LONG_S)  # so that everything is in one batch
+    tail = source._log()
+    tail.follow_until(source._end_of_log(at))
+    tail._follower = tail._follow(at, None)
+    tail._follower.join(LONG_S)  # so that everything is in one batch
     end = source.latest_offset(at, None, 0.0)
     splits = source.splits(at, end, 2)
     again = shop.source().splits(at, end, 2)  # after a crash nothing is known of the inside: one part

@@ -1,0 +1,67 @@
+"""Options of everything that reads a MySQL or MariaDB binlog. Names are Flink CDC's; what is our own says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from cdc.options import AnyCase, Field, Remark, SourceOptions, TablePattern, Tables
+
+InvalidDates = Literal["null", "fail"]
+
+
+def _null_is_a_word(value: object) -> object:
+    return "null" if value is None else value
+
+
+class LogOptions(SourceOptions):
+    """Options of everything that reads a MySQL or MariaDB binlog."""
+
+    tables: Tables = Field(
+        description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
+        r"separates database and table, `\.` is the regex 'any character'."
+    )
+    tables_exclude: Tables | None = Field(
+        None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
+    )
+    schema_change_enabled: bool = Field(
+        True,
+        alias="schema-change.enabled",
+        description="Carry schema changes to the sink. When false, a change of a captured table's columns stops the "
+        "pipeline.",
+    )
+    online_schema_changes: bool = Field(
+        False,
+        alias="scan.parse.online.schema.changes.enabled",
+        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for. When "
+        "false, the swap stops the pipeline.",
+    )
+    include_comments: bool = Field(
+        False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
+    )
+    tinyint1_as_boolean: bool = Field(
+        False,
+        alias="treat-tinyint1-as-boolean.enabled",
+        description="Read TINYINT(1) as BOOLEAN, which turns every value but 0 into true. Default false, so that no "
+        "value is lost (Flink CDC's default is true).",
+    )
+    invalid_dates: Annotated[InvalidDates, AnyCase, BeforeValidator(_null_is_a_word)] = Field(
+        "null",
+        alias="invalid-dates",
+        description="What becomes of dates no calendar has, such as 0000-00-00: `null`, with a counted warning, or "
+        "`fail`: the pipeline stops.",
+    )
+
+    @property
+    def pattern(self) -> TablePattern:
+        """Which tables to capture."""
+        return TablePattern(self.tables, self.tables_exclude or "")
+
+    def problems(self) -> Iterator[Remark]:
+        """A pattern without a database part matches nothing."""
+        for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
+            if text is not None and TablePattern(text).fewest_parts < self.table_parts:
+                hint = r"write database.table; all tables of a database are shop.\.* with both dots"
+                yield Remark(key, f"`{text}` holds a pattern of one part, which matches no table", hint)

@@ -1,0 +1,158 @@
+"""What a task does with chunks, and with the log of tables that are being copied. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from cdc.block import ChangeBlock
+from cdc.errors import SourceUnavailable
+from cdc.schema import TableId
+from cdc.source import Count, Report, Split
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schemas import Schemas
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.server_info import query
+from connectors.mysql.snapshot.chunk import Watermark
+from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.membership import Inside
+from connectors.mysql.snapshot.read_chunk import read_chunk
+from connectors.mysql.snapshot.read_settings import Access, ChunkReport, ReadSettings
+from connectors.mysql.snapshot.sequences import sequence_of
+from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange
+from connectors.mysql.snapshot.tail_filter import TailFilter
+from connectors.mysql.streams import Streams
+
+
+@cache
+def _plan(directory: Path) -> ChunkPlan:
+    """One per process: a task then reads only what was added since the last one."""
+    return ChunkPlan(directory)
+
+
+@cache
+def _watermarks(directory: Path) -> Watermarks:
+    return Watermarks(directory)
+
+
+class Asking:
+    """Asks the server over a session of its own, opened when it is first needed."""
+
+    def __init__(self, session: Callable[[], MySqlConnection]) -> None:
+        self._session = session
+        self._connection: MySqlConnection | None = None
+
+    def __call__(self, statement: str) -> tuple[Any, ...]:
+        """The statement's only row."""
+        if self._connection is None:
+            self._connection = self._session()
+        (row,) = query(self._connection, statement)
+        return row
+
+    def close(self) -> None:
+        """Close the session."""
+        if self._connection is not None:
+            with suppress(pymysql.err.MySQLError, OSError):
+                self._connection.close()
+            self._connection = None
+
+
+def tail_filter(wanted: CopiedRange, directory: Path, streams: Streams, schemas: Schemas) -> TailFilter:
+    """The filter for a range of the log."""
+    start = wanted.part.start
+    return TailFilter(
+        _plan(directory).copies(wanted.upto),
+        wanted.before,
+        _watermarks(directory).refresh(),
+        sequence_of(start.file, start.position, wanted.part.files_ahead),
+        schemas.history.tables(wanted.part.schemas),
+        Asking(streams.session),
+    )
+
+
+def read_chunks(
+    split: Split, options: MySqlSourceOptions, directory: Path, streams: Streams, count: Count, report: Report
+) -> Iterator[ChangeBlock]:
+    """The rows of a split's chunks, one after the other; reports each chunk when its last row was given out.
+
+    Raises as `read_chunk`.
+    """
+    wanted: ChunkRead = split.payload
+    tables = Schemas(directory, options).history.tables(wanted.schemas)
+    asking, reader = Asking(streams.session), 1 + split.index
+    access = Access(streams.session, partial(streams.at, reader=reader), partial(streams.after, reader=reader))
+    order = _Order()
+    try:
+        for number in wanted.chunks:
+            chunk = _plan(directory).chunk(number)
+            table = tables[chunk.table]
+            settings = _settings(options, chunk.table, wanted)
+            blocks = read_chunk(access, chunk, table, Inside(chunk, table, asking), settings, count)
+            found = yield from order.blocks(blocks, wanted.least)
+            report({"chunk": _watermark(found, wanted.least).to_json()})
+    finally:
+        asking.close()
+
+
+def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:
+    return ReadSettings(
+        server=wanted.server,
+        files_ahead=wanted.files_ahead,
+        tinyint1_as_boolean=options.tinyint1_as_boolean,
+        invalid_dates=options.invalid_dates,
+        where=options.snapshot_filter(table) or "",
+        skip_window=options.backfill_skip,
+        rows_per_second=wanted.rows_per_second,
+    )
+
+
+def _watermark(found: ChunkReport, least: int) -> Watermark:
+    """A chunk that was not read is to be tried again behind this batch at the earliest."""
+    sequence = found.sequence if found.done else max(found.sequence, least)
+    return Watermark(found.number, found.done, sequence, found.file, found.position, found.rows)
+
+
+class _Order:
+    """Keeps (sequence, row) rising from chunk to chunk: on a quiet server two of them stand at one position."""
+
+    def __init__(self) -> None:
+        self._last: dict[TableId, tuple[int, int]] = {}
+
+    def blocks(
+        self, blocks: Generator[ChangeBlock, None, ChunkReport], least: int
+    ) -> Generator[ChangeBlock, None, ChunkReport]:
+        """A chunk's blocks. Raises SourceUnavailable when the view stands before `least`.
+
+        MariaDB sends a transaction to readers of its log a moment before views show it; such a view is too old by one.
+        """
+        shift = 0
+        while True:
+            try:
+                block = next(blocks)
+            except StopIteration as end:
+                found: ChunkReport = end.value
+                if found.done:
+                    _check_place(found.sequence, least)
+                return found
+            sequence, row = block.sequence[0].as_py(), block.row[0].as_py()
+            _check_place(sequence, least)
+            before, last = self._last.get(block.table, (0, -1))
+            if sequence == before and row + shift <= last:
+                shift = last + 1 - row
+            if shift:
+                block = replace(block, row=pc.add(block.row, pa.scalar(shift, pa.int32())))
+            self._last[block.table] = sequence, block.row[-1].as_py()
+            yield block
+
+
+def _check_place(sequence: int, least: int) -> None:
+    if sequence < least:
+        raise SourceUnavailable("a view of a table stands before the log that the batch holds; it is opened again")
