@@ -77,6 +77,7 @@ class DelimitedEncoder:
         """Plan the columns. Raises SinkError when the sink's table lacks one of them."""
         self._schema, self._target, self._dialect = schema, target, dialect
         self.hex_columns = hex_columns
+        self._safe: pa.RecordBatch | None = None
         kept = {*target.keys, *target.kept_in_deletes}
         self._fields = tuple(
             _field(plan, plan.target.name in kept or not target.upserts, plan.source.name in hex_columns)
@@ -91,6 +92,7 @@ class DelimitedEncoder:
         """
         found = self._unsafe(batch)
         if not found:
+            self._safe = batch
             return self
         return DelimitedEncoder(self._schema, self._target, self._dialect, hex_columns=self.hex_columns | found)
 
@@ -104,10 +106,11 @@ class DelimitedEncoder:
         Raises:
             SinkError: the rows need another encoder (`for_rows`), or a field is longer than the server reads.
         """
-        found = self._unsafe(batch)
+        found = frozenset() if batch is self._safe else self._unsafe(batch)
         if found:
             names = ", ".join(sorted(found))
             raise SinkError("these rows hold bytes of the load format; ask for_rows first", where=names)
+        self._safe = None
         described = np.zeros((len(self._fields), len(rows.FIELDS)), np.int64)
         room = batch.num_rows * 2 + _MARGIN
         for line, field, array in zip(described, self._fields, batch.columns, strict=True):
@@ -201,7 +204,8 @@ def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -
         name = quoted(field.plan.target.name)
         if field.op == rows.HEX:
             place = quoted(_free(f"cdc_hex_{number}", taken))
-            expressions.append(f"{name}={dialect.from_hex(field.plan.target.kind, place)}")
+            binary = pa.types.is_binary(field.plan.arrow)
+            expressions.append(f"{name}={dialect.from_hex(field.plan.target.kind, place, binary=binary)}")
             name = place
         names.append(name)
     return ",".join(names + expressions)
