@@ -33,7 +33,7 @@ from cdc.schema import (
 from connectors.doris import ddl
 from connectors.doris.catalog import DUPLICATE, UNIQUE, ActualColumn, ActualTable, Layout, same
 from connectors.doris.refusal import Doubt, by_copy, doubt, in_place
-from connectors.doris.types import BINARY, SqlType, default_bytes, default_text, holds, wanted
+from connectors.doris.types import SqlType, default_text, holds, wanted
 from connectors.streamload.sql import quoted, text_literal
 
 _RESERVED = ("__doris_",)
@@ -176,11 +176,6 @@ class Planner:
         new = self._wanted(column, key=False)
         after = _place(table, position)
         columns = _inserted(table.columns, new, after)
-        if column.default is not None and new.default is None and column.type.kind in BINARY:
-            # A DEFAULT is text; these bytes are not.
-            value = f"unhex('{(default_bytes(column) or b'').hex()}')"
-            yield from self._rebuild(table, replace(table, columns=columns), {new.name: value})
-            return
         yield Step(ddl.add_column(table, new, after), waits=True)
         self._layout.put(replace(table, columns=columns))
 

@@ -124,7 +124,7 @@ def wanted(data_type: DataType, *, key: bool) -> SqlType:
     if kind in (Kind.CHAR, Kind.VARCHAR):
         return _text((1 if length is None else length) * _CHARACTER_BYTES, key)
     if key and kind in (Kind.BINARY, Kind.VARBINARY):
-        return _text(1 if length is None else length, key)
+        return _text(2 * (1 if length is None else length), key)
     if kind in (Kind.BINARY, Kind.VARBINARY):
         return STRING
     if key and kind in _KEY_TEXT:
@@ -195,8 +195,8 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
     if text is None:
         return None
     if column.type.kind in BINARY:
-        data = default_bytes(column) or b""
-        return data.decode() if data.isascii() and data.decode().isprintable() and actual.is_text else None
+        digits = (_default_bytes(column) or b"").hex().upper()
+        return digits if column.type.kind is not Kind.GEOMETRY and actual.is_text else None
     if bits := re.fullmatch(r"[bB]'([01]*)'", text):
         text = str(int(bits[1] or "0", 2))
     if actual.name == "BOOLEAN":
@@ -209,7 +209,7 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
     return _shifted(text, zone) if column.type.kind is Kind.TIMESTAMP_LTZ else text
 
 
-def default_bytes(column: Column) -> bytes | None:
+def _default_bytes(column: Column) -> bytes | None:
     """The bytes of a binary column's default: of `0x4142`, `b'101'` or plain text; None when it has none."""
     text = column.default
     if text is None:

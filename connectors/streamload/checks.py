@@ -34,11 +34,16 @@ class Check:
     shorten: Callable[[pa.Array, np.ndarray], pa.Array] | None = None
 
 
-def checks(plan: ColumnPlan, field_bytes: int | None) -> tuple[Check, ...]:
-    """The tests that a column needs, in order. field_bytes: the longest field the server reads, None without limit."""
+def checks(plan: ColumnPlan, field_bytes: int | None, *, keeps_digits: bool = False) -> tuple[Check, ...]:
+    """The tests that a column needs, in order.
+
+    Args:
+        field_bytes: the longest field the server reads, None without limit.
+        keeps_digits: bytes in a character column are kept as hex digits.
+    """
     kind = plan.arrow
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _string_checks(plan, field_bytes)
+        return _string_checks(plan, field_bytes, keeps_digits)
     found: list[Check] = []
     if pa.types.is_floating(kind) or pa.types.is_list(kind):
         found.append(Check(Reason.NOT_FINITE, _not_finite))
@@ -61,7 +66,7 @@ def _flags(mask: pa.Array) -> np.ndarray:
     return np.asarray(mask.to_numpy(zero_copy_only=False), bool)
 
 
-def _string_checks(plan: ColumnPlan, field_bytes: int | None) -> tuple[Check, ...]:
+def _string_checks(plan: ColumnPlan, field_bytes: int | None, keeps_digits: bool) -> tuple[Check, ...]:
     kind, target = plan.arrow, plan.target
     is_text = pa.types.is_string(kind)
     if target.kind not in TEXT and target.kind not in (TargetKind.JSON, TargetKind.VARBINARY):
@@ -70,7 +75,10 @@ def _string_checks(plan: ColumnPlan, field_bytes: int | None) -> tuple[Check, ..
     if is_text and target.kind is not TargetKind.VARBINARY:
         found.append(Check(Reason.INVALID_UTF8, _invalid_utf8))
     in_hex = not is_text or target.kind is TargetKind.VARBINARY
-    limits = [limit for limit in (target.length, field_bytes // 2 if field_bytes and in_hex else field_bytes) if limit]
+    length = target.length
+    if length is not None and keeps_digits and not is_text and target.kind is not TargetKind.VARBINARY:
+        length //= 2
+    limits = [limit for limit in (length, field_bytes // 2 if field_bytes and in_hex else field_bytes) if limit]
     if limits:
         limit = min(limits)
         shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, limit)

@@ -27,6 +27,7 @@ class Dialect:
         delete_sign: the hidden column that says whether a row is a delete, 1, or not, 0.
         headers: request headers that describe the text; the same for every load.
         text_from_hex, bytes_from_hex: expressions that make a character value or a VARBINARY of a field of hex digits.
+        text_from_bytes: the same for bytes in a character column, which Doris keeps as digits: its text is UTF-8.
         field_bytes: the longest field that the server reads, None without limit.
     """
 
@@ -35,11 +36,19 @@ class Dialect:
     headers: Mapping[str, str]
     text_from_hex: str
     bytes_from_hex: str
+    text_from_bytes: str
     field_bytes: int | None = None
 
-    def from_hex(self, kind: TargetKind, field: str) -> str:
-        """The expression for a column of that kind from a quoted field name."""
-        return (self.bytes_from_hex if kind is TargetKind.VARBINARY else self.text_from_hex).format(field)
+    def from_hex(self, kind: TargetKind, field: str, *, binary: bool = False) -> str:
+        """The expression for a column of that kind from a quoted field name; `binary` when the source has bytes."""
+        if kind is TargetKind.VARBINARY:
+            return self.bytes_from_hex.format(field)
+        return (self.text_from_bytes if binary else self.text_from_hex).format(field)
+
+    @property
+    def keeps_digits(self) -> bool:
+        """Whether bytes in a character column stay hex digits, twice their length."""
+        return self.text_from_bytes == "{}"
 
 
 DORIS = Dialect(
@@ -48,6 +57,7 @@ DORIS = Dialect(
     headers={"format": "csv", "column_separator": "\\x01", "line_delimiter": "\\x02"},
     text_from_hex="unhex({})",
     bytes_from_hex="to_binary({})",
+    text_from_bytes="{}",
 )
 STARROCKS = Dialect(
     name="StarRocks",
@@ -55,6 +65,7 @@ STARROCKS = Dialect(
     headers={"format": "csv", "column_separator": "\\x01", "row_delimiter": "\\x02"},
     text_from_hex="unhex({})",
     bytes_from_hex="to_binary({}, 'hex')",
+    text_from_bytes="unhex({})",
     field_bytes=1_048_576,
 )
 

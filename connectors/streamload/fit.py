@@ -159,7 +159,7 @@ class _Column:
 
 def _planned(plan: ColumnPlan, dialect: Dialect) -> list[Check]:
     needed = [] if plan.target.nullable else [_NULLS]
-    return [*needed, *checks(plan, dialect.field_bytes)]
+    return [*needed, *checks(plan, dialect.field_bytes, keeps_digits=dialect.keeps_digits)]
 
 
 class _Findings:

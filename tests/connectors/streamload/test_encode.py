@@ -166,6 +166,9 @@ def test_every_value_of_every_type_comes_back(
     rows = [dict(zip(names, row, strict=True)) for row in values]
     found = written(columns, rows, cut=cut, dialect=dialect)
     readers = dict(zip(names, (ALL_TYPES[at][3] for at in chosen), strict=True))
+    for at, name in zip(chosen, names, strict=True):
+        if ALL_TYPES[at][:2] == ("BYTES", "STRING") and dialect.keeps_digits:
+            readers[name] = of_text(bytes.fromhex)
     back = [{n: None if row[n] is None else readers[n](row[n] or b"") for n in names} for row in found]
     assert back == rows[cut:]
 
@@ -294,7 +297,7 @@ def test_the_header_of_each_server() -> None:
     schema = TableSchema(tuple(source for source, _ in columns))
     target = TargetTable(TABLE, tuple(made for _, made in columns), ("id",))
     assert DelimitedEncoder(schema, target, DORIS).columns_header == (
-        "`__DORIS_DELETE_SIGN__`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`),`s`=unhex(`cdc_hex_2`)"
+        "`__DORIS_DELETE_SIGN__`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`),`s`=`cdc_hex_2`"
     )
     assert DelimitedEncoder(schema, target, STARROCKS).columns_header == (
         "`__op`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`, 'hex'),`s`=unhex(`cdc_hex_2`)"

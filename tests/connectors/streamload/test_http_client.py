@@ -165,9 +165,13 @@ def test_a_connection_that_breaks_in_the_body_leaves_nothing(serve: Callable[[Sc
         talk.file.readline()
 
     upload = client(serve(script).address).upload("/x", {})
-    with pytest.raises(SinkUnavailable, match="connection"):
+
+    def write_on() -> None:
         while True:
             upload.write(b"x" * 100_000)
+
+    with pytest.raises(SinkUnavailable, match="connection"):
+        write_on()
 
 
 def test_no_answer_to_a_whole_load_is_not_guessed(serve: Callable[[Script], Server]) -> None:
