@@ -22,7 +22,7 @@ PAGES = {
 }
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
-ENVIRONMENT = {"MYSQL_PASSWORD": "secret"}
+ENVIRONMENT = {"MYSQL_PASSWORD": "secret", "DORIS_PASSWORD": "secret", "STARROCKS_PASSWORD": "secret"}
 
 
 def prose(page: str) -> str:

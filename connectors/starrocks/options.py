@@ -139,7 +139,7 @@ class StarRocksSinkOptions(SinkOptions):
         description="How long an answer may take. -1: 600 seconds.",
     )
     threads: int = Field(
-        2,
+        4,
         alias="sink.io.thread-count",
         ge=1,
         le=64,
@@ -147,7 +147,7 @@ class StarRocksSinkOptions(SinkOptions):
     )
     load_timeout: Duration = Field(
         600.0,
-        alias="sink.load-timeout",
+        alias="sink.load.timeout",
         description="How long a load may take from its beginning until it is prepared; StarRocks aborts it after that.",
     )
     prepared_timeout: Duration | None = Field(

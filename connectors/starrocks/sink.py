@@ -31,6 +31,9 @@ from connectors.streamload.sql import Refused, Session, SqlClient
 
 log = logging.getLogger(__name__)
 
+_COMMIT_THREADS = 16
+"""Commits wait for the server, not for this machine."""
+
 _TOLD_BY_RECORD = (RenameTable, RenameColumn, DropTable)
 """Changes that the tables alone cannot tell apart from changes that are still to come."""
 
@@ -87,7 +90,7 @@ class StarRocksSink(Sink):
             # The option may have changed since the batch was prepared.
             (from_file if "file" in handle else by_label)(table, handle)
 
-        commit_all(commit, batch, prepared, self._options.threads)
+        commit_all(commit, batch, prepared, max(_COMMIT_THREADS, self._options.threads))
         applied.forget(self._directory)
         forget_files(self._directory, batch)
         self._next_batch = batch + 1
