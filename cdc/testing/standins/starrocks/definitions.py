@@ -13,6 +13,7 @@ from cdc.testing.standins.starrocks.values import Invalid, parser
 
 LONGEST_NAME = 1024
 RESERVED = ("__op", "__row")
+_NO_TYPES = ("NOT", "NULL", "DEFAULT", "KEY", "COMMENT", "COLUMN")
 _NO_DEFAULT = ("JSON", "VARBINARY")
 _PROPERTIES = frozenset(
     {
@@ -35,6 +36,8 @@ class Distribution:
 
 def read_type(source: Parser) -> ColumnType:
     """`VARCHAR(10)`, `DECIMAL(10, 2)`, `INT`."""
+    if source.peek().text.upper() in _NO_TYPES:
+        raise source.wrong("a type")
     word = source.name()
     parameters: list[int] = []
     if source.take("("):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 
 from cdc.testing.standins.sql_text import Parser, quoted
 from cdc.testing.standins.starrocks.errors import analyzing, denied, refused
+from cdc.testing.standins.starrocks.schema import Column
 from cdc.testing.standins.starrocks.select import Select
 from cdc.testing.standins.starrocks.services import Services
 from cdc.testing.standins.starrocks.statements import Who, read_name
@@ -36,6 +39,7 @@ class Insert:
             required = [column.staged for column in table.columns if not column.nullable and column.default is None]
             try:
                 self._check(rows, required, {column.staged for column in columns})
+                self._check_lengths(rows, columns)
                 self._services.data.execute(*_statements(f"main.{quoted(table.physical)}", targets, rows, keys))
             except duckdb.Error as error:
                 raise analyzing(str(error).partition("\n")[0]) from error
@@ -48,6 +52,14 @@ class Insert:
             _, found = self._services.data.query(f"SELECT 1 FROM {rows} WHERE {quoted(name)} IS NULL LIMIT 1", "main")
             if found:
                 raise refused("Insert has filtered data in strict mode, NULL value in non-nullable column")
+
+    def _check_lengths(self, rows: str, columns: Sequence[Column]) -> None:
+        for column in columns:
+            if column.type.length:
+                longer = f"octet_length(CAST({quoted(column.staged)} AS BLOB)) > {column.type.length}"
+                _, found = self._services.data.query(f"SELECT 1 FROM {rows} WHERE {longer} LIMIT 1", "main")
+                if found:
+                    raise refused(f"Insert has filtered data in strict mode, a string too long for '{column.name}'")
 
 
 def _statements(target: str, targets: str, rows: str, keys: list[str]) -> list[str]:

@@ -1,0 +1,285 @@
+"""The MySQL port: what CREATE and ALTER refuse and with which words, schema-change jobs, what the catalog shows, users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pymysql
+import pytest
+from starrocks_servers import StarRocksServer
+
+
+@pytest.fixture
+def database(starrocks: StarRocksServer) -> Iterator[str]:
+    name = starrocks.new_database()
+    yield name
+    starrocks.query(f"DROP DATABASE {name} FORCE")
+
+
+REFUSED = [
+    ("v INT, id INT NOT NULL) PRIMARY KEY(id)", "Key columns should be a ordered prefix of the schema"),
+    ("a INT NOT NULL, b INT NOT NULL) PRIMARY KEY(b, a)", "Key columns should be a ordered prefix of the schema"),
+    ("a INT) PRIMARY KEY(x)", "Key column(x) doesn't exist."),
+    ("a CHAR(3) NOT NULL) PRIMARY KEY(a)", "primary key column[a] type not supported: CHAR"),
+    ("a DECIMAL(9,2) NOT NULL) PRIMARY KEY(a)", "primary key column[a] type not supported: DECIMAL"),
+    ("a DOUBLE NOT NULL) PRIMARY KEY(a)", "primary key column[a] type not supported: DOUBLE"),
+    ("a JSON NOT NULL) PRIMARY KEY(a)", "primary key column[a] type not supported: JSON"),
+    ("a VARBINARY NOT NULL) PRIMARY KEY(a)", "primary key column[a] type not supported: VARBINARY"),
+    ("a INT NOT NULL) PRIMARY KEY(a) DISTRIBUTED BY RANDOM", "must use hash distribution"),
+    ("a INT NOT NULL, b INT) PRIMARY KEY(a) DISTRIBUTED BY HASH(b)", "not key column"),
+    ("a INT NOT NULL, __op INT) PRIMARY KEY(a)", "Column name '__op' is reserved for primary key table"),
+    ("a INT, A INT) DUPLICATE KEY(a)", "Duplicate column name"),
+    ("a FLOAT) DUPLICATE KEY(a)", "Invalid data type of key column"),
+    ("a VARCHAR(1048577)) DUPLICATE KEY(a)", "1048576"),
+    ("a CHAR(256)) DUPLICATE KEY(a)", "255"),
+    ("a INT, b DECIMAL(39,0)) DUPLICATE KEY(a)", "DECIMAL's precision should range from 1 to 38"),
+    ("a INT, b DATETIME(3)) DUPLICATE KEY(a)", ""),
+    ("a INT UNSIGNED) DUPLICATE KEY(a)", "syntax error"),
+    ("a TIME) DUPLICATE KEY(a)", ""),
+    ("a BLOB) DUPLICATE KEY(a)", ""),
+    ("a INT DEFAULT 0) DUPLICATE KEY(a)", "syntax error"),
+    ("a INT DEFAULT 'x') DUPLICATE KEY(a)", "Invalid default value for 'a'"),
+    ("a INT, b VARCHAR(2) DEFAULT 'abc') DUPLICATE KEY(a)", "Invalid default value for 'b'"),
+    ("a INT COMMENT 'c' NOT NULL) DUPLICATE KEY(a)", "syntax error"),
+    ("a INT) DUPLICATE KEY(a) DISTRIBUTED BY HASH(a) BUCKETS 0", ""),
+    ("a INT) DUPLICATE KEY(a) PROPERTIES('colour' = 'red')", "Unknown properties"),
+    ("a INT) DUPLICATE KEY(a) PROPERTIES('replication_num' = '9')", "available BE nodes"),
+    ("a INT) DISTRIBUTED BY HASH(a) DUPLICATE KEY(a)", "syntax error"),
+]
+
+
+@pytest.mark.parametrize(("definition", "message"), REFUSED, ids=lambda text: text[:40])
+def test_tables_that_cannot_be_made(starrocks: StarRocksServer, database: str, definition: str, message: str) -> None:
+    assert message in starrocks.refused(f"CREATE TABLE {database}.t ({definition}")
+    assert starrocks.query(f"SHOW TABLES FROM {database}") == []
+
+
+def test_names_that_do_not_exist_or_do_already(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(f"CREATE TABLE {database}.t (a INT) DUPLICATE KEY(a)")
+    starrocks.query(f"CREATE TABLE IF NOT EXISTS {database}.t (b INT) DUPLICATE KEY(b)")
+    for sql, codes in (
+        (f"CREATE TABLE {database}.t (a INT) DUPLICATE KEY(a)", (1050,)),
+        (f"CREATE DATABASE {database}", (1007,)),
+        ("CREATE TABLE nowhere.t (a INT) DUPLICATE KEY(a)", (1049,)),
+        (f"SELECT * FROM {database}.T", (5502, 1051, 1064)),
+        ("SELECT * FROM nowhere.t", (1049,)),
+        (f"ALTER TABLE {database}.u RENAME v", (5502, 1051)),
+    ):
+        with pytest.raises(pymysql.MySQLError) as caught:
+            starrocks.query(sql)
+        assert caught.value.args[0] in codes, sql
+
+
+def test_what_the_catalog_shows(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(
+        f"CREATE TABLE {database}.t (id BIGINT NOT NULL COMMENT 'the key', b BOOLEAN, li LARGEINT, de DECIMAL(10, 2) "
+        f"DEFAULT '1.50', s STRING, at DATETIME DEFAULT CURRENT_TIMESTAMP) PRIMARY KEY(id) COMMENT 'all' "
+        f"DISTRIBUTED BY HASH(id) BUCKETS 3 PROPERTIES('replication_num' = '1')"
+    )
+    assert [row[:4] for row in starrocks.query(f"DESC {database}.t")] == [
+        ("id", "bigint", "NO", "true"), ("b", "boolean", "YES", "false"), ("li", "largeint", "YES", "false"),
+        ("de", "decimal(10,2)", "YES", "false"), ("s", "varchar(65533)", "YES", "false"),
+        ("at", "datetime", "YES", "false"),
+    ]  # fmt: skip
+    found = starrocks.query(
+        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_SIZE, COLUMN_KEY, IS_NULLABLE FROM information_schema.COLUMNS "
+        f"WHERE TABLE_SCHEMA = '{database}' ORDER BY ORDINAL_POSITION"
+    )
+    assert found[:3] == [
+        ("id", "bigint", 19, "PRI", "NO"), ("b", "tinyint", None, "", "YES"), ("li", "bigint unsigned", 39, "", "YES")
+    ]  # fmt: skip
+    created = starrocks.query(f"SHOW CREATE TABLE {database}.t")[0][1]
+    assert "PRIMARY KEY(`id`)" in created
+    assert "DISTRIBUTED BY HASH(`id`) BUCKETS 3" in created
+
+
+@pytest.fixture
+def keyed(starrocks: StarRocksServer, database: str) -> str:
+    starrocks.query(
+        f"CREATE TABLE {database}.t (id INT NOT NULL, k VARCHAR(5) NOT NULL, v INT, s VARCHAR(5) DEFAULT 'x', "
+        "de DECIMAL(8,2), j JSON, n INT NOT NULL DEFAULT '1') PRIMARY KEY(id, k)"
+    )
+    return f"{database}.t"
+
+
+ALTERS = [
+    ("ADD COLUMN w INT KEY", "Can not add key column: w for primary key table"),
+    ("ADD COLUMN v INT", "Can not add column which already exists in base table: v"),
+    ("ADD COLUMN w INT, ADD COLUMN W INT", "Repeatedly add column: W"),
+    ("ADD COLUMN w INT AFTER nothing", "Column[nothing] does not found"),
+    ("ADD COLUMN w INT NOT NULL", ""),
+    ("ADD COLUMN w INT FIRST", ""),
+    ("ADD COLUMN IF NOT EXISTS w INT", "syntax error"),
+    ("DROP COLUMN id", "Can not drop key column in primary data model table"),
+    ("DROP COLUMN nothing", "Column does not exists: nothing"),
+    ("MODIFY COLUMN nothing INT", "Column[nothing] does not exists"),
+    ("MODIFY COLUMN id BIGINT", "Can not modify key column: id for primary key table"),
+    ("MODIFY COLUMN k VARCHAR(4) NOT NULL", ""),
+    ("MODIFY COLUMN v SMALLINT", "Can not change INT to SMALLINT"),
+    ("MODIFY COLUMN v INT NOT NULL", "Can not change from nullable to non-nullable"),
+    ("MODIFY COLUMN v BIGINT DEFAULT '1'", "Can not change default value"),
+    ("MODIFY COLUMN s VARCHAR(4) DEFAULT 'x'", "Cannot shorten string length"),
+    ("MODIFY COLUMN de DECIMAL(8,3)", "Can not change DECIMAL"),
+    ("MODIFY COLUMN de DECIMAL(9,1)", "Can not change DECIMAL"),
+    ("MODIFY COLUMN j VARCHAR(16)", "JSON needs minimum length"),
+    ("RENAME COLUMN nothing TO w", ""),
+    ("RENAME COLUMN v TO s", ""),
+    ("ADD COLUMN __op INT", "Column name '__op' is reserved for primary key table"),
+]
+
+
+@pytest.mark.parametrize(("clause", "message"), ALTERS, ids=lambda text: text)
+def test_alters_that_are_refused(starrocks: StarRocksServer, keyed: str, clause: str, message: str) -> None:
+    before = starrocks.query(f"DESC {keyed}")
+    assert message in starrocks.refused(f"ALTER TABLE {keyed} {clause}")
+    assert starrocks.query(f"DESC {keyed}") == before
+
+
+def finished(server: StarRocksServer, database: str) -> tuple[object, ...]:
+    """The last job, when it has ended."""
+    while True:
+        job = server.query(f"SHOW ALTER TABLE COLUMN FROM {database} ORDER BY JobId DESC LIMIT 1")[0]
+        if job[9] in ("FINISHED", "CANCELLED"):
+            return job
+
+
+@pytest.mark.parametrize(
+    ("clause", "column", "kind"),
+    [
+        ("MODIFY COLUMN v BIGINT", "v", "bigint"),
+        ("MODIFY COLUMN v VARCHAR(20)", "v", "varchar(20)"),
+        ("MODIFY COLUMN k VARCHAR(9) NOT NULL", "k", "varchar(9)"),
+        ("MODIFY COLUMN s VARCHAR(9) DEFAULT 'x'", "s", "varchar(9)"),
+        ("MODIFY COLUMN de DECIMAL(10,3)", "de", "decimal(10,3)"),
+        ("MODIFY COLUMN n INT NULL DEFAULT '1'", "n", "int"),
+        ("ADD COLUMN w INT NOT NULL DEFAULT '5' AFTER v", "w", "int"),
+        ("ADD COLUMN (w INT, x DATE)", "x", "date"),
+        ("RENAME COLUMN v TO w", "w", "int"),
+    ],
+    ids=lambda text: text,
+)
+def test_alters_that_are_carried_out(
+    starrocks: StarRocksServer, database: str, keyed: str, clause: str, column: str, kind: str
+) -> None:
+    starrocks.load(database, b"1,a,2,y,1.5,\\N,3\n", column_separator=",", strict_mode="true")
+    starrocks.query(f"ALTER TABLE {keyed} {clause}")
+    if not clause.startswith("RENAME"):
+        assert finished(starrocks, database)[9] == "FINISHED"
+    assert (column, kind) in [row[:2] for row in starrocks.query(f"DESC {keyed}")]
+    assert starrocks.query(f"SELECT id, k FROM {keyed}") == [(1, "a")]
+
+
+def test_added_columns_have_their_default_in_rows_that_were_there(
+    starrocks: StarRocksServer, database: str, keyed: str
+) -> None:
+    starrocks.load(database, b"1,a,2,y,1.5,\\N,3\n", column_separator=",")
+    starrocks.query(f"ALTER TABLE {keyed} ADD COLUMN w INT DEFAULT '5', DROP COLUMN v")
+    assert finished(starrocks, database)[9] == "FINISHED"
+    assert starrocks.query(f"SELECT id, w FROM {keyed}") == [(1, 5)]
+
+
+def test_a_slow_change_waits_for_transactions_that_began_before(
+    starrocks: StarRocksServer, database: str, keyed: str
+) -> None:
+    body = b"1,a,2,y,1.5,\\N,3\n"
+    for operation in ("begin", "load", "prepare"):
+        starrocks.transaction(operation, database, "old", body=body, column_separator=",")
+    starrocks.query(f"ALTER TABLE {keyed} MODIFY COLUMN v BIGINT")
+    again = starrocks.refused(f"ALTER TABLE {keyed} ADD COLUMN w INT")
+    assert 'A schema change operation is in progress on the table "t".' in again
+    for operation in ("begin", "load", "prepare", "commit"):  # one that begins now is not waited for
+        answer = starrocks.transaction(operation, database, "new", body=body, column_separator=",")
+        assert answer["Status"] == "OK"
+    while starrocks.query(f"SHOW ALTER TABLE COLUMN FROM {database} WHERE TableName = 't'")[0][9] == "PENDING":
+        pass
+    assert starrocks.query(f"SHOW ALTER TABLE COLUMN FROM {database}")[0][9] == "WAITING_TXN"
+    assert starrocks.transaction("commit", database, "old")["Status"] == "OK"
+    assert finished(starrocks, database)[9] == "FINISHED"
+    assert ("v", "bigint") in [row[:2] for row in starrocks.query(f"DESC {keyed}")]
+
+
+def test_a_waiting_change_can_be_cancelled(starrocks: StarRocksServer, database: str, keyed: str) -> None:
+    starrocks.transaction("begin", database, "old")
+    starrocks.query(f"ALTER TABLE {keyed} MODIFY COLUMN v BIGINT")
+    starrocks.query(f"CANCEL ALTER TABLE COLUMN FROM {keyed}")
+    assert finished(starrocks, database)[9] == "CANCELLED"
+    starrocks.transaction("rollback", database, "old")
+    assert ("v", "int") in [row[:2] for row in starrocks.query(f"DESC {keyed}")]
+
+
+def test_fast_evolution_is_chosen_when_the_table_is_made(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(
+        f"CREATE TABLE {database}.t (id INT NOT NULL) PRIMARY KEY(id) PROPERTIES('fast_schema_evolution' = 'false')"
+    )
+    starrocks.transaction("begin", database, "old")
+    starrocks.query(f"ALTER TABLE {database}.t ADD COLUMN v INT")
+    assert starrocks.query(f"SHOW ALTER TABLE COLUMN FROM {database}")[0][9] != "FINISHED"
+    starrocks.transaction("rollback", database, "old")
+    assert finished(starrocks, database)[9] == "FINISHED"
+    starrocks.refused(f"ALTER TABLE {database}.t SET ('fast_schema_evolution' = 'true')")
+
+
+def test_a_load_keeps_the_plan_of_its_first_body(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(f"CREATE TABLE {database}.t (id INT NOT NULL, v INT) PRIMARY KEY(id)")
+    starrocks.transaction("begin", database, "a")
+    starrocks.transaction("load", database, "a", body=b"1,1\n", column_separator=",")
+    starrocks.query(f"ALTER TABLE {database}.t ADD COLUMN w INT DEFAULT '9'")
+    starrocks.transaction("load", database, "a", body=b"2,2\n", column_separator=",")
+    assert starrocks.transaction("commit", database, "a")["Status"] == "OK"
+    assert starrocks.query(f"SELECT * FROM {database}.t ORDER BY id") == [(1, 1, 9), (2, 2, 9)]
+
+
+def test_rename_truncate_drop_and_comment(starrocks: StarRocksServer, database: str, keyed: str) -> None:
+    starrocks.load(database, b"1,a,2,y,1.5,\\N,3\n", column_separator=",")
+    starrocks.query(f"ALTER TABLE {keyed} RENAME u")
+    assert starrocks.query(f"SELECT id FROM {database}.u") == [(1,)]
+    starrocks.query(f"TRUNCATE TABLE {database}.u")
+    assert starrocks.query(f"SELECT id FROM {database}.u") == []
+    starrocks.query(f"ALTER TABLE {database}.u COMMENT = 'said'")
+    assert "said" in starrocks.query(f"SHOW CREATE TABLE {database}.u")[0][1]
+    starrocks.query(f"DROP TABLE {database}.u")
+    starrocks.query(f"DROP TABLE IF EXISTS {database}.u FORCE")
+    assert starrocks.query(f"SHOW TABLES FROM {database}") == []
+
+
+def test_queries(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(f"CREATE TABLE {database}.t (id INT NOT NULL, v VARCHAR(9)) PRIMARY KEY(id)")
+    starrocks.query(f"CREATE TABLE {database}.u (id INT NOT NULL, li LARGEINT) PRIMARY KEY(id)")
+    starrocks.load(database, "1,ä\n2,b\n".encode(), column_separator=",")
+    starrocks.load(database, b"1,170141183460469231731687303715884105727\n", "u", column_separator=",")
+    joined = f'SELECT t.`v`, length(t.v), u.li FROM {database}.t AS t, {database}.u WHERE t.id = u.id AND v <> "b"'
+    assert starrocks.query(joined) == [("ä", 2, "170141183460469231731687303715884105727")]
+    assert starrocks.query(f"WITH x AS (SELECT id FROM {database}.t) SELECT sum(id) FROM x") == [(3,)]
+    assert starrocks.query("SELECT 1") == [(1,)]
+
+
+def test_users_and_privileges(starrocks: StarRocksServer, database: str, keyed: str) -> None:
+    user = f"u_{database}"
+    starrocks.query(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'first'")
+    with pytest.raises(pymysql.MySQLError) as caught:
+        starrocks.query("SELECT 1", user=user, password="wrong")
+    assert caught.value.args[0] == 1045
+    assert "denied" in starrocks.refused(f"SELECT * FROM {keyed}", user=user, password="first")
+    starrocks.query(f"GRANT SELECT, INSERT ON TABLE {keyed} TO USER '{user}'@'%'")
+    assert starrocks.query(f"SELECT id FROM {keyed}", user=user, password="first") == []
+    for sql in (
+        f"ALTER TABLE {keyed} ADD COLUMN w INT",
+        f"CREATE TABLE {database}.x (id INT) DUPLICATE KEY(id)",
+        f"DROP TABLE {keyed}",
+    ):
+        assert "denied" in starrocks.refused(sql, user=user, password="first")
+    starrocks.query(f"GRANT ALTER ON ALL TABLES IN DATABASE {database} TO USER '{user}'@'%'")
+    starrocks.query(f"ALTER TABLE {keyed} ADD COLUMN w INT", user=user, password="first")
+    starrocks.query(f"ALTER USER '{user}' IDENTIFIED BY 'second'")
+    starrocks.query(f"REVOKE SELECT ON TABLE {keyed} FROM USER '{user}'@'%'")
+    assert "denied" in starrocks.refused(f"SELECT * FROM {keyed}", user=user, password="second")
+    starrocks.query(f"DROP USER '{user}'")
+
+
+def test_insert_values_and_select(starrocks: StarRocksServer, database: str) -> None:
+    starrocks.query(f"CREATE TABLE {database}.t (id INT NOT NULL, v VARCHAR(3)) PRIMARY KEY(id)")
+    starrocks.query(f"INSERT INTO {database}.t VALUES (1, 'a'), (2, 'b')")
+    starrocks.query(f"INSERT INTO {database}.t (id, v) SELECT id + 1, 'c' FROM {database}.t WHERE id = 1")
+    assert starrocks.query(f"SELECT id, v FROM {database}.t ORDER BY id") == [(1, "a"), (2, "c")]
+    starrocks.refused(f"INSERT INTO {database}.t VALUES (3, 'abcd')")
+    starrocks.refused(f"INSERT INTO {database}.t VALUES (NULL, 'a')")
