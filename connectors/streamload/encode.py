@@ -202,9 +202,10 @@ def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -
     expressions = []
     for number, field in enumerate(fields):
         name = quoted(field.plan.target.name)
-        if field.op == rows.HEX:
+        binary = pa.types.is_binary(field.plan.arrow)
+        digits_stay = dialect.keeps_digits and binary and field.plan.target.kind is not TargetKind.VARBINARY
+        if field.op == rows.HEX and not digits_stay:
             place = quoted(_free(f"cdc_hex_{number}", taken))
-            binary = pa.types.is_binary(field.plan.arrow)
             expressions.append(f"{name}={dialect.from_hex(field.plan.target.kind, place, binary=binary)}")
             name = place
         names.append(name)

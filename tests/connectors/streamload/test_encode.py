@@ -297,7 +297,7 @@ def test_the_header_of_each_server() -> None:
     schema = TableSchema(tuple(source for source, _ in columns))
     target = TargetTable(TABLE, tuple(made for _, made in columns), ("id",))
     assert DelimitedEncoder(schema, target, DORIS).columns_header == (
-        "`__DORIS_DELETE_SIGN__`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`),`s`=`cdc_hex_2`"
+        "`__DORIS_DELETE_SIGN__`,`id`,`cdc_hex_1`,`s`,`b`=to_binary(`cdc_hex_1`)"
     )
     assert DelimitedEncoder(schema, target, STARROCKS).columns_header == (
         "`__op`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`, 'hex'),`s`=unhex(`cdc_hex_2`)"
