@@ -147,7 +147,7 @@ def _joined(columns: Sequence[Any]) -> Any:
     if len(columns) == 1:
         return columns[0]
     width = 8 * len(columns)
-    return np.stack([column.astype(">u8") for column in columns], axis=1).view(f"S{width}")[:, 0]
+    return np.stack(columns, axis=1).astype(">u8").view(f"S{width}")[:, 0]  # stacking makes the bytes native
 
 
 def _comparable(column: MySqlColumn, value: Any) -> Any:
