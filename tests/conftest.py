@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from doris_servers import DorisServer, own_doris, shared_doris
 from servers import FLAVORS, ServerFactory, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
@@ -49,4 +50,18 @@ def starrocks() -> Iterator[StarRocksServer]:
 def starrocks_standin() -> Iterator[StarRocksServer]:
     """A stand-in of this test's own: faults, kills and restarts are welcome."""
     with own_starrocks() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def doris() -> Iterator[DorisServer]:
+    """The session's Doris: a real one when `CDC_TEST_DORIS` says so, else our stand-in. Arm no faults."""
+    with shared_doris() as server:
+        yield server
+
+
+@pytest.fixture
+def doris_standin() -> Iterator[DorisServer]:
+    """A stand-in of this test's own: faults, kills and restarts are welcome."""
+    with own_doris() as server:
         yield server

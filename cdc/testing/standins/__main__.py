@@ -6,6 +6,7 @@ the process that started it.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from cdc.testing.standins.run import running
 
 def main(kind: str, folder: str, options: str) -> None:
     """Run one stand-in until standard input ends."""
+    gc.set_threshold(200_000, 50, 100)  # rows are many lists at once, and none of them a cycle
     chosen: dict[str, Any] = json.loads(options)
     with running(kind, Path(folder), chosen) as ports:
         sys.stdout.write(json.dumps(ports) + "\n")

@@ -22,7 +22,7 @@ _PROPERTIES = {
     "store_row_column", "row_store_columns", "group_commit_interval_ms", "group_commit_data_bytes", "storage_policy",
     "disable_auto_compaction", "in_memory", "enable_single_replica_compaction", "estimate_partition_size",
     "is_being_synced", "storage_medium", "inverted_index_storage_format", "enable_mow_light_delete",
-    "min_load_replica_num", "colocate_with",
+    "min_load_replica_num", "colocate_with", "enable_duplicate_without_keys_by_default",
 }  # fmt: skip
 
 
@@ -290,6 +290,8 @@ def _check_properties(statement: Statement, replication: int) -> None:
 def _keys(statement: Statement) -> list[str]:
     if statement.keys:
         return statement.keys
+    if statement.properties.get("enable_duplicate_without_keys_by_default", "").lower() == "true":
+        return []
     keys: list[str] = []
     for column in statement.columns:  # the first three columns at most, up to the first that cannot be a key
         if len(keys) == 3 or column.type.kind in ("STRING", "FLOAT", "DOUBLE", "JSON", "VARBINARY"):

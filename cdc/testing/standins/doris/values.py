@@ -219,14 +219,18 @@ def _bytes(field: bytes, kind: DorisType, strict: bool) -> bytes:
 
 def _json(field: bytes, kind: DorisType, strict: bool) -> str:
     try:
-        document = json.loads(_utf8(field), parse_constant=_no_constant)
+        document = _JSON_DECODER.decode(_utf8(field))
     except ValueError as error:
         raise Invalid from error
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return _JSON_ENCODER.encode(document)
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
+
+
+_JSON_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def _utf8(field: bytes) -> str:

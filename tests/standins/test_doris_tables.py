@@ -1,0 +1,214 @@
+"""CREATE and ALTER TABLE: what the front end allows, and in which words it refuses."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+from doris_servers import ONE_REPLICA, DorisServer
+
+HASHED = f"DISTRIBUTED BY HASH(id) BUCKETS AUTO {ONE_REPLICA}"
+
+
+@pytest.fixture
+def db(doris: DorisServer) -> Iterator[str]:
+    name = doris.new_database()
+    yield name
+    doris.query(f"DROP DATABASE {name} FORCE")
+
+
+@pytest.fixture
+def table(doris: DorisServer, db: str) -> str:
+    doris.query(
+        f"CREATE TABLE {db}.t (id INT, k VARCHAR(10), v VARCHAR(10) DEFAULT 'x' COMMENT 'c', n INT, s STRING, "
+        f"d DECIMAL(10, 2), j JSON) UNIQUE KEY(id, k) COMMENT 'all' {HASHED}"
+    )
+    return f"{db}.t"
+
+
+def names(doris: DorisServer, table: str) -> list[str]:
+    return [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {table}")]
+
+
+def last_job(doris: DorisServer, table: str) -> str:
+    db, _, name = table.partition(".")
+    sql = f"SHOW ALTER TABLE COLUMN FROM {db} WHERE TableName = '{name}' ORDER BY CreateTime DESC LIMIT 1"
+    return str(doris.query(sql)[0][9])
+
+
+@pytest.mark.parametrize(
+    ("columns", "rest", "message"),
+    [
+        ("v INT, id INT", f"UNIQUE KEY(id) {HASHED}",
+         "Key columns should be a ordered prefix of the schema. KeyColumns[0] (starts from zero) is id, but "
+         "corresponding column is v in the previous columns declaration."),
+        ("id STRING, v INT", f"UNIQUE KEY(id) {HASHED}", "String Type should not be used in key column[id]"),
+        ("id DOUBLE, v INT", f"UNIQUE KEY(id) {HASHED}", "Float or double can not used as a key, use decimal instead."),
+        ("id INT, v INT", f"UNIQUE KEY(id) DISTRIBUTED BY HASH(v) BUCKETS 1 {ONE_REPLICA}", "is not key column"),
+        ("id INT, v INT", f"UNIQUE KEY(id) DISTRIBUTED BY RANDOM BUCKETS 1 {ONE_REPLICA}", "random distribution"),
+        ("id INT, v INT", "UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1", "replication num"),
+        ("id INT, ID INT", f"UNIQUE KEY(id) {HASHED}", "Duplicate column"),
+        ("id INT UNSIGNED", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id MEDIUMINT", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v BLOB", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v TIME", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v YEAR", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v DECIMAL(39, 2)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v CHAR(256)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v VARCHAR(65534)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, v INT DEFAULT 'x'", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+    ],
+)  # fmt: skip
+def test_tables_that_are_refused(doris: DorisServer, db: str, columns: str, rest: str, message: str) -> None:
+    assert message in doris.refused(f"CREATE TABLE {db}.t ({columns}) {rest}")
+    assert doris.query(f"SHOW TABLES FROM {db}") == []
+
+
+def test_databases_and_tables_that_are_there_or_not(doris: DorisServer, db: str, table: str) -> None:
+    create = f"(id INT) UNIQUE KEY(id) {HASHED}"
+    assert doris.errno(f"CREATE TABLE {table} {create}") == 1050
+    doris.query(f"CREATE TABLE IF NOT EXISTS {table} {create}")
+    assert len(names(doris, table)) == 7
+    assert doris.errno(f"CREATE TABLE no_such_db.t {create}") == 1049
+    assert doris.errno("USE no_such_db") == 1049
+    assert doris.errno(f"CREATE DATABASE {db}") == 1007
+    assert "errCode = 2" in doris.refused(f"SELECT * FROM {db}.no_such_table")
+
+
+def test_what_is_shown_of_a_table(doris: DorisServer, db: str, table: str) -> None:
+    rows = {row[0]: row for row in doris.query(f"SHOW FULL COLUMNS FROM {table}")}
+    assert list(rows) == ["id", "k", "v", "n", "s", "d", "j"]
+    assert [str(rows[name][1]).lower().replace("v3", "") for name in ("id", "k", "s", "d", "j")] == [
+        "int", "varchar(10)", "text", "decimal(10,2)", "json"
+    ]  # fmt: skip
+    assert (rows["v"][5], rows["v"][8]) == ("x", "c")
+    found = doris.query(
+        "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH, IS_NULLABLE FROM information_schema.COLUMNS "
+        f"WHERE TABLE_SCHEMA = '{db}' AND TABLE_NAME = 't' ORDER BY ORDINAL_POSITION"
+    )
+    assert found[0][:2] == ("id", "int")
+    assert found[1] == ("k", "varchar", 10, "YES")
+    sql = f"SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{db}'"
+    assert doris.query(sql) == [("t", "all")]
+    assert doris.query(f"SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{db}'") == [(1,)]
+
+
+def test_connectors_read_some_types_by_other_names(doris: DorisServer, db: str) -> None:
+    doris.query(f"CREATE TABLE {db}.t (id LARGEINT, b BOOLEAN, ts DATETIME(3)) UNIQUE KEY(id) {HASHED}")
+    found = doris.query(f"SELECT COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{db}'")
+    assert dict(found)["id"] == "bigint unsigned"
+    assert dict(found)["b"] == "tinyint"
+
+
+def test_values_come_back_as_their_types(doris: DorisServer, db: str) -> None:
+    doris.query(
+        f"CREATE TABLE {db}.t (id BIGINT, l LARGEINT, b BOOLEAN, f FLOAT, d DOUBLE, n DECIMAL(38, 10), t DATE, "
+        f"ts DATETIME, ms DATETIME(3), us DATETIME(6), c CHAR(5), s STRING, j JSON) UNIQUE KEY(id) {HASHED}"
+    )
+    line = (
+        b"-9223372036854775808|-170141183460469231731687303715884105728|true|1.5|1e300|"
+        b"9999999999999999999999999999.0123456789|9999-12-31|2024-02-29T23:59:59.6|2024-01-01 00:00:00.1235|"
+        b'2024-01-01 00:00:00.000001|ab|\xf0\x9f\x98\x80|{"b": 1, "a": [1.5, null]}\n'
+    )
+    answer = doris.load(db, line, column_separator="|", strict_mode="true")
+    assert (answer["Status"], answer["NumberLoadedRows"]) == ("Success", 1)
+    doris.eventually(f"SELECT COUNT(*) FROM {db}.t", [(1,)])
+    row = doris.query(f"SELECT * FROM {db}.t")[0]
+    assert (row[0], int(row[1]), row[2], row[3], row[4]) == (-(2**63), -(2**127), 1, 1.5, 1e300)
+    assert row[5] == Decimal("9999999999999999999999999999.0123456789")
+    assert row[6] == dt.date(9999, 12, 31)
+    assert row[7:10] == (
+        dt.datetime(2024, 3, 1), dt.datetime(2024, 1, 1, 0, 0, 0, 124000), dt.datetime(2024, 1, 1, 0, 0, 0, 1)
+    )  # fmt: skip
+    assert row[10:12] == ("ab", "😀")
+    assert row[12].replace(" ", "") == '{"b":1,"a":[1.5,null]}'
+
+
+def test_columns_are_added_at_once(doris: DorisServer, db: str, table: str) -> None:
+    doris.load(db, b"1,a\n", columns="id,k")
+    doris.query(f"ALTER TABLE {table} ADD COLUMN z INT DEFAULT '5', ADD COLUMN y VARCHAR(5) AFTER v")
+    assert names(doris, table) == ["id", "k", "v", "y", "n", "s", "d", "j", "z"]
+    assert last_job(doris, table) == "FINISHED"
+    doris.load(db, b"2,b\n", columns="id,k")
+    wanted = [(1, None, 5), (2, None, 5)]
+    assert doris.eventually(f"SELECT id, y, z FROM {table} ORDER BY id", wanted) == wanted
+    mismatch = doris.load(db, b"3,c,x,1,s,1,{}\n")
+    assert mismatch["Status"] == "Fail"
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("ADD COLUMN n INT", "Can not add column which already exists in base table: n"),
+        ("ADD COLUMN z INT AFTER nope", "Column[nope] does not found"),
+        ("ADD COLUMN z INT FIRST", "Invalid column order. value should be after key. index[t]"),
+        ("DROP COLUMN k", "Can not drop key column in Unique data model table"),
+        ("DROP COLUMN nope", "Column does not exists: nope"),
+        ("MODIFY COLUMN n DECIMAL(10, 0)", "Can not change INT to DECIMAL"),
+        ("MODIFY COLUMN s VARCHAR(100)", "Can not change "),
+        ("MODIFY COLUMN d INT", "Can not change DECIMAL"),
+        ("MODIFY COLUMN d DECIMAL(9, 2)", "Can not change DECIMAL"),
+        ("MODIFY COLUMN k VARCHAR(20)", "Can not change aggregation type"),
+        ("MODIFY COLUMN v VARCHAR(20)", "Can not change default value"),
+        ("MODIFY COLUMN v VARCHAR(5) DEFAULT 'x'", "Shorten type length is prohibited, srcType="),
+        ("MODIFY COLUMN n INT NOT NULL", "Can not change from nullable to non-nullable"),
+        ("MODIFY COLUMN n INT", "Nothing is changed. please check your alter stmt."),
+    ],
+)
+def test_changes_that_are_refused(doris: DorisServer, table: str, clause: str, message: str) -> None:
+    before = doris.query(f"SHOW FULL COLUMNS FROM {table}")
+    assert message in doris.refused(f"ALTER TABLE {table} {clause}")
+    assert doris.query(f"SHOW FULL COLUMNS FROM {table}") == before
+
+
+def test_a_distribution_column_stays(doris: DorisServer, db: str) -> None:
+    doris.query(f"CREATE TABLE {db}.t (id INT, v INT) DUPLICATE KEY(id) DISTRIBUTED BY HASH(v) BUCKETS 1 {ONE_REPLICA}")
+    assert "Distribution column[v] cannot be dropped. index[t]" in doris.refused(f"ALTER TABLE {db}.t DROP COLUMN v")
+
+
+def test_longer_varchars_renames_and_comments_are_instant(doris: DorisServer, db: str, table: str) -> None:
+    doris.load(db, b"1,a,one\n", columns="id,k,v")
+    doris.query(f"ALTER TABLE {table} MODIFY COLUMN v VARCHAR(300) DEFAULT 'x'")
+    assert last_job(doris, table) == "FINISHED"
+    doris.query(f"ALTER TABLE {table} RENAME COLUMN v w")
+    doris.query(f"ALTER TABLE {table} MODIFY COLUMN w COMMENT 'new'")
+    doris.query(f"ALTER TABLE {table} MODIFY COMMENT 'other'")
+    doris.query(f"ALTER TABLE {table} DROP COLUMN n")
+    assert names(doris, table) == ["id", "k", "w", "s", "d", "j"]
+    rows = {row[0]: row for row in doris.query(f"SHOW FULL COLUMNS FROM {table}")}
+    assert (rows["w"][1], rows["w"][8]) == ("varchar(300)", "new")
+    assert doris.eventually(f"SELECT w FROM {table}", [("one",)]) == [("one",)]
+    doris.query(f"ALTER TABLE {table} RENAME u")
+    assert doris.query(f"SELECT w FROM {db}.u") == [("one",)]
+    assert [row[0] for row in doris.query(f"SHOW TABLES FROM {db}")] == ["u"]
+
+
+def test_rows_prepared_before_a_light_change_fit_after_it(doris: DorisServer, db: str, table: str) -> None:
+    txn = doris.prepare(db, b"1,a,one,5\n", "before", columns="id,k,v,n")["TxnId"]
+    doris.query(f"ALTER TABLE {table} ADD COLUMN z INT DEFAULT '5'")
+    doris.query(f"ALTER TABLE {table} RENAME COLUMN v w")
+    doris.query(f"ALTER TABLE {table} DROP COLUMN n")
+    assert doris.settle(db, "commit", txn_id=txn)["status"] == "Success"
+    assert doris.eventually(f"SELECT id, w, z FROM {table}", [(1, "one", 5)]) == [(1, "one", 5)]
+
+
+def test_truncate_and_drop(doris: DorisServer, db: str, table: str) -> None:
+    doris.load(db, b"1,a\n", columns="id,k")
+    doris.eventually(f"SELECT id FROM {table}", [(1,)])
+    doris.query(f"TRUNCATE TABLE {table}")
+    assert doris.query(f"SELECT id FROM {table}") == []
+    assert doris.load(db, b"2,b\n", columns="id,k")["Status"] == "Success"
+    assert doris.eventually(f"SELECT id FROM {table}", [(2,)]) == [(2,)]
+    doris.query(f"DROP TABLE {table} FORCE")
+    doris.query(f"DROP TABLE IF EXISTS {table}")
+    assert doris.query(f"SHOW TABLES FROM {db}") == []
+
+
+def test_names_in_any_spelling_that_is_allowed(doris: DorisServer, db: str) -> None:
+    doris.query(f"CREATE TABLE {db}.`select` (`id` INT, `group by` INT, `Wert` INT) UNIQUE KEY(`id`) {HASHED}")
+    answer = doris.load(db, b"1,2,3\n", table="select", columns="`id`,`group by`,`WERT`")
+    assert answer["Status"] == "Success"
+    sql = f"SELECT `group by`, wert FROM {db}.`select`"
+    assert doris.eventually(sql, [(2, 3)]) == [(2, 3)]
