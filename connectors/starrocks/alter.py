@@ -31,7 +31,7 @@ from cdc.schema import (
 from connectors.starrocks import ddl
 from connectors.starrocks.catalog import ActualColumn, ActualTable, Layout, same
 from connectors.starrocks.conversion import by_copy, doubt, in_place
-from connectors.starrocks.types import SqlType
+from connectors.starrocks.types import LONG_TEXT, SqlType
 from connectors.streamload.sql import quoted, text_literal
 
 COPY_PREFIX = "__cdc_copy_"
@@ -322,8 +322,10 @@ def _key_type(sql_type: SqlType) -> SqlType:
         return SqlType("VARCHAR", (sql_type.length or 0) + (3 if sql_type.scale else 1))
     if sql_type.name in ("FLOAT", "DOUBLE"):
         return SqlType("VARCHAR", 32)
-    if sql_type.name in ("CHAR", "VARBINARY"):
+    if sql_type.name == "CHAR":
         return SqlType("VARCHAR", sql_type.length)
+    if sql_type.name == "VARBINARY":
+        return LONG_TEXT
     return sql_type
 
 
@@ -335,5 +337,5 @@ def _value(table: ActualTable, new: ActualTable, column: ActualColumn) -> str:
     if old.type == column.type:
         return name
     if old.type.name == "VARBINARY":
-        return f"from_binary({name}, 'utf8')"
+        return f"hex({name})"
     return f"CAST({name} AS {column.type})"

@@ -10,7 +10,7 @@
 | CHAR(n), VARCHAR(n) | VARCHAR(4n) | the same | lengths are bytes; CHAR loses zero bytes at its end |
 | STRING | VARCHAR(1048576) | the same | the longest there is |
 | JSON | VARCHAR(1048576), or JSON | VARCHAR | StarRocks' JSON keeps numbers as doubles |
-| BINARY, VARBINARY, BYTES | VARBINARY | VARCHAR of the same bytes | a VARBINARY cannot be a key |
+| BINARY, VARBINARY, BYTES | VARBINARY | VARCHAR, hexadecimal digits | a VARBINARY cannot be a key |
 | GEOMETRY | VARBINARY | - | SRID and WKB, as the source keeps it |
 | DATE, TIMESTAMP, TIMESTAMP_LTZ | DATE, DATETIME, DATETIME (UTC) | the same | |
 | TIME(p) | VARCHAR | VARCHAR | a signed span up to 838 hours; there is no such type |
@@ -117,7 +117,7 @@ class TypeRules:
         if kind is Kind.TIME:
             return SqlType("VARCHAR", 10 + (length + 1 if length else 0))
         if key and kind in _BINARY:
-            return _text(length or LONGEST_VARCHAR)
+            return _text(2 * (length or LONGEST_VARCHAR))
         if kind in (Kind.BINARY, Kind.VARBINARY):
             return LONG_BINARY
         if key and kind in (Kind.FLOAT, Kind.DOUBLE):

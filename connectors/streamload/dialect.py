@@ -27,7 +27,7 @@ class Dialect:
         delete_sign: the hidden column that says whether a row is a delete, 1, or not, 0.
         headers: request headers that describe the text; the same for every load.
         text_from_hex, bytes_from_hex: expressions that make a character value or a VARBINARY of a field of hex digits.
-        text_from_bytes: the same for bytes in a character column, which Doris keeps as digits: its text is UTF-8.
+        text_from_bytes: the same for bytes in a character column, which stay digits: clients read text as UTF-8.
         field_bytes: the longest field that the server reads, None without limit.
     """
 
@@ -65,7 +65,7 @@ STARROCKS = Dialect(
     headers={"format": "csv", "column_separator": "\\x01", "row_delimiter": "\\x02"},
     text_from_hex="unhex({})",
     bytes_from_hex="to_binary({}, 'hex')",
-    text_from_bytes="unhex({})",
+    text_from_bytes="{}",
     field_bytes=1_048_576,
 )
 

@@ -1,6 +1,5 @@
 """Every sink passes the same named behaviours."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from starrocks_server import Harness, Server, starrocks_server
+from starrocks_harness import Harness
+from starrocks_servers import StarRocksServer
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
@@ -76,12 +76,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-def starrocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with starrocks_server(tmp_path_factory.mktemp("starrocks")) as server:
-        yield server
-
-
 class TestListSink(SinkConformance):
     @pytest.fixture
     def harness(self) -> ListHarness:
@@ -102,9 +96,9 @@ class TestDuckDbSink(SinkConformance):
 
 class TestStarRocksSink(SinkConformance):
     @pytest.fixture
-    def harness(self, starrocks: Server, tmp_path: Path) -> Harness:
-        starrocks.drop_all()
-        return Harness(starrocks, tmp_path / "state", {})
+    def harness(self, starrocks: StarRocksServer, tmp_path: Path) -> Harness:
+        starrocks.query("DROP DATABASE IF EXISTS shop FORCE")
+        return Harness(starrocks, tmp_path / "state")
 
     def test_a_delete_takes_one_of_equal_rows(self, harness: SinkHarness) -> None:
         """It cannot: the task fails, and nothing of it stays."""
