@@ -300,7 +300,7 @@ def test_the_header_of_each_server() -> None:
         "`__DORIS_DELETE_SIGN__`,`id`,`cdc_hex_1`,`s`,`b`=to_binary(`cdc_hex_1`)"
     )
     assert DelimitedEncoder(schema, target, STARROCKS).columns_header == (
-        "`__op`,`id`,`cdc_hex_1`,`cdc_hex_2`,`b`=to_binary(`cdc_hex_1`, 'hex'),`s`=unhex(`cdc_hex_2`)"
+        "`__op`,`id`,`cdc_hex_1`,`s`,`b`=to_binary(`cdc_hex_1`, 'hex')"
     )
 
 
