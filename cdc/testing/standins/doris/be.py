@@ -124,8 +124,8 @@ class StreamLoad:
 
     def run(self) -> Response:
         """Carry the load out; every answer is HTTP 200. Raises Cut, Answer, ClientGone."""
-        self._fault("be.load")
         try:
+            self._fault("be.load")
             reply = self._run()
         except LabelExists as error:
             reply = self._reply("Label Already Exists", f"[LABEL_ALREADY_EXISTS]{error}",
