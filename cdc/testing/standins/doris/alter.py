@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cdc.testing.standins.doris.catalog import Column, Table
+from cdc.testing.standins.doris.copy import replace_table
 from cdc.testing.standins.doris.create import (
     Definition,
     check_column_name,
@@ -69,6 +70,9 @@ def _clause(parser: Parser) -> list[Clause]:
         return [Clause("order", names=tuple(parser.names()))]
     if parser.take("SET"):
         return [Clause("set", properties=parser.properties())]
+    if parser.take("REPLACE", "WITH", "TABLE"):
+        name = parser.name()
+        return [Clause("replace", text=name, properties=parser.properties() if parser.take("PROPERTIES") else {})]
     raise parser.wrong("a clause of ALTER TABLE that the stand-in knows")
 
 
@@ -272,9 +276,13 @@ def _set(engine: Engine, table: Table, clause: Clause) -> None:
     engine.catalog.put(replace(table, properties=table.properties | clause.properties))
 
 
+def _replace(engine: Engine, table: Table, clause: Clause) -> None:
+    replace_table(engine, table, clause.text, clause.properties)
+
+
 _ALONE: dict[str, Callable[[Engine, Table, Clause], None]] = {
     "rename": _rename_table, "rename_column": _rename_column, "comment": _comment, "table_comment": _table_comment,
-    "set": _set,
+    "set": _set, "replace": _replace,
 }  # fmt: skip
 
 

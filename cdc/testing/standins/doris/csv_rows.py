@@ -113,13 +113,15 @@ class CsvReader:
             if form.delimiter == b"\n" and end and line[-1].endswith(b"\r"):
                 line[-1] = line[-1][:-1]
             if end or line != [b""]:
-                yield [_trimmed(one, form.enclose) for one in line]
+                yield line
             line = []
             if not end:
                 return
 
     def _unescaped(self, column: Sequence[bytes]) -> Sequence[Field]:
         form = self._form
+        if form.enclose:
+            column = [_trimmed(one, form.enclose) for one in column]
         result: Sequence[Field] = column
         if NULL in column:
             result = [None if one == NULL else one for one in column]

@@ -60,7 +60,7 @@ def run_query(engine: Engine, sql: str, db: str, user: str, variables: Mapping[s
         return f"info_{name}"
 
     text = _INFORMATION.sub(from_information, text)
-    _check_rights(engine, text, db, user)
+    check_rights(engine, text, db, user)
     columns, rows = engine.data.query(text, db if db and db != "information_schema" else "main", extra)
     formats = [_format(kind) for _, kind in columns]
     names = tuple((name, _WIRE.get(kind.partition("(")[0], _other(kind))) for name, kind in columns)
@@ -73,7 +73,8 @@ def _other(kind: str) -> int:
     return wire.NEWDECIMAL if kind.startswith("DECIMAL") else wire.VAR_STRING
 
 
-def _check_rights(engine: Engine, text: str, db: str, user: str) -> None:
+def check_rights(engine: Engine, text: str, db: str, user: str) -> None:
+    """SqlError when the user may not read a table of the query, or there is none of that name."""
     for name in engine.data.tables_in(text):
         parts = [part.strip('"') for part in re.findall(r'"[^"]*"|[^.]+', name)]
         if parts[0].startswith("info_") and len(parts) == 1:

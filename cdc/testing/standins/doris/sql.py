@@ -8,6 +8,7 @@ from collections.abc import Callable
 import duckdb
 
 from cdc.testing.standins.doris.alter import alter_table, parse_alter
+from cdc.testing.standins.doris.copy import insert_select
 from cdc.testing.standins.doris.create import create_table, parse_create
 from cdc.testing.standins.doris.engine import Engine
 from cdc.testing.standins.doris.errors import sql_error
@@ -187,7 +188,7 @@ class DorisSession:
         return Maintenance(self._engine, self._user).run(parser, self)
 
     def _insert(self, parser: Parser) -> int:
-        raise sql_error("the stand-in loads rows only by stream load")
+        return insert_select(self._engine, parser, self, self._user)
 
 
 __all__ = ["DorisAccounts", "DorisSession", "SqlError"]
