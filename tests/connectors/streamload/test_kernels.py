@@ -63,6 +63,31 @@ def test_the_longest_text_of_every_type_has_room(
     assert spare >= 96, "the last value may work behind its text"
 
 
+def texts(column: pa.Array, kind: str) -> list[str]:
+    """The texts of one column of numbers."""
+    schema = TableSchema((Column("c", DataType.parse(kind)),))
+    target = TargetTable(TableId("shop", "t"), (TargetColumn("c", TargetKind.DOUBLE),))
+    encoder = DelimitedEncoder(schema, target, DORIS)
+    text = encoder.encode(pa.RecordBatch.from_arrays([column], names=["c"]), np.zeros(len(column), np.uint8))
+    return [line.partition("\x01")[2] for line in bytes(text).decode().split("\x02")[:-1]]
+
+
+def test_many_floats_are_the_shortest_and_nearest_text() -> None:
+    bits = np.random.default_rng(20261121).integers(0, 0x7F80_0000, 20_000).astype(np.uint32)
+    powers = (np.arange(255, dtype=np.uint32) << 23)[:, None] + np.array([0, 1, 0x7F_FFFF], np.uint32)
+    values = np.concatenate([bits, np.arange(1, 200, dtype=np.uint32), powers.ravel()]).view(np.float32)
+    expected = [Decimal(np.format_float_scientific(value, unique=True)) for value in values]
+    assert [Decimal(text) for text in texts(pa.array(values), "FLOAT")] == expected
+
+
+def test_many_doubles_are_the_shortest_and_nearest_text() -> None:
+    bits = np.random.default_rng(20261121).integers(0, 0x7FF0 << 48, 20_000).astype(np.uint64)
+    powers = (np.arange(2047, dtype=np.uint64) << np.uint64(52))[:, None] + np.array([0, 1, (1 << 52) - 1], np.uint64)
+    values = np.concatenate([bits, np.arange(1, 200, dtype=np.uint64), powers.ravel()]).view(np.float64)
+    expected = [Decimal(repr(value)) for value in values.tolist()]
+    assert [Decimal(text) for text in texts(pa.array(values), "DOUBLE")] == expected
+
+
 def test_compiled_code_has_a_folder_of_its_own_and_the_setting_stays() -> None:
     before = config.CACHE_DIR
 

@@ -78,6 +78,13 @@ def test_without_deletes_the_last_row_stays_and_the_deletes_are_counted() -> Non
     assert found.counts == {DELETE_DROPPED: 3}
 
 
+def test_many_keys_do_not_get_into_each_others_way() -> None:
+    keys = [(number * 7919) % 3001 for number in range(9000)]
+    found = images(changes(*(("+I", key, at) for at, key in enumerate(keys))), ["k0"])
+    last = {key: at for at, key in enumerate(keys)}
+    assert left(found) == [(0, keys[at], at) for at in sorted(last.values())]
+
+
 def test_an_empty_block_gives_no_rows() -> None:
     assert left(images(changes(), ["k0"])) == []
 
