@@ -1,4 +1,4 @@
-"""The MySQL port: what CREATE and ALTER refuse and with which words, schema-change jobs, what the catalog shows, users."""
+"""The MySQL port: what CREATE and ALTER refuse, and how; schema-change jobs, what the catalog shows, users."""
 
 from __future__ import annotations
 

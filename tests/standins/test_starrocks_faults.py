@@ -1,4 +1,4 @@
-"""What survives and what does not: kills, lost answers, ports that close, time that passes. Only the stand-in can do this."""
+"""What survives and what does not: kills, lost answers, closed ports, time that passes. Only a stand-in can do this."""
 
 from __future__ import annotations
 
@@ -54,6 +54,11 @@ def to_prepared(server: StarRocksServer, database: str, label: str) -> None:
         assert step(server, database, operation, label)["Status"] == "OK"
 
 
+def whole(server: StarRocksServer, database: str, label: str) -> None:
+    for operation in ("begin", "load", "prepare", "commit"):
+        step(server, database, operation, label)
+
+
 def ids(server: StarRocksServer, database: str) -> list[int]:
     return [row[0] for row in server.query(f"SELECT id FROM {database}.t ORDER BY id")]
 
@@ -104,8 +109,7 @@ def test_answers_that_are_lost(server: StarRocksServer, database: str, point: st
 def test_kills_at_a_point(server: StarRocksServer, database: str, point: str) -> None:
     standin(server).fault(point, action="kill")
     with pytest.raises(LOST):
-        for operation in ("begin", "load", "prepare", "commit"):
-            step(server, database, operation, "a")
+        whole(server, database, "a")
     standin(server).wait_killed()
     standin(server).restart()
     expected = {"be.txn.prepare.done": "PREPARED", "fe.txn.commit.done": "VISIBLE", "be.txn.load": "ABORTED"}
@@ -259,8 +263,15 @@ def test_users_and_tables_survive_a_kill(server: StarRocksServer, database: str)
     assert server.query(f"SELECT id FROM {database}.t", user="u", password="pw") == []
 
 
+def test_a_begin_that_finds_others_overdue(server: StarRocksServer, database: str) -> None:
+    step(server, database, "begin", "old", timeout="1")
+    standin(server).advance(2)
+    assert step(server, database, "begin", "a")["Status"] == "OK"
+    assert server.state(database, "old") == "ABORTED"
+
+
 def test_counting_keeps_no_rows() -> None:
-    with own_starrocks(count_only=True) as server:
+    with own_starrocks(count_only=True, label_conflict_fails=True) as server:
         server.query("CREATE DATABASE d")
         server.query("CREATE TABLE d.t (id INT NOT NULL, v VARCHAR(10)) PRIMARY KEY(id)")
         to_prepared(server, "d", "a")
@@ -270,3 +281,5 @@ def test_counting_keeps_no_rows() -> None:
         assert (answer["NumberLoadedRows"], answer["LoadBytes"]) == (100_001, len(body) - 2)
         assert standin(server).command("counters") == {"rows": 100_003, "bytes": len(body) - 2 + 8, "loads": 2}
         assert ids(server, "d") == []
+        taken = server.load("d", b"1,a\n", **COMMA, label="a")
+        assert (taken["Status"], taken["Message"]) == ("Fail", "Label [a] has already been used.")

@@ -1,4 +1,4 @@
-"""What happens to rows: `columns` and `__op`, values that are none, limits. Each as plain loads and transactions have it."""
+"""What happens to rows: `columns` and `__op`, values that are none, limits."""
 
 from __future__ import annotations
 
@@ -213,6 +213,16 @@ def test_json_rows(starrocks: StarRocksServer, database: str) -> None:
     assert (answer["Status"], answer["NumberLoadedRows"]) == ("Success", 2)
     rows = starrocks.query(f"SELECT id, v, n FROM {database}.t ORDER BY id")
     assert rows == [(1, '{"a":1.50}', None), (2, "1", 2)]  # an absent key is NULL, not the default
+
+
+def test_json_bodies_of_a_transaction_count_together(starrocks: StarRocksServer, database: str) -> None:
+    table(starrocks, database, "id INT NOT NULL")
+    headers = {"format": "json", "strip_outer_array": "true"}
+    body = b"[" + b" " * (60 << 20) + b'{"id": 1}]'
+    starrocks.transaction("begin", database, "a")
+    assert starrocks.transaction("load", database, "a", body=body, **headers)["Status"] == "OK"
+    answer = starrocks.transaction("load", database, "a", body=body, **headers)
+    assert "exceed the max size [104857600]" in answer["Message"]
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ class LoadContext:
     """What the back end holds of one label. `busy` is taken by the request that works on it."""
 
     transaction: Transaction
-    begin_ms: int = 0
     busy: threading.Lock = field(default_factory=threading.Lock)
     headers: LoadHeaders | None = None
     load: Load | None = None
@@ -39,6 +38,7 @@ class Backend:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._contexts: dict[str, LoadContext] = {}
+        self._beginning: set[str] = set()
         self._lock = threading.Lock()
         services.transactions.on_abort = self._aborted
 
@@ -46,12 +46,16 @@ class Backend:
         """Open a transaction; a label that is live here is refused without asking the front end."""
         begun = time.monotonic()
         with self._lock:
-            if wanted.label in self._contexts:
+            if wanted.label in self._contexts or wanted.label in self._beginning:
                 raise LoadFailure("LABEL_ALREADY_EXISTS", "", existing="")
+            self._beginning.add(wanted.label)
+        try:  # the front end may abort others meanwhile, which needs the lock
             transaction = self._services.transactions.begin(wanted)
-            context = LoadContext(transaction, int((time.monotonic() - begun) * 1000))
-            self._contexts[wanted.label] = context
-        return transaction, {"BeginTxnTimeMs": context.begin_ms}
+            with self._lock:
+                self._contexts[wanted.label] = LoadContext(transaction)
+        finally:
+            self._beginning.discard(wanted.label)
+        return transaction, {"BeginTxnTimeMs": int((time.monotonic() - begun) * 1000)}
 
     def load(
         self, database: str, table: str, label: str, headers: Mapping[str, str], body: Body

@@ -162,7 +162,7 @@ class _PlainLoad:
 
     def failed(self, failure: LoadFailure) -> Response:
         self.abort(failure.message)
-        if failure.status == "LABEL_ALREADY_EXISTS":
+        if failure.status == "LABEL_ALREADY_EXISTS" and not self._services.label_conflict_fails:
             return self._reply("Label Already Exists", failure.message, existing=failure.existing)
         return self._reply("Fail", failure.message, url=self._services.keep_errors(failure.error_rows))
 

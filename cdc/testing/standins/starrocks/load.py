@@ -23,6 +23,7 @@ _NO_ROWS = (
     "No partitions have data available for loading. If you are sure there may be no data to be loaded, you can use "
     "`ADMIN SET FRONTEND CONFIG ('empty_load_as_error' = 'false')` to ensure such load jobs can succeed"
 )
+_MOST_JSON_BYTES = 100 << 20
 _CODECS = {"GZIP": "gzip", "BZIP2": "bz2", "LZ4_FRAME": "lz4", "ZSTD": "zstd"}
 
 
@@ -64,6 +65,7 @@ class Load:
     def receive(self, body: Body, came: Callable[[int], None]) -> None:
         """Read a body to its end, calling `came`. What is wrong with its rows is kept for the end of the load."""
         begun = time.monotonic()
+        self._check_json_size(body)
         buffer = bytearray(BLOCK_BYTES)
         compressed = bytearray() if self.headers.compression else None
         for count in body.into(buffer):
@@ -79,6 +81,16 @@ class Load:
             self._take(_decompressed(bytes(compressed), str(self.headers.compression)))
         self._build(self._reader.end_body())
         self.read_ms += _ms_since(begun)
+
+    def _check_json_size(self, body: Body) -> None:
+        """JSON that says its length may have only so much, all bodies of a transaction together."""
+        total = self.body_bytes + (body.length or 0)
+        if self.headers.format == "json" and not self.headers.ignore_json_size and total > _MOST_JSON_BYTES:
+            raise internal(
+                f"The size of this batch exceed the max size [{_MOST_JSON_BYTES}]  of json type data "
+                f" data [ {total} ]. "
+                "Set ignore_json_size to skip the check, although it may lead huge memory consuming."
+            )
 
     def finish(self) -> dict[str, int]:
         """The counts of the replies. Raises LoadFailure for rows that are refused, with lines for the error log."""

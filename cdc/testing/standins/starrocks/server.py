@@ -24,8 +24,11 @@ from cdc.testing.standins.starrocks.session import Session
 from cdc.testing.standins.starrocks.transactions import LIMITS, Transactions
 from cdc.testing.standins.starrocks.users import Users
 
-DEFAULTS: dict[str, Any] = {"root_password": "", "count_only": False, **LIMITS}
-"""Options besides the ports, with what they are when not given."""
+DEFAULTS: dict[str, Any] = {"root_password": "", "count_only": False, "label_conflict_fails": False, **LIMITS}
+"""Options besides the ports, with what they are when not given.
+
+`label_conflict_fails`: a plain load whose label is taken gets the Status Fail, as some 3.3 and 3.4 builds answer.
+"""
 
 
 class _Accounts:
@@ -54,8 +57,9 @@ def build(context: Context) -> Parts:
     jobs = Jobs(context.journal, context.clock, catalog, transactions, faults)
     users = Users(context.journal, str(options["root_password"]))
     services = Services(
-        context.folder, catalog, transactions, data, publisher, jobs, users, faults, bool(options["count_only"])
-    )
+        context.folder, catalog, transactions, data, publisher, jobs, users, faults, bool(options["count_only"]),
+        bool(options["label_conflict_fails"]),
+    )  # fmt: skip
     backend = Backend(services)
     transactions.abort_unprepared("coordinate BE restart")
     be_http = HttpServer("be", BackendHttp(services, backend).handle, context.port("be_http"))

@@ -31,6 +31,7 @@ class Services:
     users: Users
     faults: Faults
     count_only: bool
+    label_conflict_fails: bool = False
     be_http_port: int = 0
     _counting: threading.Lock = field(default_factory=threading.Lock)
     counters: dict[str, int] = field(default_factory=lambda: {"rows": 0, "bytes": 0, "loads": 0})

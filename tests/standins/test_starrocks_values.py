@@ -1,0 +1,88 @@
+"""Text to values without a server: the quick way and the exact way agree, and blocks may end anywhere."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdc.testing.standins.starrocks import fields
+from cdc.testing.standins.starrocks.count import RowCounter
+from cdc.testing.standins.starrocks.csv_rows import CsvReader
+from cdc.testing.standins.starrocks.types import ColumnType, column_type
+
+KINDS = [
+    column_type(name, numbers)
+    for name, numbers in (
+        ("BOOLEAN", ()), ("TINYINT", ()), ("INT", ()), ("BIGINT", ()), ("LARGEINT", ()), ("FLOAT", ()), ("DOUBLE", ()),
+        ("DECIMAL", (9, 3)), ("DECIMAL", (38, 0)), ("DATE", ()), ("DATETIME", ()), ("CHAR", (3,)), ("VARCHAR", (5,)),
+        ("VARBINARY", ()), ("JSON", ()),
+    )
+]  # fmt: skip
+NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**20), max_value=10**20).map(str)
+TIMES = st.datetimes().map(str)
+TEXTS = st.one_of(st.integers().map(str), NUMBERS, TIMES, st.dates().map(str), st.text(max_size=8))
+FIELDS = st.lists(st.one_of(st.none(), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))), max_size=6)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@settings(deadline=None)
+@given(texts=FIELDS)
+def test_many_fields_at_once_are_read_like_one_by_one(kind: ColumnType, texts: list[bytes | None]) -> None:
+    together, wrong = fields.convert(texts, kind)
+    each = [fields._one_by_one([text], kind) for text in texts]
+    assert together.to_pylist() == [column[0].as_py() for column, _ in each]
+    assert wrong.tolist() == [bool(flags[0]) for _, flags in each]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("DATE", b"20240229", dt.date(2024, 2, 29)),
+        ("DATE", b"2024-02-29 10:00:00", dt.date(2024, 2, 29)),
+        ("DATETIME", b"2024-02-29", dt.datetime(2024, 2, 29)),
+        ("DATETIME", b"20240229101112", dt.datetime(2024, 2, 29, 10, 11, 12)),
+        ("BOOLEAN", b"False", False),
+        ("BOOLEAN", b"-0.5", True),
+        ("DECIMAL", b"1.005", Decimal(1)),
+        ("DECIMAL", b"-2.5", Decimal(-3)),
+        ("DECIMAL", b"1e3", Decimal(1000)),
+    ],
+)
+def test_spellings_that_are_accepted(name: str, text: bytes, value: object) -> None:
+    column, wrong = fields.convert([text], column_type(name, (9, 0) if name == "DECIMAL" else ()))
+    assert (column.to_pylist(), wrong.any()) == ([value], False)
+
+
+@settings(deadline=None)
+@given(
+    rows=st.lists(st.binary(max_size=6).map(lambda row: row.replace(b"\x02", b"").replace(b"\x03", b""))),
+    delimiter=st.sampled_from([b"\x02", b"\x02\x03", b"\x02\x02", b"\x03\x02\x03"]),
+    size=st.integers(1, 9),
+    ended=st.booleans(),
+)
+def test_rows_are_counted_wherever_blocks_end(rows: list[bytes], delimiter: bytes, size: int, ended: bool) -> None:
+    body = delimiter.join(rows) + (delimiter if ended and rows else b"")
+    counter = RowCounter(delimiter)
+    for start in range(0, len(body), size):
+        block = bytearray(body[start : start + size])
+        counter.feed(block, len(block))
+    expected = body.count(delimiter) + (bool(body) and not body.endswith(delimiter))
+    assert counter.rows == expected
+
+
+@settings(deadline=None)
+@given(rows=st.lists(st.text("ab,\n1", max_size=5), min_size=1), size=st.integers(1, 7))
+def test_rows_do_not_depend_on_where_blocks_end(rows: list[str], size: int) -> None:
+    body = "\n".join(rows).encode()
+    reader = CsvReader(2, b",", b"\n")
+    windows = [window for start in range(0, len(body), size) for window in reader.feed(body[start : start + size])]
+    windows += reader.finish()
+    kept = [row for window in windows for row in window.rows]
+    assert kept == [row for row in body.split(b"\n") if row.count(b",") == 1]
+    assert sum(window.rejected_count for window in windows) == sum(
+        1 for row in body.split(b"\n") if row and row.count(b",") != 1
+    )
