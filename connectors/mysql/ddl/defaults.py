@@ -1,5 +1,7 @@
 """A column's DEFAULT as the text MySQL's `information_schema` shows: rounded, padded and spelled like a stored value.
 
+Bytes are shown as `0x6162`, which MySQL does itself, and also where MariaDB shows them as text with `?` in it.
+
 Computed defaults, CURRENT_TIMESTAMP among them, have no text. `fill_text` is the value that rows already there get
 when the column is added.
 """
@@ -29,13 +31,10 @@ _CLOCK = re.compile(r"(\d{1,3})(?:\D(\d{1,2}))?(?:\D(\d{1,2}))?(?:\.(\d*))?")
 
 
 def default_text(default: Default | None, column: MySqlColumn, dialect: Dialect) -> str | None:
-    """The default's text, None when there is none or it is NULL or computed. MySQL shows bytes as `0x6162`."""
+    """The default's text, None when there is none or it is NULL or computed."""
     if default is None or (default.bracketed and not dialect.mariadb):
         return None
-    text = literal_text(default, column)
-    if text and column.type in ("binary", "varbinary") and not dialect.mariadb:
-        return f"0x{text.encode().hex().upper()}"
-    return text
+    return literal_text(default, column)
 
 
 def literal_text(default: Default, column: MySqlColumn) -> str | None:
@@ -44,14 +43,40 @@ def literal_text(default: Default, column: MySqlColumn) -> str | None:
         return None
     if column.type == "bit":
         return f"b'{_bits(default):b}'"
-    if default.kind in (DefaultKind.HEX, DefaultKind.BIT):
-        data = _bytes(default)
-        text = str(int.from_bytes(data, "big")) if column.type in _NUMBERS else data.decode("utf-8", "replace")
-    else:
+    raw = _bytes(default) if default.kind in (DefaultKind.HEX, DefaultKind.BIT) else None
+    if is_bytes(column.type):
+        return bytes_text(default.text.encode() if raw is None else raw, column.type, column.length)
+    if raw is None:
         text = default.text
+    else:
+        text = str(int.from_bytes(raw, "big")) if column.type in _NUMBERS else _decoded(raw, column)
     if column.type == "year" and default.kind is DefaultKind.STRING and text in ("0", "00"):
         return "2000"
     return _stored(text, column)
+
+
+def is_bytes(kind: str) -> bool:
+    """Whether values of the column type are bytes."""
+    return kind.endswith(("binary", "blob"))
+
+
+def bytes_text(value: bytes, kind: str, length: int | None) -> str:
+    """`0x6162`, for BINARY filled up to its length; the empty value is empty text."""
+    if kind == "binary":
+        value = value.ljust(length or 0, b"\0")
+    return f"0x{value.hex().upper()}" if value else ""
+
+
+def _decoded(value: bytes, column: MySqlColumn) -> str:
+    """The text that bytes are in the column's character set. Raises UnsupportedChange when they are none."""
+    import pyarrow as pa
+
+    from connectors.mysql.rows.charsets import to_utf8, validate_utf8
+
+    charset = column.charset or "utf8mb4"
+    text = to_utf8(pa.array([value], pa.binary()), charset)
+    validate_utf8(text)
+    return str(text[0].as_py())
 
 
 def fill_text(column: MySqlColumn) -> str | None:
@@ -70,7 +95,7 @@ def fill_text(column: MySqlColumn) -> str | None:
     if column.type == "time":
         return _stored("0", column)
     if column.type == "binary":
-        return "\0" * (column.length or 0)
+        return bytes_text(b"", column.type, column.length)
     if column.type in _EMPTY:
         return _EMPTY[column.type]
     return "" if column.type.endswith(("char", "text", "blob", "varbinary", "set")) else None
@@ -91,8 +116,6 @@ def _stored(text: str, column: MySqlColumn) -> str:
         return _labels([text], column)
     if kind == "set":
         return _labels(text.split(",") if text else [], column)
-    if kind == "binary":
-        return text.ljust(column.length or 0, "\0")
     if kind == "char":
         return text.rstrip(" ")
     return text

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from cdc.errors import SchemaUnknown
 from cdc.schema import TableId
+from connectors.mysql.ddl.defaults import bytes_text, is_bytes
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import Row, query, where_of
@@ -36,6 +37,7 @@ _KEYS = (
     "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, SEQ_IN_INDEX FROM information_schema.STATISTICS "
     "WHERE INDEX_NAME = 'PRIMARY' AND "
 )
+_HEX = re.compile(r"0x(?:[0-9A-Fa-f]{2})*")
 _GENERATED = re.compile(r"\b(?:VIRTUAL|STORED|PERSISTENT) GENERATED\b|\b(?:VIRTUAL|PERSISTENT)\b", re.IGNORECASE)
 _LITERAL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x'[0-9A-Fa-f]*'")
@@ -84,20 +86,24 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     }
 
 
-def read_table(connection: MySqlConnection, table: TableId) -> MySqlTable | None:
-    """One table's definition, None when there is no such table; other tables cost nothing. Executor.
+def table_reader(connection: MySqlConnection) -> Callable[[TableId], MySqlTable | None]:
+    """Reads one table's definition at a time, None when there is no such table; other tables cost nothing. Executor.
 
-    MySQL answers as of the session's transaction, if that has a view. Raises as `read_tables`.
+    MySQL answers as of the session's transaction, if that has a view. Both functions raise as `read_tables`.
     """
     _show_generated_keys(connection)
-    name = (table.database, table.table)
-    rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
-    columns = query(connection, f"{_COLUMNS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
-    if not rows or not columns:
-        return None
-    keys = query(connection, f"{_KEYS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 4", name)
     mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
-    return _table(table, rows[0], columns, keys, mariadb=mariadb, where=where_of(connection))
+
+    def read(table: TableId) -> MySqlTable | None:
+        name = (table.database, table.table)
+        rows = query(connection, f"{_TABLES} AND TABLE_SCHEMA = %s AND TABLE_NAME = %s", name)
+        columns = query(connection, f"{_COLUMNS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 10", name)
+        if not rows or not columns:
+            return None
+        keys = query(connection, f"{_KEYS} TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY 4", name)
+        return _table(table, rows[0], columns, keys, mariadb=mariadb, where=where_of(connection))
+
+    return read
 
 
 def _show_generated_keys(connection: MySqlConnection) -> None:
@@ -164,7 +170,7 @@ def _column(row: Row, *, mariadb: bool) -> MySqlColumn:
         charset=_modern(str(row[4])) if row[4] else None,
         labels=parsed.labels,
         nullable=str(row[5]).upper() == "YES",
-        default=_default(row[6], parsed.type, extra, mariadb=mariadb),
+        default=_default(row[6], parsed.type, parsed.length, extra, mariadb=mariadb),
         comment=str(row[7] or ""),
         generated=bool(_GENERATED.search(extra)),
     )
@@ -174,20 +180,24 @@ def _extra(row: Row) -> str:
     return str(row[8] or "")
 
 
-def _default(value: object, kind: str, extra: str, *, mariadb: bool) -> str | None:
+def _default(value: object, kind: str, length: int | None, extra: str, *, mariadb: bool) -> str | None:
     """The text of a literal default; None when there is none, and for expressions, which have no value of their own.
 
     MySQL shows a literal bare and marks expressions in EXTRA; MariaDB shows SQL text: `'a'`, `NULL`, `5`, `uuid()`.
+    Bytes are `0x6162` in MySQL, BINARY not filled up, and text in MariaDB.
     """
     if value is None or _GENERATED.search(extra) or "DEFAULT_GENERATED" in extra:
         return None
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if not mariadb and is_bytes(kind):
+        return bytes_text(bytes.fromhex(text[2:]) if _HEX.fullmatch(text) else text.encode(), kind, length)
     if not mariadb:
         return None if kind in ("datetime", "timestamp") and text.upper().startswith("CURRENT_TIMESTAMP") else text
     literal = _LITERAL.fullmatch(text)
-    if literal:
-        return unescape(literal[1])
-    return text if _NUMBER.fullmatch(text) else None
+    shown = unescape(literal[1]) if literal else text if _NUMBER.fullmatch(text) else None
+    if shown and is_bytes(kind):
+        return bytes_text(shown.encode(), kind, length)
+    return shown
 
 
 def charset_of(collation: str) -> str:
