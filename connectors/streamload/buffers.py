@@ -56,6 +56,14 @@ def string_offsets(array: pa.Array) -> np.ndarray:
     return np.frombuffer(buffer, np.int32)[array.offset : array.offset + len(array) + 1]
 
 
+def too_long(array: pa.Array, limit: int) -> np.ndarray | None:
+    """bool[n] strings of more bytes than `limit`, None when there are none."""
+    lengths = np.diff(string_offsets(array))
+    if len(lengths) == 0 or lengths.max() <= limit:
+        return None
+    return np.asarray((lengths > limit) & ~np.asarray(array.is_null().to_numpy(zero_copy_only=False), bool), bool)
+
+
 _NO_OFFSETS = np.zeros(1, np.int32)
 
 

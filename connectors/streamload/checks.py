@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.streamload.buffers import string_offsets
+from connectors.streamload.buffers import buffers, too_long
+from connectors.streamload.kernels.strings import needs_hex
 from connectors.streamload.plan import TEXT, WHOLE, ColumnPlan
 from connectors.streamload.policy import Reason
 from connectors.streamload.target import TargetKind
@@ -82,7 +83,11 @@ def _string_checks(plan: ColumnPlan, field_bytes: int | None, keeps_digits: bool
     if limits:
         limit = min(limits)
         shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, limit)
-        found.append(Check(Reason.TOO_LONG, lambda array: _too_long(array, limit), shorten))
+        found.append(Check(Reason.TOO_LONG, lambda array: too_long(array, limit), shorten))
+    if field_bytes and not in_hex:
+        half = field_bytes // 2
+        shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, half)
+        found.append(Check(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half), shorten))
     return tuple(found)
 
 
@@ -107,11 +112,13 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _too_long(array: pa.Array, limit: int) -> np.ndarray | None:
-    lengths = np.diff(string_offsets(array))
-    if len(lengths) == 0 or lengths.max() <= limit:
+def _too_long_in_hex(array: pa.Array, limit: int) -> np.ndarray | None:
+    """Text that is too long once a value beside it makes the column go as hex digits."""
+    long = too_long(array, limit)
+    if long is None:
         return None
-    return np.asarray((lengths > limit) & ~_flags(array.is_null()), bool)
+    place = buffers(array)
+    return long if needs_hex(place.offsets, place.values, len(array)) else None
 
 
 def _cut(array: pa.Array, bad: np.ndarray, limit: int) -> pa.Array:

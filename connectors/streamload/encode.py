@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from cdc.errors import SinkError
 from cdc.schema import TableSchema
-from connectors.streamload.buffers import Buffers, buffers, string_offsets
+from connectors.streamload.buffers import Buffers, buffers, string_offsets, too_long
 from connectors.streamload.dialect import Dialect, quoted
 from connectors.streamload.kernels import floats, integers, moments, rows
 from connectors.streamload.kernels.strings import needs_hex
@@ -90,11 +89,12 @@ class DelimitedEncoder:
 
         The caller then ends the running load and begins the next one with the encoder returned.
         """
-        found = self._unsafe(batch)
-        if not found:
+        found, long = self._unsafe(batch)
+        if not found and not long:
             self._safe = batch
             return self
-        return DelimitedEncoder(self._schema, self._target, self._dialect, hex_columns=self.hex_columns | found)
+        chosen = (self.hex_columns | found) - long
+        return DelimitedEncoder(self._schema, self._target, self._dialect, hex_columns=chosen)
 
     def encode(self, batch: pa.RecordBatch, delete: np.ndarray) -> memoryview:
         """Text of all rows, in order, each with its row end. Rows as `Fitter.check` returned them.
@@ -104,12 +104,10 @@ class DelimitedEncoder:
             delete: uint8[n], 1 for a row that is deleted: of it only key columns are written.
 
         Raises:
-            SinkError: the rows need another encoder (`for_rows`), or a field is longer than the server reads.
+            ValueError: the rows need another encoder (`for_rows`).
         """
-        found = frozenset() if batch is self._safe else self._unsafe(batch)
-        if found:
-            names = ", ".join(sorted(found))
-            raise SinkError("these rows hold bytes of the load format; ask for_rows first", where=names)
+        if batch is not self._safe and any(self._unsafe(batch)):
+            raise ValueError(f"rows of {self._target.table} need another encoder: ask for_rows")
         self._safe = None
         described = np.zeros((len(self._fields), len(rows.FIELDS)), np.int64)
         room = batch.num_rows * 2 + _MARGIN
@@ -122,32 +120,22 @@ class DelimitedEncoder:
         end = rows.write_rows(described, batch.num_rows, int(delete.ctypes.data), start)
         return out.data[: end - start]
 
-    def _unsafe(self, batch: pa.RecordBatch) -> frozenset[str]:
-        """Names of character columns that these rows keep from going as they are. Raises SinkError for long fields."""
-        found = []
-        for field, array in zip(self._fields, batch.columns, strict=True):
-            if field.op not in (rows.TEXT, rows.HEX) or len(array) == 0:
-                continue
-            place = buffers(array)
-            if field.op == rows.TEXT and needs_hex(place.offsets, place.values, len(array)):
-                found.append(field.plan.source.name)
-            if field.op == rows.HEX or field.plan.source.name in found:
-                self._check_length(field, array)
-        return frozenset(found)
+    def _unsafe(self, batch: pa.RecordBatch) -> tuple[frozenset[str], frozenset[str]]:
+        """Names of columns that have to go as hex digits and do not, and of those that may not and do.
 
-    def _check_length(self, field: _Field, array: pa.Array) -> None:
-        """Hex digits take twice the room, and a server may end fields before a column's own length."""
-        limit = self._dialect.field_bytes
-        if limit is None or len(array) == 0:
-            return
-        longest = int(np.diff(string_offsets(array)).max())
-        if 2 * longest > limit:
-            raise SinkError(
-                f"{self._dialect.name} reads fields of up to {limit:,} bytes, and a value of {longest:,} bytes that is "
-                "binary or holds control bytes is sent in twice its length",
-                where=f"{self._target.table}.{field.plan.target.name}",
-                hint="leave the column out, or shorten the value at the source",
-            )
+        The second are character columns with a value so long that twice its length is more than the server reads.
+        """
+        found, long = [], []
+        for field, array in zip(self._fields, batch.columns, strict=True):
+            if len(array) == 0 or not pa.types.is_string(field.plan.arrow):
+                continue
+            place, name = buffers(array), field.plan.source.name
+            if field.op == rows.TEXT and needs_hex(place.offsets, place.values, len(array)):
+                found.append(name)
+            limit = self._dialect.field_bytes
+            if name in self.hex_columns and limit is not None and too_long(array, limit // 2) is not None:
+                long.append(name)
+        return frozenset(found), frozenset(long)
 
 
 def _field(plan: ColumnPlan, in_deletes: bool, as_hex: bool) -> _Field:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
+from connectors.streamload.buffers import too_long
 from connectors.streamload.checks import Check, checks, nulls
 from connectors.streamload.convert import converter
 from connectors.streamload.dialect import Dialect
@@ -127,6 +128,13 @@ class Fitter:
             return array
         return pc.local_timestamp(array.cast(pa.timestamp("us", tz=self._zone)))
 
+    def without_deleted(self, column: _Column, array: pa.Array, live: np.ndarray | None) -> pa.Array:
+        """The column without values of deleted rows, when one of them is longer than a field may be: they do not go."""
+        limit = self._dialect.field_bytes
+        if live is None or column.in_deletes or limit is None or not _is_string(array.type):
+            return array
+        return array if too_long(array, limit // 2) is None else _without(array, ~live)
+
     def place(self, column: _Column) -> str:
         """Table and column."""
         return f"{self._table}.{column.plan.target.name}"
@@ -138,12 +146,12 @@ class Fitter:
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
         position = position_text(int(images.sequence[row]))
         at = f" at {position}" if position else ""
-        applies = "" if self._policy is MisfitPolicy.FAIL else f" '{self._policy}' does not apply to it;"
+        applies = "" if self._policy is MisfitPolicy.FAIL else f"; '{self._policy}' does not apply to it"
         return SinkError(
             f"a value does not fit: {_sentence(column, reason, shown, self._max_key_bytes)}",
             where=f"{self.place(column)}, row {key}{at}",
-            hint=f"widen the sink's column, correct the source,{applies} or choose another policy for values that do "
-            "not fit: null, truncate, dead-letter",
+            hint="widen the sink's column, correct the source, or set sink.invalid-values to null, truncate or "
+            f"dead-letter{applies}",
         )
 
 
@@ -180,7 +188,7 @@ class _Findings:
             misfits = check.misfits(array)
             if misfits is not None:
                 array = self._apply(column, check, array, self._counted(column, misfits))
-        return array
+        return self._fitter.without_deleted(column, array, self._live)
 
     def key_sizes(self, keys: tuple[_Column, ...], arrays: list[pa.Array]) -> None:
         """Keys that the server would refuse for their length."""
@@ -275,6 +283,10 @@ def _shortened(reason: Reason, rows: dict[int, str | None]) -> Check:
 
     can = all(text is not None for text in rows.values())
     return Check(reason, nulls, shorten if can else None)
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _without(array: pa.Array, misfits: np.ndarray) -> pa.Array:

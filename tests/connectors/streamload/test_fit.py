@@ -298,6 +298,28 @@ def test_binary_counts_double_where_the_server_ends_fields_early() -> None:
         Fitter(found.schema, target, STARROCKS).check(found)
 
 
+def test_text_counts_double_when_a_value_beside_it_has_control_bytes() -> None:
+    target = TargetTable(TABLE, (ID, column("VARCHAR(1048576)")), ("id",))
+    long = "x" * 524_289
+    fine = changed("STRING", [("+I", 1, long), ("+I", 2, "plain")])
+    assert Fitter(fine.schema, target, STARROCKS).check(fine).counts == {}
+    mixed = changed("STRING", [("+I", 1, long), ("+I", 2, "\x01")])
+    assert Fitter(mixed.schema, target, DORIS).check(mixed).counts == {}
+    with pytest.raises(SinkError, match=r"row id=1 .*text of 524,289 bytes is too long"):
+        Fitter(mixed.schema, target, STARROCKS).check(mixed)
+    cut = Fitter(mixed.schema, target, STARROCKS, MisfitPolicy.TRUNCATE).check(mixed)
+    assert [len(value) for value in cut.rows["c"].to_pylist()] == [524_288, 1]
+
+
+@pytest.mark.parametrize("kind", ["BYTES", "STRING"])
+def test_a_deleted_row_may_have_been_longer_than_a_field(kind: str) -> None:
+    value: Any = b"x" * 600_000 if kind == "BYTES" else "\x01" * 600_000
+    found = changed(kind, [("-D", 1, value), ("+I", 2, value[:9])])
+    target = TargetTable(TABLE, (ID, column("VARCHAR(1048576)")), ("id",))
+    result = Fitter(found.schema, target, STARROCKS).check(found)
+    assert result.rows["c"].to_pylist() == [None, value[:9]]
+
+
 @pytest.mark.parametrize(("value", "fits"), [("k" * 122, True), ("k" * 123, False), ("\0" * 61, True)])
 def test_keys_longer_than_the_server_takes_are_found(value: str, fits: bool) -> None:
     found = changed("VARCHAR(200)", [("+I", 1, "a"), ("+I", 2, value)], keys=("c", "id"))
