@@ -58,7 +58,7 @@ class MySqlSource(Source):
         self._snapshot: Coordinator | None = None
         self._splits: SnapshotSplits | None = None
         self._driver: DriverSide | None = None
-        self._bounded = False
+        self._bounded = self._stopped = False
         self._current: tuple[LogPosition, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class MySqlSource(Source):
         deadline = time.monotonic() + PATIENCE_S
         while True:
             end = self._next(start, limits, wait_s)
-            if end != start or not (self._bounded and self._coordinator().unfinished(start)):
+            if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
                 return end
             if time.monotonic() > deadline:
                 raise SourceError(
@@ -204,7 +204,8 @@ class MySqlSource(Source):
         return Lag(0 if lag is None else lag.bytes, "; ".join([*filter(None, [lag.note if lag else ""]), *notices]))
 
     def stop(self) -> None:
-        """End the threads."""
+        """End the threads; also while `latest_offset` waits in another."""
+        self._stopped = True
         if self._tail is not None:
             self._tail.stop()
         if self._snapshot is not None:

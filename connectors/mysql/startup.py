@@ -37,6 +37,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.planner import Planner
 from connectors.mysql.schemas import Known
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
 from connectors.mysql.server.positions import (
@@ -98,12 +99,17 @@ def start_of(
                 raise explain_no_tables(table_ids(connection), options.tables, connection)
             check_select(connection, tables)
             databases, sequences = read_databases(connection), read_sequences(connection)
+        except SourceError as error:
+            if not is_gone(error):
+                raise
+            sleep(0.5)  # a table was dropped while all were looked at
+            continue
         finally:
             connection.close()
         dialect = Dialect.of(info.version)
         changed = changed_between(open_stream, position, _end(session), wanted, tables, dialect)
         settled = {table: definition for table, definition in tables.items() if table not in changed}
-        if not at_end or len(settled) == len(tables):
+        if not at_end or not changed:
             gtids = gtids_at(open_stream, position) if info.gtid else None
             return Start(position, gtids, Known(tuple(settled.values()), databases, sequences), info)
         sleep(0.5)

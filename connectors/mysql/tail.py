@@ -52,9 +52,9 @@ class Tail:
     def offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
         try:
-            if self._follower is None:
-                self._follower = self._follow(start, limits)
-            batch = self._follower.take(limits, wait_s)
+            follower = self._follower or self._follow(start, limits)
+            self._follower = follower  # a stop request may take it away from another thread
+            batch = follower.take(limits, wait_s)
         except AnotherServer:
             return self._move(start)
         if not batch:
@@ -84,10 +84,12 @@ class Tail:
         return Lag(self._follower.waiting_bytes, "; ".join(filter(None, [self._follower.note, *notices])))
 
     def stop(self) -> None:
-        """End the follower thread; `offset` starts another."""
-        if self._follower is not None:
-            self._follower.stop()
-            self._follower = None
+        """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
+        at a time."""
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.stop()
+            follower.join()
 
     def _follow(self, start: Offset, limits: Limits | None) -> Follower:
         from connectors.mysql.follower import Follower

@@ -64,7 +64,8 @@ class SnapshotWorkload:
         self._stop.set()
         if self._thread is not None:
             self._thread.join(60)
-        self._connection.close()
+        if self._connection.open:
+            self._connection.close()
         if self.error is not None:
             raise self.error
 

@@ -41,6 +41,7 @@ _REFUSED = {
     1049: ("the database does not exist", ""),
 }
 _PRIVILEGE = frozenset({1044, 1142, 1143, 1227, 1370, 1403, 1410})
+_NO_TABLE = frozenset({1049, 1146})
 _DENIED = 1045
 _DUMP_FAILED = 1236
 _PURGED = re.compile(
@@ -66,6 +67,11 @@ def as_source_error(error: Exception, where: str, *, logged_in: bool = False) ->
     if code is None:
         return _network_error(error, where)
     return _privilege_error(text, where) if logged_in and code == _DENIED else _server_error(code, text, where)
+
+
+def is_gone(error: SourceError) -> bool:
+    """Whether the server said that a database or table does not exist; DROP and CREATE are not one step."""
+    return isinstance(error.__cause__, Exception) and _code_and_text(error.__cause__)[0] in _NO_TABLE
 
 
 def _code_and_text(error: Exception) -> tuple[int | None, str]:

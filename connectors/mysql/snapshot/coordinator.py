@@ -145,11 +145,9 @@ class Coordinator:
         self._requests.remove(done)
 
     def stop(self) -> None:
-        """End the thread and the session."""
+        """End the thread. Also while `plan` waits in another thread."""
         if self._finder is not None:
             self._finder.stop()
-            self._finder = None
-        self._disconnect()
 
     def _followed(self, start: Offset, end: Offset, before: int) -> list[Entry]:
         """What the log's schema changes mean for tables that are being copied."""

@@ -142,6 +142,8 @@ class _Order:
                 if found.done:
                     _check_place(found.sequence, least)
                 return found
+            if not len(block):
+                continue
             sequence, row = block.sequence[0].as_py(), block.row[0].as_py()
             _check_place(sequence, least)
             before, last = self._last.get(block.table, (0, -1))
