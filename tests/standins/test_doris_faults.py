@@ -8,6 +8,8 @@ import pymysql
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer, own_doris
 
+pytestmark = pytest.mark.slow  # each test has a stand-in of its own
+
 _CUT = (http.client.RemoteDisconnected, ConnectionError)
 
 

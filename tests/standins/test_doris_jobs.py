@@ -93,6 +93,7 @@ def test_the_order_of_columns_changes_by_a_job(doris: DorisServer, db: str) -> N
     assert [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.t")] == ["id", "v", "n"]
 
 
+@pytest.mark.slow
 def test_who_waits_for_the_job_before_the_commit_waits_for_the_timeout(doris_standin: DorisServer) -> None:
     doris = doris_standin
     db = doris.new_database()
@@ -106,6 +107,7 @@ def test_who_waits_for_the_job_before_the_commit_waits_for_the_timeout(doris_sta
     assert doris.state(db, "held") == "ABORTED"
 
 
+@pytest.mark.slow
 def test_a_job_survives_the_process(doris_standin: DorisServer) -> None:
     doris = doris_standin
     db = doris.new_database()

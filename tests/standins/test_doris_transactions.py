@@ -158,6 +158,7 @@ def test_other_answers_of_the_front_end(doris: DorisServer, db: str) -> None:
     assert doris.send("GET", f"/api/{db}/get_load_state", port=doris.http_port)["msg"] == "Bad Request"
 
 
+@pytest.mark.slow
 def test_a_prepared_transaction_expires(doris_standin: DorisServer) -> None:
     db = make_table(doris_standin)
     txn = prepared(doris_standin, db, "a")
@@ -170,6 +171,7 @@ def test_a_prepared_transaction_expires(doris_standin: DorisServer) -> None:
     assert prepared(doris_standin, db, "a") > txn
 
 
+@pytest.mark.slow
 def test_labels_are_forgotten_after_half_a_day(doris_standin: DorisServer) -> None:
     db = make_table(doris_standin)
     txn = prepared(doris_standin, db, "a")
@@ -183,6 +185,7 @@ def test_labels_are_forgotten_after_half_a_day(doris_standin: DorisServer) -> No
     assert doris_standin.load(db, b"1,again\n", "a")["Status"] == "Success"
 
 
+@pytest.mark.slow
 def test_labels_are_forgotten_when_there_are_many_newer_ones() -> None:
     with own_doris(label_keep_count=3) as doris:
         db = make_table(doris)
@@ -193,6 +196,7 @@ def test_labels_are_forgotten_when_there_are_many_newer_ones() -> None:
         doris.settle(db, "abort", txn_id=kept)
 
 
+@pytest.mark.slow
 def test_only_so_many_transactions_may_run() -> None:
     with own_doris(max_running_txns=2) as doris:
         db = make_table(doris)

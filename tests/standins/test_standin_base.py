@@ -312,6 +312,7 @@ def test_the_cursor_over_tokens() -> None:
         Parser("\nx").string()
 
 
+@pytest.mark.slow
 def test_a_folder_has_one_stand_in_and_options_are_checked(doris_standin: object, tmp_path: Path) -> None:
     standin: StandIn = doris_standin.own  # type: ignore[attr-defined]
     with pytest.raises(StandInError, match="is in use by another stand-in"):
