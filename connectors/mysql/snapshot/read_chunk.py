@@ -31,7 +31,7 @@ from connectors.mysql.snapshot.read_settings import Access, ChunkReport, Inside,
 from connectors.mysql.snapshot.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.result_stream import ResultStream, RowPackets, TableChanged
 from connectors.mysql.snapshot.sequences import sequence_of
-from connectors.mysql.snapshot.session import Sessions
+from connectors.mysql.snapshot.session import KeptSessions, Sessions
 from connectors.mysql.snapshot.throttle import Throttle
 from connectors.mysql.snapshot.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.window import Unusable, Window, read_window
@@ -64,6 +64,7 @@ def read_chunk(
     settings: ReadSettings,
     count: Count,
     *,
+    kept: KeptSessions | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Generator[ChangeBlock, None, ChunkReport]:
@@ -72,23 +73,32 @@ def read_chunk(
     Args:
         table: as the schema history has it where the chunk was planned.
         count: told about invalid dates that became NULL.
+        kept: sessions for several chunks that are read one after the other; the caller closes it.
 
     A repeat gives the table's rows of then, with another position: only the report of the attempt whose rows are used
-    counts. Sessions are ended in any case, also when the caller stops early.
+    counts. Sessions are ended, also when the caller stops early; those of a chunk that was read may be kept.
 
     Raises:
         SourceUnavailable: the connection broke after the first row, or no view could be had; begin anew.
         SourceError: the server refuses, or the table's engine has no views.
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
-    work = _Chunk(access, chunk, table, inside, settings, count, clock, sleep)
-    opened = work.open()
-    if isinstance(opened, ChunkReport):
-        return opened
+    sessions = kept or KeptSessions()
+    work = _Chunk(access, chunk, table, inside, settings, count, sessions, clock, sleep)
     try:
-        return (yield from work.read(opened))
+        opened = work.open()
+        if isinstance(opened, ChunkReport):
+            return opened
+        try:
+            report = yield from work.read(opened)
+            sessions.put(opened.sessions)
+        except BaseException:
+            opened.sessions.close()
+            raise
+        return report
     finally:
-        opened.sessions.close()
+        if kept is None:
+            sessions.close()
 
 
 class _Chunk:
@@ -100,11 +110,12 @@ class _Chunk:
         inside: Inside,
         settings: ReadSettings,
         count: Count,
+        kept: KeptSessions,
         clock: Callable[[], float],
         sleep: Callable[[float], object],
     ) -> None:
         self._access, self._chunk, self._table, self._inside = access, chunk, table, inside
-        self._settings, self._count, self._clock, self._sleep = settings, count, clock, sleep
+        self._settings, self._count, self._kept, self._clock, self._sleep = settings, count, kept, clock, sleep
         self._key = table.primary_key if settings.key is None else settings.key
 
     def open(self) -> _Opened | ChunkReport:
@@ -147,7 +158,7 @@ class _Chunk:
         return self._report(opened.sessions, at, done=True, rows=rows, gtids=_with_window(view.gtids, window))
 
     def _open_once(self) -> _Opened | ChunkReport:
-        sessions = Sessions(self._access.session, self._settings.lock_wait_s)
+        sessions = self._kept.take(self._access.session, self._settings.lock_wait_s)
         try:
             server = self._settings.server
             if not server or sessions.info.identity == server:
@@ -158,7 +169,7 @@ class _Chunk:
         except BaseException:
             sessions.close()
             raise
-        sessions.close()
+        self._kept.put(sessions)
         return report
 
     def _first_rows(self, sessions: Sessions) -> _Opened:

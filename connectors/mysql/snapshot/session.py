@@ -13,6 +13,7 @@ from typing import Any, Final
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
@@ -31,7 +32,7 @@ _ENGINE: Final = (
 
 
 class Sessions:
-    """Opens both sessions. Executor; one chunk's.
+    """Opens both sessions. Executor; for one chunk at a time.
 
     Args:
         connect: makes a session in UTC without sql_mode, as `server.connection.connect` does.
@@ -41,6 +42,7 @@ class Sessions:
         reader: for the view and the SELECT.
         side: for everything else.
         info: the server.
+        definition: reads a table's definition as of now.
 
     Raises SourceError and SourceUnavailable.
     """
@@ -49,6 +51,7 @@ class Sessions:
         self.side = connect()
         try:
             self.info: ServerInfo = server_info(self.side)
+            self.definition = table_reader(self.side)
             self.reader = connect()
         except BaseException:
             self.side.close()
@@ -69,6 +72,10 @@ class Sessions:
         for connection in (self.side, self.reader):
             if connection.open:
                 _drop(connection)
+
+    def give_up_view(self) -> None:
+        """End the reader's transaction: the server may forget old versions of rows and alter the table."""
+        query(self.reader, "ROLLBACK")
 
     def end_of_log(self) -> LogPosition:
         """How far the log is written. What is before that may not be committed yet."""
@@ -112,6 +119,30 @@ class Sessions:
                 hint=f"run ALTER TABLE {name} ENGINE=InnoDB, or leave the table out with tables.exclude",
             )
         return str(kind) == "SYSTEM VERSIONED"
+
+
+class KeptSessions:
+    """Keeps a chunk's sessions for the next one that the same task reads. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._kept: Sessions | None = None
+
+    def take(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> Sessions:
+        """The kept sessions, else new ones; the caller's until it puts them back. Raises as `Sessions`."""
+        kept, self._kept = self._kept, None
+        return kept or Sessions(connect, lock_wait_s)
+
+    def put(self, sessions: Sessions) -> None:
+        """Keep sessions that wait for nothing. Raises SourceUnavailable when they turn out to be broken."""
+        sessions.give_up_view()
+        self.close()
+        self._kept = sessions
+
+    def close(self) -> None:
+        """End what is kept."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
 
 
 def _drop(connection: Any) -> None:

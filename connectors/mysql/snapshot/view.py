@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.server.connection import wait_before_retry_s
+from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.gtid import GtidSet
-from connectors.mysql.server.information_schema import read_table
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query, where_of
@@ -92,7 +92,7 @@ def open_view(
         SourceUnavailable: a lock or a prepared transaction is in the way, or the connection is gone; try again.
         SourceError: the table's engine has no views.
     """
-    query(sessions.reader, "ROLLBACK")
+    sessions.give_up_view()
     versioned = sessions.check_engine(table.id)
     low, gtids = _low(sessions, note, margin_s, clock, sleep)
     query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
@@ -203,9 +203,9 @@ def _lock(sessions: Sessions, table: MySqlTable) -> None:
     try:
         query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database)}.{quoted(table.id.table)} LIMIT 0")
     except SourceError as error:
-        if error.retryable or read_table(sessions.side, table.id) is not None:
+        if error.retryable or not is_gone(error):
             raise
         raise TableAltered("the table is gone", sessions.end_of_log()) from error
-    reason = difference(table, read_table(sessions.side, table.id))
+    reason = difference(table, sessions.definition(table.id))
     if reason:
         raise TableAltered(reason, sessions.end_of_log())

@@ -13,8 +13,10 @@ from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.snapshot import read_chunk
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read_settings import ReadSettings
+from connectors.mysql.snapshot.session import KeptSessions
 
 pytestmark = pytest.mark.mysql
 
@@ -137,7 +139,10 @@ def test_a_table_without_a_key_is_read_at_a_quiet_moment(mysql_server: MySqlServ
     assert made.reads.streams == 1  # the second view's window is empty
 
 
-def test_a_table_without_a_key_that_is_never_quiet_is_an_error(mysql_server: MySqlServer) -> None:
+def test_a_table_without_a_key_that_is_never_quiet_is_an_error(
+    mysql_server: MySqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_chunk, "VIEW_TRIES", 4)
     made = Made(mysql_server, key="")
 
     def clock() -> float:
@@ -329,13 +334,15 @@ def test_an_invalid_date_is_counted_or_refused(any_server: MySqlServer) -> None:
 
 def test_rows_are_numbered_in_blocks_of_bounded_size(any_server: MySqlServer) -> None:
     made = Made(any_server)
-    made.execute("INSERT INTO t SELECT a.id * 100000 + b.id * 1000 + c.id, NULL FROM t a, t b, t c, t d WHERE d.id = 1")
-    made.execute("CREATE TABLE n (id INT PRIMARY KEY AUTO_INCREMENT, v INT)")
-    made.execute("INSERT INTO n (v) SELECT a.id FROM t a, t b, t c WHERE c.id < 800")
+    made.execute(
+        "CREATE TABLE n (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+        "INSERT INTO n (v) SELECT a.id FROM t a, t b, t c, t d, t e, t f",
+        "INSERT INTO n (v) SELECT a.id FROM t a, t b, t c, t d, t e, t f WHERE f.id < 4",
+    )
     table = made.reads.definition(TableId(made.database, "n"))
     rows, report = made.reads.read(table)
     assert len(rows) == report.rows == any_server.execute(f"SELECT count(*) FROM {made.database}.n")[0][0]
-    assert report.rows > 70_000
+    assert report.rows == 3 * 6**6 // 2 > 1 << 16
     assert max(len(block) for block in made.reads.blocks) <= 1 << 16
     numbers = np.concatenate([block.row.to_numpy() for block in made.reads.blocks])
     assert (numbers == np.arange(report.rows)).all()
@@ -345,3 +352,24 @@ def test_the_definition_counts_and_not_its_place_in_the_plan(any_server: MySqlSe
     made = Made(any_server)
     other = replace(made.table, columns=(made.table.columns[0], replace(made.table.columns[1], charset="latin1")))
     assert not made.reads.read(other)[1].done
+
+
+def test_sessions_can_be_kept_for_the_next_chunk(any_server: MySqlServer) -> None:
+    made = Made(any_server)
+    kept = KeptSessions()
+    try:
+        made.reads.read(made.table, kept=kept)
+        opened = len(made.reads.sessions)
+        made.execute("INSERT INTO t VALUES (7, 'g')", "ALTER TABLE t ADD COLUMN more INT")  # no lock is left
+        assert not made.reads.read(made.table, kept=kept)[1].done
+        again = made.reads.read(replace(made.table, columns=made.reads.definition(made.id).columns), kept=kept)
+        assert len(again[0]) == 7
+        assert len(made.reads.sessions) == opened + 1  # the one that read the definition
+        for session in made.reads.sessions:
+            if session.open:
+                any_server.execute(f"KILL {session.thread_id()}")  # type: ignore[no-untyped-call]
+        table = made.reads.definition(made.id)
+        assert made.reads.read(table, kept=kept, sleep=lambda seconds: None)[1].done
+    finally:
+        kept.close()
+    assert not any(session.open for session in made.reads.sessions)
