@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
-from connectors.mysql import source as source_module
+from connectors.mysql import tail as tail_module
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -136,7 +136,7 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
 
 
 def test_patience_with_a_server_that_lacks_transactions_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "CATCH_UP_S", -1.0)
+    monkeypatch.setattr(tail_module, "CATCH_UP_S", -1.0)
     shop.pair.stop()
     shop.run("INSERT INTO t VALUES (1, 'a')")
     end = shop.drained(shop.pair.primary)[-1].end
