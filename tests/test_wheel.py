@@ -18,7 +18,9 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` folder of an environment with the wheel; what it depends on comes from the one that runs the test."""
-    pytest.importorskip("hatchling", reason="the builder is not here (requirements-build.txt; `make setup` installs it)")
+    pytest.importorskip(
+        "hatchling", reason="the builder is not here (requirements-build.txt; `make setup` installs it)"
+    )
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(ROOT))

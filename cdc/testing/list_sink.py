@@ -92,7 +92,8 @@ class ListSink(Sink):
         name = f"{task.batch}/{task.partition}/{task.attempt}/{table}"
         self._prepared[name] = changes
         symbols = [symbol for symbol, _ in changes]
-        return Prepared(table, task.partition, name, *(symbols.count(symbol) for symbol in ("+I", "+U", "-D")))
+        inserts, updates, deletes = (symbols.count(symbol) for symbol in ("+I", "+U", "-D"))
+        return Prepared(table, task.partition, name, inserts, updates, deletes)
 
     def _apply(self, change: SchemaChange) -> None:
         rows: list[Row] | None = self._rows.get(change.table)
