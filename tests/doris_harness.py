@@ -1,0 +1,106 @@
+"""The Doris sink in tests: made for a server, and read back as the source's values."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from doris_servers import DorisServer
+
+from cdc.schema import DataType, Kind, TableId
+from cdc.source import Context
+from cdc.testing.blocks import Row
+from cdc.testing.sink_conformance import VALUES
+from connectors.doris.options import DorisSinkOptions
+from connectors.doris.sink import DorisSink
+from connectors.streamload.sql import quoted
+
+TYPES = {f"c{index}": DataType.parse(text) for index, (text, _) in enumerate(VALUES)}
+_VISIBLE_S = 60
+
+
+def sink_options(server: DorisServer, **more: Any) -> DorisSinkOptions:
+    """Options for a server; `more` by the names of the pipeline file."""
+    given = {
+        "type": "doris", "username": server.user, "password": server.password,
+        "fenodes": f"{server.host}:{server.http_port}", "jdbc-url": f"jdbc:mysql://{server.host}:{server.sql_port}",
+        "table.create.properties.replication_num": "1",
+    }  # fmt: skip
+    return DorisSinkOptions.model_validate(given | more)
+
+
+@dataclass
+class Harness:
+    """One pipeline's sink and its tables; what the conformance suite asks for."""
+
+    server: DorisServer
+    state: Path
+    pipeline: str = "pipeline-1"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def sink(self, **more: Any) -> DorisSink:
+        """A new sink object on the same state, as after a restart."""
+        return DorisSink(sink_options(self.server, **self.options, **more), Context(self.pipeline, self.state))
+
+    def rows(self, table: TableId) -> list[Row] | None:
+        """The rows once all that is committed is visible, None when there is no such table."""
+        columns = (
+            "SELECT COLUMN_NAME FROM information_schema.columns "
+            f"WHERE TABLE_SCHEMA = '{table.database}' AND TABLE_NAME = '{table.table}' ORDER BY ORDINAL_POSITION"
+        )
+        names = [str(name) for (name,) in self.server.query(columns)]
+        if not names:
+            return None
+        self.settled(table.database)
+        chosen = ", ".join(quoted(name) for name in names)
+        types = TYPES if table.table == "types" else {}
+        found = self.server.query(f"SELECT {chosen} FROM {quoted(table.database, table.table)}")
+        return [{name: _plain(value, types.get(name)) for name, value in zip(names, row, strict=True)} for row in found]
+
+    def settled(self, database: str) -> None:
+        """Wait until nothing is committed and not visible: publishing is asynchronous."""
+        deadline = time.monotonic() + _VISIBLE_S
+        while self.server.query(f"SHOW TRANSACTION FROM `{database}` WHERE status = 'committed'"):
+            assert time.monotonic() < deadline, "a committed transaction does not become visible"
+            time.sleep(0.01)
+
+    def states(self) -> list[str]:
+        """The states of all transactions of the stand-in."""
+        return [str(item["state"]) for item in self.server.own.transactions()]
+
+
+def _plain(value: Any, kind: DataType | None) -> Any:
+    """A value of the SQL port as Arrow gives it for a column of the source's type."""
+    if value is None:
+        return None
+    if kind is None:
+        return value.decode() if isinstance(value, bytes) else value
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return bool(value)
+        case Kind.TIMESTAMP_LTZ:
+            return value.replace(tzinfo=UTC)
+        case Kind.FLOAT:
+            return struct.unpack("f", struct.pack("f", value))[0]
+        case Kind.BIGINT_UNSIGNED:
+            return int(value)
+    text = value.decode() if isinstance(value, bytes) else value
+    match kind.kind:
+        case Kind.BINARY | Kind.VARBINARY | Kind.BYTES:
+            return bytes.fromhex(text)
+        case Kind.GEOMETRY:
+            head, _, point = text.rpartition("POINT")
+            x, y = point.strip("()").split()
+            return struct.pack("<IBIdd", int(head.removeprefix("SRID=").rstrip(";") or 0), 1, 1, float(x), float(y))
+        case Kind.TIME:
+            hours, minutes, seconds = text.lstrip("-").split(":")
+            span = timedelta(hours=int(hours), minutes=int(minutes), microseconds=int(Decimal(seconds) * 10**6))
+            return -span if text.startswith("-") else span
+        case Kind.VECTOR:
+            return [float(item) for item in text.strip("[]").split(",") if item]
+    return text
