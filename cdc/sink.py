@@ -84,6 +84,9 @@ class Sink(ABC):
         Driver; on start after a crash and after a failed batch; may repeat.
         """
 
+    def warm(self) -> None:  # noqa: B027 - most sinks load nothing big
+        """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
+
 
 class Describes(Protocol):
     """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""

@@ -88,7 +88,7 @@ def _run_locked(
         signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=until_caught_up or source.bounded)
-        warm = partial(warm_workers, spark, source.warm, plan.parallelism)
+        warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         watch = Watch(start, warm, runner, progress, reporter, state, signals)
         try:
             watch.until_end()

@@ -66,6 +66,11 @@ class PrepareTask:
     sink: Sink
     route: Route
 
+    def warm(self) -> None:
+        """Load what the first task needs."""
+        self.source.warm()
+        self.sink.warm()
+
     def __call__(self, batch: int, split: Split) -> TaskResult:
         """Errors that a second try would meet again are in the result; retryable ones are raised for Spark to retry."""
         context = TaskContext.get()

@@ -59,6 +59,12 @@ class DorisSink(Sink):
                 if not _creates(changes[index : index + 2]):
                     record.note(index + 1)
 
+    def warm(self) -> None:
+        """Load the encoder's kernels; on a machine's first run this compiles them."""
+        from connectors.streamload.warm import warm
+
+        warm()
+
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(

@@ -68,6 +68,12 @@ class StarRocksSink(Sink):
                     record.note(index + 1)
         record.note(len(changes))
 
+    def warm(self) -> None:
+        """Load the encoder's kernels; on a machine's first run this compiles them."""
+        from connectors.streamload.warm import warm
+
+        warm()
+
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
         targets = targets_of(self._sql, self._pipeline, self._directory)
