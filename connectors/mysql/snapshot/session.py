@@ -6,6 +6,7 @@ asked in the other one.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -18,6 +19,8 @@ from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
+LONGEST_WAIT_S: Final = 3600.0
+"""For the next bytes of a result: a filter may leave out many rows before one that is sent."""
 _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
     "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1, {no_limit} = 0"
@@ -53,6 +56,7 @@ class Sessions:
             self.info: ServerInfo = server_info(self.side)
             self.definition = table_reader(self.side)
             self.reader = connect()
+            _be_patient(self.reader)
         except BaseException:
             self.side.close()
             raise
@@ -143,6 +147,14 @@ class KeptSessions:
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
+
+
+def _be_patient(connection: Any) -> None:
+    """Let a SELECT take its time before the first row; probes tell of a network that is gone."""
+    connection._read_timeout = LONGEST_WAIT_S
+    if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's own, longer times hold
+        for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4)):
+            connection._sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _drop(connection: Any) -> None:
