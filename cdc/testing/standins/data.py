@@ -8,7 +8,7 @@ one DuckDB transaction, so a killed process publishes each transaction once.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,14 +63,20 @@ class Data:
         self._db.execute("CREATE TABLE IF NOT EXISTS main.published (txn BIGINT)")
         self._published = {row[0] for row in self._db.execute("SELECT txn FROM main.published").fetchall()}
 
-    def execute(self, *statements: str) -> None:
-        """Run statements as one transaction: all or none."""
+    def execute(self, *statements: str, before_commit: Callable[[], None] | None = None) -> None:
+        """Run statements as one transaction: all or none.
+
+        `before_commit` runs when all went well. What it makes durable is kept if the process dies right after it though
+        the transaction is not: whoever uses it puts that right at the next start.
+        """
         with self._lock:
             self._db.execute("BEGIN")
             try:
                 for statement in statements:
                     self._db.execute(statement)
-            except duckdb.Error:
+                if before_commit is not None:
+                    before_commit()
+            except BaseException:
                 self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
@@ -102,6 +108,19 @@ class Data:
         with self._lock:
             rows = self._db.execute(f"DESCRIBE main.{quoted(table)}").fetchall()
         return {row[0]: row[1] for row in rows}
+
+    def everything(self) -> tuple[dict[str, dict[str, str]], set[tuple[str, str]]]:
+        """Columns with their types of every physical table, and every view as (schema, name)."""
+        with self._lock:
+            rows = self._db.execute(
+                "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE schema_name = 'main' "
+                "AND NOT internal AND table_name <> 'published' ORDER BY column_index"
+            ).fetchall()
+            views = self._db.execute("SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+        tables: dict[str, dict[str, str]] = {}
+        for table, column, kind in rows:
+            tables.setdefault(table, {})[column] = kind
+        return tables, set(views)
 
     def publish(self, publications: Sequence[Publication], defaults: dict[str, dict[str, str]]) -> None:
         """Make staged rows visible, all in one transaction, in this order; what was published before is left out.

@@ -19,7 +19,8 @@ from cdc.testing.standins.doris.engine import Engine, view_sql
 from cdc.testing.standins.doris.errors import sql_error
 from cdc.testing.standins.doris.jobs import Draft, needs_rewrite, submit
 from cdc.testing.standins.doris.modify import checked_type_change
-from cdc.testing.standins.sql_text import Parser, literal, quoted
+from cdc.testing.standins.doris.repair import added_column
+from cdc.testing.standins.sql_text import Parser, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +139,12 @@ def _add_column(draft: Draft, clause: Clause) -> None:
     draft.added += 1
     column = definition.column(uid, is_key=is_key)
     draft.insert(column, first=definition.first, after=definition.after)
-    default = "NULL" if column.default is None else f"CAST({literal(column.default)} AS {column.type.duck})"
     if column.default is None and not column.nullable:
         raise sql_error(
             "the stand-in adds no NOT NULL column without a default, as what the server does is not known: "
             + column.name
         )
-    if column.default == "CURRENT_TIMESTAMP":
-        default = "CAST(localtimestamp AS TIMESTAMP(0))"
-    draft.statements.append(f"ADD COLUMN {quoted(column.stored)} {column.type.duck} DEFAULT {default}")
+    draft.statements.append(f"ADD COLUMN {quoted(column.stored)} {added_column(column)}")
 
 
 def _drop_column(draft: Draft, clause: Clause) -> None:
@@ -196,7 +194,8 @@ def _modify_column(draft: Draft, clause: Clause) -> None:
         draft.columns[at] = changed
     if needs_rewrite(column, changed) or moved:
         draft.heavy = True
-    if changed.type != column.type:
+    coarser = changed.type.kind == column.type.kind == "DATETIME" and changed.type.scale < column.type.scale
+    if changed.type.duck != column.type.duck or coarser:
         draft.statements.append(draft.type_statement(column, changed))
 
 
@@ -221,8 +220,8 @@ def _rename_table(engine: Engine, table: Table, clause: Clause) -> None:
         raise sql_error(f"Table name[{clause.text}] is already used")
     check_name(engine.catalog, table.db, clause.text)
     renamed = replace(table, name=clause.text)
-    engine.data.execute(f"DROP VIEW IF EXISTS {quoted(table.db)}.{quoted(table.name)}", view_sql(renamed))
-    engine.catalog.put(renamed)
+    drop = f"DROP VIEW IF EXISTS {quoted(table.db)}.{quoted(table.name)}"
+    engine.data.execute(drop, view_sql(renamed), before_commit=lambda: engine.catalog.put(renamed))
 
 
 def _rename_column(engine: Engine, table: Table, clause: Clause) -> None:
@@ -253,8 +252,7 @@ def _rename_column(engine: Engine, table: Table, clause: Clause) -> None:
         table, columns=columns, hashed_by=tuple(renamed(name) for name in table.hashed_by), sequence=sequence,
         partition=partition,
     )  # fmt: skip
-    engine.data.execute(view_sql(changed))
-    engine.catalog.put(changed)
+    engine.data.execute(view_sql(changed), before_commit=lambda: engine.catalog.put(changed))
 
 
 def _comment(engine: Engine, table: Table, clause: Clause) -> None:

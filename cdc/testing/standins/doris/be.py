@@ -187,6 +187,8 @@ class StreamLoad:
             )
             self._times["BeginTxnTimeMs"] = int((time.monotonic() - begun) * 1000)
         headers = read_headers(self._request.headers, self._label, timeout_s)
+        if headers.two_phase and table.unique and engine.options["cloud"]:
+            raise LoadError("INTERNAL_ERROR", "stream load 2pc is unsupported for mow table")
         self._txn.two_phase = headers.two_phase
         return headers
 
@@ -195,6 +197,8 @@ class StreamLoad:
         seen = 0
         for block in blocks:
             seen += len(block)
+            if seen > int(self._engine.options["load_max_bytes"]):
+                raise Cut  # a body in chunks says too late how long it is
             self._fault("be.load.body", bytes=seen)
             yield block
 

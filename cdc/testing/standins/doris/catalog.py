@@ -123,6 +123,10 @@ class Catalog:
         """Names, sorted, the system's too."""
         return sorted([*self._databases, *SYSTEM])
 
+    def own_databases(self) -> list[str]:
+        """Names of the databases that users made."""
+        return sorted(self._databases)
+
     def has_database(self, db: str) -> bool:
         """Whether there is one of that name; case counts."""
         return db in self._databases or db in SYSTEM

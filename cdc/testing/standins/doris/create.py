@@ -13,8 +13,9 @@ from cdc.testing.standins.doris.types import DorisType, parse_type
 from cdc.testing.standins.doris.values import convert
 from cdc.testing.standins.sql_text import Parser
 
-_TABLE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9\-_]{0,63}")
-_COLUMN_NAME = re.compile(r"[^\x00-\x1f]{1,256}")
+_TABLE_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9\-_]*")
+_COLUMN_NAME = re.compile(r'[_a-zA-Z@0-9\s/][.a-zA-Z0-9_+-/?@#$%^&*"\s,:]{0,255}', re.ASCII)
+_LONGEST_TABLE_NAME = 64
 _PROPERTIES = {
     "replication_num", "replication_allocation", "enable_unique_key_merge_on_write", "light_schema_change",
     "function_column.sequence_col", "function_column.sequence_type", "compression", "storage_format",
@@ -183,14 +184,18 @@ def create_table(engine: Engine, statement: Statement, db: str, *, replication: 
             raise sql_error(f"Table '{name}' already exists", 1050, "42S01")
         check_name(catalog, db, name)
         table = _checked(statement, db, catalog, replication)
-        engine.data.execute(physical_sql(table), view_sql(table))
-        catalog.put(table)
+        engine.data.execute(physical_sql(table), view_sql(table), before_commit=lambda: catalog.put(table))
 
 
 def check_name(catalog: Catalog, db: str, name: str) -> None:
     """SqlError when a table may not have this name."""
     if not _TABLE_NAME.fullmatch(name):
         raise sql_error(f"Incorrect table name '{name}'. Table name regex is '^{_TABLE_NAME.pattern}$'", 1103, "42000")
+    if len(name) > _LONGEST_TABLE_NAME:
+        raise sql_error(
+            f"Table name length exceeds limit, the length of table name '{name}' is {len(name)} which is "
+            f"greater than the configuration 'table_name_length_limit' ({_LONGEST_TABLE_NAME})."
+        )
     if any(table.name.lower() == name.lower() and table.name != name for table in catalog.tables(db)):
         raise sql_error(f"the stand-in cannot hold two tables whose names differ only by case: {name}")
 
@@ -237,7 +242,9 @@ def check_column_name(name: str) -> None:
     if name.upper().startswith("__DORIS_"):
         raise sql_error(f"Disable to create column start with __DORIS_: {name}")
     if not _COLUMN_NAME.fullmatch(name):
-        raise sql_error(f"Incorrect column name '{name}'", 1166, "42000")
+        raise sql_error(f"Incorrect column name '{name}'. Column regex is '^{_COLUMN_NAME.pattern}$'", 1166, "42000")
+    if name.startswith(("mv_", "mva_")):
+        raise sql_error(f"Incorrect column name {name}, column name can't start with 'mv_'/'mva_'")
 
 
 def _check_model(statement: Statement) -> None:

@@ -74,7 +74,7 @@ def check_transport(headers: Mapping[str, str], limits: Mapping[str, int]) -> No
 
 def read_headers(headers: Mapping[str, str], label: str, default_timeout_s: int) -> LoadHeaders:
     """The load's headers, checked as when its plan is made; raises LoadError."""
-    unknown = [name for name in _NOT_KNOWN if headers.get(name)]
+    unknown = [name for name in _NOT_KNOWN if headers.get(name, "").lower() not in ("", "false", "upsert")]
     if unknown:
         raise LoadError("INTERNAL_ERROR", f"the stand-in does not know the header {unknown[0]}")
     merge = headers.get("merge_type", "APPEND").upper()

@@ -219,12 +219,10 @@ def submit(engine: Engine, draft: Draft) -> None:
 
 
 def change_rows(engine: Engine, table: Table, statements: list[str], result: Table) -> None:
-    """Change the physical table and its view, then the catalog; a repetition after a crash changes nothing more."""
+    """Change the physical table, its view and the catalog."""
     physical = f"main.{quoted(table.stored)}"
-    actual = engine.data.columns(table.stored)
-    todo = [f"ALTER TABLE {physical} {text}" for text in statements if not _done(text, actual)]
-    engine.data.execute(*todo, view_sql(result))
-    engine.catalog.put(result)
+    todo = [f"ALTER TABLE {physical} {text}" for text in statements]
+    engine.data.execute(*todo, view_sql(result), before_commit=lambda: engine.catalog.put(result))
 
 
 def needs_rewrite(before: Column, after: Column) -> bool:
@@ -235,17 +233,11 @@ def needs_rewrite(before: Column, after: Column) -> bool:
     return not widened or before.is_key
 
 
-def _done(statement: str, actual: dict[str, str]) -> bool:
-    words = statement.split(" ")
-    name = words[2].strip('"')
-    if words[0] == "ADD":
-        return name in actual
-    if words[0] == "DROP":
-        return name not in actual
-    return False
-
-
 def _cast(name: str, before: DorisType, after: DorisType) -> str:
     if before.kind == "INT" and after.kind == "DATE":
         return f"CAST(strptime(CAST({name} AS VARCHAR), '%Y%m%d') AS DATE)"
+    if after.kind == "DATETIME" == before.kind and after.scale < before.scale:
+        step = 10 ** (6 - after.scale)
+        moved = f"(epoch_us({name}) + {step // 2})"
+        return f"make_timestamp({moved} - (({moved} % {step}) + {step}) % {step})"
     return f"CAST({name} AS {after.duck})"

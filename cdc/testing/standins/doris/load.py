@@ -164,7 +164,7 @@ class LoadPlan:
         return given
 
     def _default(self, column: Column) -> Field:
-        if column.uid == _SIGN.uid and self.headers.hidden_columns:
+        if column.uid == _SIGN.uid and DELETE_SIGN in (name.upper() for name in self.headers.hidden_columns):
             return None  # a row of JSON without the sign, though the load names it
         if column.default == NOW:
             return str(self._now()).encode()

@@ -16,6 +16,7 @@ from cdc.testing.standins.doris.engine import POINTS, Engine
 from cdc.testing.standins.doris.fe import FrontEnd
 from cdc.testing.standins.doris.jobs import Jobs
 from cdc.testing.standins.doris.publisher import Publisher
+from cdc.testing.standins.doris.repair import repair
 from cdc.testing.standins.doris.sql import DorisAccounts
 from cdc.testing.standins.doris.transactions import COMMITTED, PRECOMMITTED, Transactions
 from cdc.testing.standins.faults import Faults
@@ -25,6 +26,7 @@ from cdc.testing.standins.sql_server import SqlServer
 DEFAULTS: Mapping[str, Any] = {
     "root_password": "",
     "count_only": False,
+    "cloud": False,
     "redirects_to_dead": True,
     "load_timeout_s": 259200,
     "precommit_timeout_s": 3600,
@@ -37,7 +39,8 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """Options of the stand-in; the numbers are the server's own defaults.
 
-`redirects_to_dead`: the front end goes on to send loads to a back end that is down, as it does until it notices.
+`cloud`: as a server with its storage apart, which has no two phases for unique tables. `redirects_to_dead`: the front
+end goes on to send loads to a back end that is down, as it does until it notices.
 """
 _PORTS = ("http_port", "be_http_port", "sql_port", "control_port")
 
@@ -84,7 +87,8 @@ def build(context: Context) -> Parts:
 
 
 def _clean(engine: Engine) -> None:
-    """Remove staged rows of transactions that a killed process never precommitted."""
+    """Put right what a killed process left half done: rows never precommitted, tables not as the catalog has them."""
+    repair(engine)
     held = {one.id for one in engine.transactions.listed() if one.state in (PRECOMMITTED, COMMITTED)}
     for number in engine.data.staged_numbers() - held:
         engine.data.unstage(number)
