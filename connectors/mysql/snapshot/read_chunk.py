@@ -23,6 +23,7 @@ from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.connection import wait_before_retry_s
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import where_of
 from connectors.mysql.snapshot.bounds import condition
@@ -132,11 +133,9 @@ class _Chunk:
     def read(self, opened: _Opened) -> Generator[ChangeBlock, None, ChunkReport]:
         """The rows of the SELECT and of the window."""
         view, window, settings = opened.view, opened.window, self._settings
-        at = view.low if settings.skip_window and view.low is not None else view.high
+        at = self._position(view)
         sequence = sequence_of(at.file, at.position, settings.files_ahead)
         where = f"{self._table.id} on {where_of(opened.sessions.side)}"
-        if sequence < settings.least:
-            raise SourceUnavailable(f"the server's log ends at {at}, before a place that was read", where=where)
         plan = result_plan(
             self._table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
         )
@@ -166,6 +165,8 @@ class _Chunk:
             report = self._not_done(sessions, None, f"the server is {sessions.info.identity}, it was {server}")
         except TableAltered as altered:
             report = self._not_done(sessions, altered.position, altered.reason)
+        except AnotherServer as error:
+            report = self._not_done(sessions, None, error.message)
         except BaseException:
             sessions.close()
             raise
@@ -183,6 +184,7 @@ class _Chunk:
                 sleep=self._sleep,
             )  # fmt: skip
             try:
+                self._check_age(view)
                 invalid: Counter[str] = Counter()
                 window = self._window(view, invalid)
                 stream = self._stream(sessions, view)
@@ -195,6 +197,16 @@ class _Chunk:
             where=f"{self._table.id} on {where_of(sessions.side)}",
             hint="give the table a primary key, or copy it when it is written to less",
         )
+
+    def _position(self, view: View) -> LogPosition:
+        """Where the chunk's rows are the table's."""
+        return view.low if self._settings.skip_window and view.low is not None else view.high
+
+    def _check_age(self, view: View) -> None:
+        """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
+        at = self._position(view)
+        if sequence_of(at.file, at.position, self._settings.files_ahead) < self._settings.least:
+            raise Unusable(f"the view stands at {at}, before what was read of the log")
 
     def _window(self, view: View, invalid: Counter[str]) -> Window:
         """What changed while the view was opened; invalid dates in it are counted into `invalid`."""

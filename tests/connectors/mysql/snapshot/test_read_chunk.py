@@ -13,6 +13,7 @@ from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.snapshot import read_chunk
 from connectors.mysql.snapshot.chunk import Chunk
 from connectors.mysql.snapshot.read_settings import ReadSettings
@@ -196,10 +197,37 @@ def test_defaults_and_comments_do_not_matter(any_server: MySqlServer) -> None:
     assert made.reads.read(made.table)[1].done
 
 
+def test_a_view_that_is_too_old_is_opened_anew(any_server: MySqlServer) -> None:
+    made = Made(any_server)
+    now = made.reads.read(made.table)[1]
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            made.execute("INSERT INTO t VALUES (7, 'g')")
+
+    rows, report = made.reads.read(made.table, settings=ReadSettings(least=now.sequence + 1), sleep=sleep)
+    assert len(rows) == 7
+    assert len(waits) == 3
+    assert report.sequence > now.sequence
+
+
 def test_another_server_is_reported(any_server: MySqlServer) -> None:
     made = Made(any_server)
     rows, report = made.reads.read(made.table, settings=ReadSettings(server="somebody else"))
     assert (rows, report.done, report.file, report.sequence) == ([], False, "", 0)
+
+
+def test_another_server_behind_the_same_address_is_reported(mysql_server: MySqlServer) -> None:
+    made = Made(mysql_server)
+
+    def at(position: object) -> None:
+        raise AnotherServer("somebody else")
+
+    made.reads.at = at  # type: ignore[method-assign, assignment]
+    rows, report = made.reads.read(made.table, clock=made.once("DELETE FROM t"))
+    assert (rows, report.done, report.reason) == ([], False, "somebody else")
 
 
 def test_a_table_whose_engine_has_no_views_is_refused(any_server: MySqlServer) -> None:
