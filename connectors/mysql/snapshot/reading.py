@@ -27,6 +27,7 @@ from connectors.mysql.snapshot.membership import Inside
 from connectors.mysql.snapshot.read_chunk import read_chunk
 from connectors.mysql.snapshot.read_settings import Access, ChunkReport, ReadSettings
 from connectors.mysql.snapshot.sequences import sequence_of
+from connectors.mysql.snapshot.session import KeptSessions
 from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange
 from connectors.mysql.snapshot.tail_filter import TailFilter
 from connectors.mysql.streams import Streams
@@ -88,24 +89,30 @@ def read_chunks(
     wanted: ChunkRead = split.payload
     tables = Schemas(directory, options).history.tables(wanted.schemas)
     asking, reader = Asking(streams.session), 1 + split.index
-    access = Access(streams.session, partial(streams.at, reader=reader), partial(streams.after, reader=reader))
-    order = _Order()
+    access = Access(
+        streams.session,
+        partial(streams.at, reader=reader, server=wanted.server),
+        partial(streams.after, reader=reader, server=wanted.server),
+    )
+    order, kept = _Order(), KeptSessions()
     try:
         for number in wanted.chunks:
             chunk = _plan(directory).chunk(number)
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
-            blocks = read_chunk(access, chunk, table, Inside(chunk, table, asking), settings, count)
+            blocks = read_chunk(access, chunk, table, Inside(chunk, table, asking), settings, count, kept=kept)
             found = yield from order.blocks(blocks, wanted.least)
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
         asking.close()
+        kept.close()
 
 
 def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:
     return ReadSettings(
         server=wanted.server,
         files_ahead=wanted.files_ahead,
+        least=wanted.least,
         tinyint1_as_boolean=options.tinyint1_as_boolean,
         invalid_dates=options.invalid_dates,
         where=options.snapshot_filter(table) or "",
