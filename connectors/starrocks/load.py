@@ -131,11 +131,18 @@ class TableLoad:
                 raise SinkUnavailable("the load was cancelled", where=self._where)
         try:
             headers = {**self._loader.headers, **ALWAYS, **encoded.headers}
-            self._upload = transactions.load(self._table, self._label, headers)
+            upload = transactions.load(self._table, self._label, headers)
         except SinkError:
             self._give_up()
             raise
-        return self._upload
+        with self._lock:
+            self._upload = upload
+            cancelled = self._cancelled
+        if cancelled:
+            upload.cancel()
+            self._give_up()
+            raise SinkUnavailable("the load was cancelled", where=self._where)
+        return upload
 
     def _begin(self) -> int:
         """Begin under the first label that is not used up."""

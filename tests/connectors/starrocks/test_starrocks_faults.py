@@ -1,0 +1,172 @@
+"""Faults at every step of the protocol: the tables end as the source's, and no transaction stays open."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starrocks_harness import Harness
+from starrocks_servers import StarRocksServer
+
+from cdc.block import ChangeBlock
+from cdc.errors import CdcError, CommitFailed, CommitUnknown
+from cdc.schema import CreateTable
+from cdc.sink import Prepared, Task
+from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, row
+from connectors.starrocks.sink import StarRocksSink
+
+POINTS = [
+    *(f"fe.txn.{step}" for step in ("begin", "load", "prepare", "commit")),
+    *(f"be.txn.{step}" for step in ("begin", "load", "prepare")),
+    *(f"be.txn.{step}.done" for step in ("begin", "load", "prepare")),
+    "fe.txn.commit.done", "be.load.body",
+]  # fmt: skip
+TRIES = 6
+
+
+@dataclass
+class Run:
+    """A pipeline that is tried again as the engine does: tasks after retryable errors, the rest after a restart."""
+
+    harness: Harness
+    sink: StarRocksSink = field(init=False)
+    attempt: int = 0
+
+    def __post_init__(self) -> None:
+        self.sink = self.harness.sink()
+        self.sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+
+    def restart(self) -> None:
+        standin = self.harness.server.standin
+        assert standin is not None
+        try:
+            standin.be_up()
+        except OSError:
+            standin.wait_killed()
+            standin.restart()
+        self.sink = self.harness.sink()
+
+    def batch(self, number: int, parts: Sequence[Iterable[ChangeBlock]]) -> None:
+        prepared = [item for part, blocks in enumerate(parts) for item in self.prepare(number, part, list(blocks))]
+        self.commit(number, prepared)
+
+    def prepare(self, number: int, part: int, blocks: list[ChangeBlock]) -> Sequence[Prepared]:
+        for _ in range(TRIES):
+            self.attempt += 1
+            try:
+                return self.sink.prepare(Task(number, part, self.attempt), iter(blocks))
+            except CdcError as error:
+                if not error.retryable:
+                    raise
+                self.restart()
+        raise AssertionError("the task fails every time")
+
+    def commit(self, number: int, prepared: Sequence[Prepared]) -> None:
+        for _ in range(TRIES):
+            try:
+                return self.sink.commit(number, prepared)
+            except (CommitFailed, CommitUnknown):
+                self.restart()
+        raise AssertionError("the commit fails every time")
+
+    def check(self) -> None:
+        assert by_id(self.harness.rows(ORDERS)) == [row(1, "b"), row(3, "new")]
+        assert by_id(self.harness.rows(LOG)) == [row(9), row(9), row(10)]
+        assert set(self.harness.states()) <= {"VISIBLE", "ABORTED"}
+
+
+BATCHES: list[list[list[ChangeBlock]]] = [
+    [
+        [keyed("+I", row(1, "a"), "+I", row(2, "x")), keyless("+I", row(9))],
+        [keyed("-U", row(1, "a"), "+U", row(1, "b"))],
+    ],
+    [[keyless("+I", row(9), "+I", row(10)), keyed("-D", row(2, "x"), "+I", row(3, "new"))]],
+]
+
+
+def run_all(run: Run) -> None:
+    for number, parts in enumerate(BATCHES):
+        run.batch(number, parts)
+    run.check()
+
+
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("action", ["cut", "status"])
+def test_a_fault_at_each_step(harness: Harness, point: str, action: str) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault(point, action=action)
+    run_all(run)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
+def test_the_server_is_killed_at_each_step(harness: Harness, point: str) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault(point, action="kill")
+    run_all(run)
+
+
+def test_rows_that_become_visible_late_are_committed(harness: Harness) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault("publish.wait", action="late", times=3)
+    run_all(run)
+
+
+def test_a_question_for_a_state_that_is_lost_is_asked_again(harness: Harness) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault("fe.txn.commit.done", times=2)
+    standin.fault("fe.state", times=2)
+    run_all(run)
+
+
+def test_the_back_end_is_down_for_a_while(harness: Harness) -> None:
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault("be.load.body", action="be_down")
+    run_all(run)
+
+
+def test_a_back_end_that_forgot_its_transaction(harness: Harness) -> None:
+    """A rollback does not end such a one, a cancel does."""
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    run.sink._transactions.begin(ORDERS, run.sink._labels.label(0, ORDERS, 0))
+    standin.command("lose_contexts")
+    run_all(run)
+    assert harness.states().count("ABORTED") == 1
+
+
+@pytest.mark.slow
+def test_random_faults(harness: Harness, own_server: StarRocksServer, request: pytest.FixtureRequest) -> None:
+    seed = int(request.config.getoption("--randomly-seed", default=0) or 0)
+    chosen = random.Random(seed)
+    for number in range(25):
+        own_server.query("DROP DATABASE IF EXISTS shop FORCE")
+        where = Harness(own_server, harness.state / str(number), {"sink.label-prefix": f"r{number}"})
+        run = Run(where)
+        standin = own_server.standin
+        assert standin is not None
+        faults: list[dict[str, Any]] = []
+        for _ in range(chosen.randint(1, 4)):
+            point, action = chosen.choice([*POINTS, "fe.state"]), chosen.choice(["cut", "status", "cut", "be_down"])
+            if action == "be_down" and not point.startswith("be."):
+                action = "cut"
+            match = chosen.choice([{}, {}, {"table": "orders"}, {"table": "log"}])
+            faults.append({"point": point, "action": action, "match": match})
+            standin.fault(point, action=action, times=chosen.randint(1, 2), match=match)
+        print(f"seed {seed}, run {number}: {faults}")
+        run_all(run)
+        standin.clear()
