@@ -33,7 +33,7 @@ from cdc.schema import (
 from connectors.doris import ddl
 from connectors.doris.catalog import DUPLICATE, UNIQUE, ActualColumn, ActualTable, Layout, same
 from connectors.doris.refusal import Doubt, by_copy, doubt, in_place
-from connectors.doris.types import SqlType, default_text, holds, wanted
+from connectors.doris.types import WHOLE, SqlType, default_text, holds, wanted
 from connectors.streamload.sql import quoted, text_literal
 
 _RESERVED = ("__doris_",)
@@ -184,11 +184,12 @@ class Planner:
         key = _in_unique_key(table, there.name)
         new_type = wanted(column.type, key=key)
         found = doubt(quoted(there.name), column.type, None if old is None else old.type)
-        if not holds(there.type, column.type, key=key) and not by_copy(there.type, new_type):
+        stays = _stays(there.type, column, old, key=key)
+        if not stays and not by_copy(there.type, new_type):
             found = Doubt(f"{quoted(there.name)} IS NOT NULL", f"Doris cannot change {there.type} to {new_type}")
         if found is not None:
             yield Step(f"SELECT 1 FROM {ddl.full_name(table.id)} WHERE {found.condition} LIMIT 1", found)
-        if not holds(there.type, column.type, key=key):
+        if not stays:
             yield from self._change_type(table, there, new_type)
         there = self._column(self._table(table.id), column.name)
         if there.comment != column.comment:
@@ -277,6 +278,18 @@ class Planner:
                 where=str(table.id),
                 hint="change its type in Doris, drop the table, or route to another one",
             )
+
+
+def _stays(actual: SqlType, column: Column, old: Column | None, *, key: bool) -> bool:
+    """Whether the column is left as it is: it holds the new values, and is not one that was made for the old type."""
+    new = wanted(column.type, key=key)
+    if not holds(actual, column.type, key=key):
+        return False
+    if actual.is_text and new.is_text:
+        return actual.room >= new.room
+    if actual.name == new.name or (actual.name in WHOLE and new.name in WHOLE):
+        return True
+    return old is not None and actual != wanted(old.type, key=key)
 
 
 def _in_unique_key(table: ActualTable, name: str) -> bool:
