@@ -18,6 +18,7 @@ from cdc.job.class_archive import archive_path
 from cdc.job.java import choose_java
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
+from connectors.mysql.snapshot.warm import warm_snapshot_kernels
 from connectors.streamload.warm import warm as warm_load_text
 
 DEMO = Path(__file__).resolve().parent.parent / "pipelines" / "demo.yaml"
@@ -33,6 +34,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = sum(decoded(options.build(Context("warm", Path(folder)))))
     sys.stdout.write(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s\n")
+    started = time.monotonic()
+    warm_snapshot_kernels()
+    sys.stdout.write(f"snapshot reader ready in {time.monotonic() - started:.0f} s\n")
     started = time.monotonic()
     warm_load_text()
     sys.stdout.write(f"load text ready in {time.monotonic() - started:.0f} s\n")
