@@ -20,7 +20,12 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 }
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUPS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = {
+    f"{name} {inner}".strip(): found
+    for name, command in GROUPS.items()
+    for inner, found in getattr(command, "commands", {"": command}).items()
+}
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
 ENVIRONMENT = {"MYSQL_PASSWORD": "secret", "DORIS_PASSWORD": "secret", "STARROCKS_PASSWORD": "secret"}
 

@@ -183,6 +183,54 @@ def test_a_test_may_expire_and_forget_labels(doris_standin: DorisServer) -> None
     assert doris.state(db, "a") == "UNKNOWN"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE {db}.u (id INT, v VARCHAR(5)) UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 {one_replica}",
+        "ALTER TABLE {db}.t ADD COLUMN z INT DEFAULT '7', DROP COLUMN n",
+        "ALTER TABLE {db}.t RENAME COLUMN v w",
+        "ALTER TABLE {db}.t RENAME u",
+        "TRUNCATE TABLE {db}.t",
+    ],
+)
+def test_a_change_of_a_table_that_a_kill_cuts_in_two_is_completed(doris_standin: DorisServer, sql: str) -> None:
+    doris = doris_standin
+    db = make_table(doris)
+    doris.query(f"ALTER TABLE {db}.t ADD COLUMN n INT")
+    doris.load(db, b"1,a,5\n")
+    rows(doris, db, [(1, "a")])
+    doris.own.fault("ddl", action="kill")
+    with pytest.raises(pymysql.MySQLError):
+        doris.query(sql.format(db=db, one_replica=ONE_REPLICA))
+    doris.own.wait_killed()
+    doris.own.restart()
+    name = doris.query(f"SHOW TABLES FROM {db}")[-1][0]
+    shown = [row[0] for row in doris.query(f"SHOW FULL COLUMNS FROM {db}.{name}")]
+    found = doris.query(f"SELECT * FROM {db}.{name}")
+    expected = {
+        "CREATE": ("u", ["id", "v"], []), "ADD": ("t", ["id", "v", "z"], [(1, "a", 7)]),
+        "COLUMN v w": ("t", ["id", "w", "n"], [(1, "a", 5)]), "RENAME u": ("u", ["id", "v", "n"], [(1, "a", 5)]),
+        "TRUNCATE": ("t", ["id", "v", "n"], []),
+    }  # fmt: skip
+    assert (name, shown, found) == next(value for key, value in expected.items() if key in sql)
+    assert doris.load(db, b"2\n", table=name, columns="id")["Status"] == "Success"
+
+
+def test_a_server_with_its_storage_apart_has_no_two_phases_for_unique_tables() -> None:
+    with own_doris(cloud=True, load_max_bytes=100) as doris:
+        db = make_table(doris)
+        assert "stream load 2pc is unsupported for mow table" in doris.prepare(db, b"1,a\n", "a")["Message"]
+        assert doris.load(db, b"1,a\n", "a")["Status"] == "Success"
+        assert "[EXCEEDED_LIMIT]body size 101 exceed" in doris.load(db, b"1" * 101)["Message"]
+        chunks = {"Authorization": "Basic cm9vdDo=", "label": "b"}
+        connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=30)
+        connection.request("PUT", f"/api/{db}/t/_stream_load", iter([b"1" * 101]), chunks, encode_chunked=True)
+        with pytest.raises(_CUT):
+            connection.getresponse()
+        connection.close()
+        assert doris.state(db, "b") == "ABORTED"
+
+
 def test_a_stand_in_that_only_counts() -> None:
     with own_doris(count_only=True) as doris:
         db = make_table(doris)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Iterator
 
@@ -84,6 +85,16 @@ def test_values_that_do_not_convert_cancel_the_job(doris: DorisServer, db: str) 
     doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN v INT")
     assert job(doris, db, "FINISHED", "CANCELLED") == "CANCELLED"
     assert doris.query(f"SELECT v FROM {db}.t") == [("text",)]
+
+
+def test_fractions_of_seconds_are_rounded_when_digits_go(doris: DorisServer, db: str) -> None:
+    doris.query(f"ALTER TABLE {db}.t ADD COLUMN m DATETIME(6)")
+    doris.load(db, b"1,5,2024-12-31 23:59:59.9995\n2,5,1969-12-31 23:59:59.0004\n")
+    doris.eventually(f"SELECT COUNT(*) FROM {db}.t", [(2,)])
+    doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN m DATETIME(3)")
+    assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
+    wanted = [(dt.datetime(2025, 1, 1),), (dt.datetime(1969, 12, 31, 23, 59, 59),)]
+    assert doris.query(f"SELECT m FROM {db}.t ORDER BY id") == wanted
 
 
 def test_the_order_of_columns_changes_by_a_job(doris: DorisServer, db: str) -> None:

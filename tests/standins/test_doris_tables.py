@@ -58,12 +58,19 @@ def last_job(doris: DorisServer, table: str) -> str:
         ("id INT, v DECIMAL(39, 2)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
         ("id INT, v CHAR(256)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
         ("id INT, v VARCHAR(65534)", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
+        ("id INT, `größe` INT", f"UNIQUE KEY(id) {HASHED}", "Incorrect column name"),
+        ("id INT, mv_x INT", f"UNIQUE KEY(id) {HASHED}", "column name can't start with 'mv_'/'mva_'"),
         ("id INT, v INT DEFAULT 'x'", f"UNIQUE KEY(id) {HASHED}", "errCode = 2, detailMessage = "),
     ],
 )  # fmt: skip
 def test_tables_that_are_refused(doris: DorisServer, db: str, columns: str, rest: str, message: str) -> None:
     assert message in doris.refused(f"CREATE TABLE {db}.t ({columns}) {rest}")
     assert doris.query(f"SHOW TABLES FROM {db}") == []
+
+
+@pytest.mark.parametrize("name", ["_t", "1t", "tür", "t t", "t" * 65])
+def test_names_that_are_refused(doris: DorisServer, db: str, name: str) -> None:
+    assert "able name" in doris.refused(f"CREATE TABLE {db}.`{name}` (id INT) UNIQUE KEY(id) {HASHED}")
 
 
 def test_databases_and_tables_that_are_there_or_not(doris: DorisServer, db: str, table: str) -> None:

@@ -221,7 +221,7 @@ def _rename_table(engine: Engine, table: Table, clause: Clause) -> None:
     check_name(engine.catalog, table.db, clause.text)
     renamed = replace(table, name=clause.text)
     drop = f"DROP VIEW IF EXISTS {quoted(table.db)}.{quoted(table.name)}"
-    engine.data.execute(drop, view_sql(renamed), before_commit=lambda: engine.catalog.put(renamed))
+    engine.change(renamed, drop, view_sql(renamed))
 
 
 def _rename_column(engine: Engine, table: Table, clause: Clause) -> None:
@@ -252,7 +252,7 @@ def _rename_column(engine: Engine, table: Table, clause: Clause) -> None:
         table, columns=columns, hashed_by=tuple(renamed(name) for name in table.hashed_by), sequence=sequence,
         partition=partition,
     )  # fmt: skip
-    engine.data.execute(view_sql(changed), before_commit=lambda: engine.catalog.put(changed))
+    engine.change(changed, view_sql(changed))
 
 
 def _comment(engine: Engine, table: Table, clause: Clause) -> None:

@@ -184,7 +184,7 @@ def create_table(engine: Engine, statement: Statement, db: str, *, replication: 
             raise sql_error(f"Table '{name}' already exists", 1050, "42S01")
         check_name(catalog, db, name)
         table = _checked(statement, db, catalog, replication)
-        engine.data.execute(physical_sql(table), view_sql(table), before_commit=lambda: catalog.put(table))
+        engine.change(table, physical_sql(table), view_sql(table))
 
 
 def check_name(catalog: Catalog, db: str, name: str) -> None:

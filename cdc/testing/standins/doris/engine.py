@@ -30,6 +30,7 @@ POINTS = {
     "be.2pc": "the back end got a commit or abort, nothing happened yet",
     "be.2pc.done": "the commit or abort took effect, before the answer",
     "publish": "committed transactions are about to become visible",
+    "ddl": "the catalog knows a change of a table, its rows do not yet",
     "job": "a schema change job is about to change rows",
     "sql": "a statement came, nothing happened yet",
     "sql.done": "the statement took effect, before the answer",
@@ -54,6 +55,15 @@ class Engine:
     be_port: int = 0
     jobs: Jobs = field(init=False)
     backend_alive: Callable[[], bool] = lambda: True
+
+    def change(self, table: Table, *statements: str) -> None:
+        """Change the physical tables, and keep the table's new state in the catalog."""
+
+        def keep() -> None:
+            self.catalog.put(table)
+            self.faults.meet("ddl", db=table.db, table=table.name)
+
+        self.data.execute(*statements, before_commit=keep)
 
     def now(self) -> dt.datetime:
         """The stand-in's local time, to the second."""

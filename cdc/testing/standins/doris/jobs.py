@@ -222,7 +222,7 @@ def change_rows(engine: Engine, table: Table, statements: list[str], result: Tab
     """Change the physical table, its view and the catalog."""
     physical = f"main.{quoted(table.stored)}"
     todo = [f"ALTER TABLE {physical} {text}" for text in statements]
-    engine.data.execute(*todo, view_sql(result), before_commit=lambda: engine.catalog.put(result))
+    engine.change(result, *todo, view_sql(result))
 
 
 def needs_rewrite(before: Column, after: Column) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.testing.standins.doris.accounts import PRIVILEGES
@@ -120,8 +119,7 @@ class Maintenance:
                 raise sql_error(f"Table[{name}]'s state(SCHEMA_CHANGE) is not NORMAL. Do not allow doing TRUNCATE ops")
             empty = replace(table, generation=table.generation + 1)
             drop = f"DROP TABLE IF EXISTS main.{quoted(table.stored)}"
-            put = partial(self._engine.catalog.put, empty)
-            self._engine.data.execute(physical_sql(empty), view_sql(empty), drop, before_commit=put)
+            self._engine.change(empty, physical_sql(empty), view_sql(empty), drop)
 
     def cancel(self, db: str, name: str) -> None:
         """CANCEL ALTER TABLE COLUMN."""
