@@ -17,6 +17,8 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _DATETIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
 _NUMBER = r"^-?[0-9]{1,16}(\.[0-9]{1,16})?$"
 
+_SAFE_SCALE = 38 - 16  # beyond it the digits that the pattern allows could overflow unseen when Arrow scales them
+
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
@@ -41,7 +43,7 @@ def _quick(column: pa.Array, kind: ColumnType) -> pa.Array | None:
             return _integers(column, kind)
         if kind.name in TEXT or kind.name == "VARBINARY":
             return _texts(column, kind)
-        if kind.name == "DECIMAL":
+        if kind.name == "DECIMAL" and kind.scale <= _SAFE_SCALE:
             return _all_match(column, _NUMBER).cast(kind.arrow)
         if kind.name in ("DATE", "DATETIME"):
             return _all_match(column, _DATE if kind.name == "DATE" else _DATETIME).cast(kind.arrow)

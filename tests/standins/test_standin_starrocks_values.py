@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdc.testing.standins.starrocks import fields
@@ -18,18 +18,20 @@ KINDS = [
     column_type(name, numbers)
     for name, numbers in (
         ("BOOLEAN", ()), ("TINYINT", ()), ("INT", ()), ("BIGINT", ()), ("LARGEINT", ()), ("FLOAT", ()), ("DOUBLE", ()),
-        ("DECIMAL", (9, 3)), ("DECIMAL", (38, 0)), ("DATE", ()), ("DATETIME", ()), ("CHAR", (3,)), ("VARCHAR", (5,)),
+        ("DECIMAL", (9, 3)), ("DECIMAL", (38, 0)), ("DECIMAL", (38, 38)),
+        ("DATE", ()), ("DATETIME", ()), ("CHAR", (3,)), ("VARCHAR", (5,)),
         ("VARBINARY", ()), ("JSON", ()),
     )
 ]  # fmt: skip
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**20), max_value=10**20).map(str)
 TIMES = st.datetimes().map(str)
 TEXTS = st.one_of(st.integers().map(str), NUMBERS, TIMES, st.dates().map(str), st.text(max_size=8))
+unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FIELDS = st.lists(st.one_of(st.none(), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))), max_size=6)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-@settings(deadline=None)
+@unhurried
 @given(texts=FIELDS)
 def test_many_fields_at_once_are_read_like_one_by_one(kind: ColumnType, texts: list[bytes | None]) -> None:
     together, wrong = fields.convert(texts, kind)
@@ -57,7 +59,7 @@ def test_spellings_that_are_accepted(name: str, text: bytes, value: object) -> N
     assert (column.to_pylist(), wrong.any()) == ([value], False)
 
 
-@settings(deadline=None)
+@unhurried
 @given(
     rows=st.lists(st.binary(max_size=6).map(lambda row: row.replace(b"\x02", b"").replace(b"\x03", b""))),
     delimiter=st.sampled_from([b"\x02", b"\x02\x03", b"\x02\x02", b"\x03\x02\x03"]),
@@ -74,7 +76,7 @@ def test_rows_are_counted_wherever_blocks_end(rows: list[bytes], delimiter: byte
     assert counter.rows == expected
 
 
-@settings(deadline=None)
+@unhurried
 @given(rows=st.lists(st.text("ab,\n1", max_size=5), min_size=1), size=st.integers(1, 7))
 def test_rows_do_not_depend_on_where_blocks_end(rows: list[str], size: int) -> None:
     body = "\n".join(rows).encode()

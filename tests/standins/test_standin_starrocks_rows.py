@@ -10,6 +10,7 @@ from decimal import Decimal
 import pytest
 from starrocks_servers import Answer, StarRocksServer
 
+pytestmark = pytest.mark.slow
 TYPES = (
     "id INT NOT NULL, b BOOLEAN, ti TINYINT, si SMALLINT, bi BIGINT, li LARGEINT, f FLOAT, d DOUBLE, de DECIMAL(6,2), "
     "da DATE, dt DATETIME, ch CHAR(3), vc VARCHAR(5), js JSON, vb VARBINARY"

@@ -179,7 +179,9 @@ def test_bad_rows_show_at_prepare_with_an_error_log(starrocks: StarRocksServer, 
     assert starrocks.transaction("load", database, "a", body=b"1,a\nx,b\n", **strict)["Status"] == "OK"
     failed = starrocks.transaction("prepare", database, "a")
     assert (failed["Status"], failed["Message"]) == ("INTERNAL_ERROR", "too many filtered rows")
-    log = starrocks.send("GET", failed["ErrorURL"].partition("8040")[2] or _path(failed["ErrorURL"]), port=_port(failed))
+    log = starrocks.send(
+        "GET", failed["ErrorURL"].partition("8040")[2] or _path(failed["ErrorURL"]), port=_port(failed)
+    )
     assert "Row: x,b" in log.text
     assert starrocks.state(database, "a") == "ABORTED"
 

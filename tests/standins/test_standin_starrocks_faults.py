@@ -11,6 +11,7 @@ from starrocks_servers import StarRocksServer, own_starrocks
 
 from cdc.testing.standins import StandIn
 
+pytestmark = pytest.mark.slow
 COMMA = {"column_separator": ","}
 LOST = (http.client.HTTPException, ConnectionError)
 _names = itertools.count(1)

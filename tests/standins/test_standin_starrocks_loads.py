@@ -11,6 +11,7 @@ import pytest
 import zstandard
 from starrocks_servers import StarRocksServer
 
+pytestmark = pytest.mark.slow
 COMMA = {"column_separator": ","}
 
 
