@@ -14,6 +14,7 @@ from typing import Any, Final
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import account
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
@@ -101,13 +102,25 @@ class Sessions:
         return str(rows[0][0] or "")
 
     def prepared(self) -> bool:
-        """Whether XA transactions are prepared; False when the account may not ask (XA_RECOVER_ADMIN)."""
+        """Whether XA transactions are prepared. Raises SourceError when the account may not ask and there may be some.
+
+        An account without XA_RECOVER_ADMIN learns only whether any was prepared since the server's start.
+        """
         try:
             return bool(query(self.side, "XA RECOVER"))
         except SourceError as error:
             if error.retryable or not _is_denied(error):
                 raise
-            return False
+            rows = query(self.side, "SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'")
+            if not rows or int(rows[0][1]) == 0:
+                return False
+            where = where_of(self.side)
+            raise SourceError(
+                "XA transactions are used on this server, and the account may not see which are prepared: their rows "
+                "would be missing from a copy",
+                where=where,
+                hint=f"run on the server: GRANT XA_RECOVER_ADMIN ON *.* TO {account(where)}",
+            ) from error
 
     def check_engine(self, table: TableId) -> bool:
         """Whether the table keeps versions of its rows (MariaDB). Raises SourceError for engines without views."""

@@ -22,6 +22,7 @@ from connectors.mysql.snapshot.read_settings import Access, ChunkReport, ReadSet
 from connectors.mysql.table import MySqlTable
 
 Row = tuple[Any, ...]
+_SESSION = "SET time_zone = '+00:00', sql_mode = ''"
 _ids = itertools.count(3_000_000)
 
 
@@ -34,9 +35,10 @@ class ChunkReads:
         self.streams = 0
         self.counts: Counter[str] = Counter()
         self.blocks: list[ChangeBlock] = []
+        self.user: dict[str, Any] = {}
 
     def session(self) -> MySqlConnection:
-        self.sessions.append(self.server.connect(init_command="SET time_zone = '+00:00', sql_mode = ''"))
+        self.sessions.append(self.server.connect(init_command=_SESSION, **self.user))
         return self.sessions[-1]
 
     def at(self, position: LogPosition) -> BinlogStream:

@@ -270,6 +270,22 @@ def test_prepared_transactions_are_waited_for(any_server: MySqlServer) -> None:
     assert len(waits) == 2
 
 
+def test_an_account_that_may_not_see_prepared_transactions(mysql_server: MySqlServer) -> None:
+    made = Made(mysql_server)
+    made.execute("XA START 'seen'", "XA END 'seen'", "XA PREPARE 'seen'", "XA COMMIT 'seen'")
+    name = f"copies_{made.database}"[:32]
+    made.execute(
+        f"CREATE USER '{name}'@'%' IDENTIFIED BY 'Xy-12345'",
+        f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{name}'@'%'",
+    )
+    made.reads.user = {"user": name, "password": "Xy-12345", "ssl_disabled": True}
+    with pytest.raises(SourceError, match="XA transactions are used") as error:
+        made.reads.read(made.table)
+    assert error.value.hint == f"run on the server: GRANT XA_RECOVER_ADMIN ON *.* TO '{name}'@'%'"
+    made.execute(f"GRANT XA_RECOVER_ADMIN ON *.* TO '{name}'@'%'")
+    assert made.reads.read(made.table)[1].done
+
+
 def test_a_statement_that_is_killed_can_be_tried_again(any_server: MySqlServer) -> None:
     made = Made(any_server)
     made.execute(
