@@ -56,7 +56,9 @@ class Insert:
     def _check_lengths(self, rows: str, columns: Sequence[Column]) -> None:
         for column in columns:
             if column.type.length:
-                longer = f"octet_length(CAST({quoted(column.staged)} AS BLOB)) > {column.type.length}"
+                name = quoted(column.staged)
+                size = f"octet_length({name})" if column.type.name == "VARBINARY" else f"strlen(CAST({name} AS VARCHAR))"
+                longer = f"{size} > {column.type.length}"
                 _, found = self._services.data.query(f"SELECT 1 FROM {rows} WHERE {longer} LIMIT 1", "main")
                 if found:
                     raise refused(f"Insert has filtered data in strict mode, a string too long for '{column.name}'")
