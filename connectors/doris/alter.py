@@ -117,7 +117,8 @@ class Planner:
             for column in schema.columns
         ]
         model = UNIQUE if schema.primary_key else DUPLICATE
-        table = ActualTable(change.table, tuple(columns), model, schema.primary_key, schema.comment)
+        key = schema.primary_key
+        table = ActualTable(change.table, tuple(columns), model, key, schema.comment, distribution=key)
         return replace(table, columns=_keys_first(table))
 
     def _reconcile(self, actual: ActualTable, change: CreateTable) -> Iterator[Step]:
@@ -198,7 +199,7 @@ class Planner:
 
     def _change_type(self, table: ActualTable, there: ActualColumn, new_type: SqlType) -> Iterator[Step]:
         new = replace(there, type=new_type)
-        if in_place(there.type, new_type):
+        if in_place(there.type, new_type) and not table.is_fixed(there.name):
             yield Step(ddl.modify_column(table, new), waits=True)
             self._put_column(table.id, new)
             return
@@ -221,16 +222,19 @@ class Planner:
         _check_name(table.id, new_name)
         yield Step(f"ALTER TABLE {ddl.full_name(table.id)} RENAME COLUMN {quoted(there.name)} {quoted(new_name)}")
         columns = tuple(replace(column, name=new_name) if column is there else column for column in table.columns)
-        key = tuple(new_name if same(part, there.name) else part for part in table.key)
-        self._layout.put(replace(table, columns=columns, key=key))
+        key, hashed = (
+            tuple(new_name if same(part, there.name) else part for part in names)
+            for names in (table.key, table.distribution)
+        )
+        self._layout.put(replace(table, columns=columns, key=key, distribution=hashed))
 
     def _drop_column(self, table: ActualTable, name: str) -> Iterator[Step]:
         there = table.column(name)
         if there is None:
             return
         columns = tuple(column for column in table.columns if column is not there)
-        if _in_unique_key(table, name):
-            key = tuple(part for part in table.key if not same(part, name))
+        if table.is_fixed(name):
+            key = tuple(part for part in table.unique_key if not same(part, name))
             new = replace(table, columns=columns, key=key, model=UNIQUE if key else DUPLICATE)
             yield from self._rebuild(table, new, {})
             return
@@ -241,7 +245,7 @@ class Planner:
         chosen = [values.get(column.name, quoted(column.name)) for column in new.columns]
         for sql in ddl.rebuild(old, new, chosen, self._rules.properties):
             yield Step(sql)
-        self._layout.put(new)
+        self._layout.put(replace(new, distribution=new.unique_key))
 
     # what is there, and what has to be
 

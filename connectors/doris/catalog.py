@@ -18,6 +18,7 @@ from connectors.streamload.target import TargetKind, TargetTable
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"
 _MODEL = re.compile(r"^\s*(UNIQUE|DUPLICATE|AGGREGATE) KEY\s*\((.*)\)", re.MULTILINE)
 _SEQUENCE = re.compile(r"[\"']function_column\.sequence_col[\"']\s*=\s*[\"']([^\"']+)[\"']")
+_HASHED = re.compile(r"^DISTRIBUTED BY HASH\s*\((.*)\)", re.MULTILINE)
 _NAME = re.compile(r"`((?:[^`]|``)*)`")
 
 
@@ -39,6 +40,7 @@ class ActualTable:
     Attributes:
         model: UNIQUE, DUPLICATE or AGGREGATE.
         key: the columns of that model's key; of a DUPLICATE table they only sort.
+        distribution: the columns that say where a row is, which cannot be altered; empty when it is random.
         sequence: the column that decides which of two rows is newer, empty when it is the order of loads.
     """
 
@@ -47,6 +49,7 @@ class ActualTable:
     model: str = DUPLICATE
     key: tuple[str, ...] = ()
     comment: str = ""
+    distribution: tuple[str, ...] = ()
     sequence: str = ""
 
     def column(self, name: str) -> ActualColumn | None:
@@ -56,6 +59,10 @@ class ActualTable:
     def in_key(self, name: str) -> bool:
         """Whether the column is part of the model's key."""
         return any(same(part, name) for part in self.key)
+
+    def is_fixed(self, name: str) -> bool:
+        """Whether the column cannot be altered or dropped in place."""
+        return any(same(part, name) for part in (*self.unique_key, *self.distribution))
 
     @property
     def unique_key(self) -> tuple[str, ...]:
@@ -150,16 +157,21 @@ def read_table(session: Session, table: TableId, comment: str = "") -> ActualTab
     created = str(session.rows(f"SHOW CREATE TABLE {name}")[0][1])
     # What follows the columns: their comments may hold anything.
     rest = created[max(created.rfind("\n) ENGINE"), 0) :]
-    model, sequence = _MODEL.search(rest), _SEQUENCE.search(rest)
+    model, hashed, sequence = _MODEL.search(rest), _HASHED.search(rest), _SEQUENCE.search(rest)
     return ActualTable(
         table,
         columns,
         model[1] if model else DUPLICATE,
-        tuple(part.replace("``", "`") for part in _NAME.findall(model[2])) if model else (),
+        _names(model[2]) if model else (),
         # A table without a comment shows the engine's name in older versions.
         "" if comment == "OLAP" else comment,
+        _names(hashed[1]) if hashed else (),
         sequence[1] if sequence else "",
     )
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(part.replace("``", "`") for part in _NAME.findall(listed))
 
 
 def _column(record: dict[str, Any]) -> ActualColumn:

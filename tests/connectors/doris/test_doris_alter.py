@@ -1,5 +1,7 @@
 """Planning of schema changes: pure, over what is there."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdc.errors import ChangeRefused
@@ -183,13 +185,22 @@ def test_modify_repeats_what_is_there() -> None:
         ("id",),
     )
     begin = "ALTER TABLE `shop`.`t` MODIFY COLUMN "
-    assert plan(AlterColumnType(T, col("id BIGINT")), there) == [f"{begin}`id` BIGINT KEY NOT NULL"]
+    sorted_by = replace(there, model="DUPLICATE", distribution=("b",))
+    assert plan(AlterColumnType(T, col("id BIGINT")), sorted_by) == [f"{begin}`id` BIGINT KEY NOT NULL"]
     assert plan(AlterColumnType(T, col("b BIGINT", comment="c")), there) == [
         f"{begin}`b` BIGINT NOT NULL DEFAULT '7' COMMENT 'c'"
     ]
     assert plan(AlterColumnType(T, col("at TIMESTAMP(3)")), there) == [
         f"{begin}`at` DATETIME(3) NULL DEFAULT CURRENT_TIMESTAMP"
     ]
+
+
+def test_a_column_that_says_where_a_row_is_changes_by_a_copy() -> None:
+    wider = plan(AlterColumnType(T, col("id BIGINT UNSIGNED")), HERE)
+    assert "(`id`, `a`, `b`) SELECT CAST(`id` AS LARGEINT), `a`, `b` FROM `shop`.`t`" in wider[2]
+    spread = table("a INT", "b INT", key=("a",), model="DUPLICATE")
+    dropped = plan(DropColumn(T, "b"), replace(spread, distribution=("b",)))
+    assert "SELECT `a` FROM `shop`.`t`" in dropped[2]
 
 
 def test_comments() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from cdc.testing.standins.sql_text import Parser, quoted, to_duckdb
 
 if TYPE_CHECKING:
     from cdc.testing.standins.doris.sql import DorisSession
+
+_DUCKDB = {"LARGEINT": "HUGEINT", "DATETIME": "TIMESTAMP"}
+_CASTS = re.compile(r"(?i)\bAS\s+(LARGEINT|DATETIME)\b(?:\(\d\))?")
+"""Types of CAST that DuckDB has under another name."""
 
 
 def insert_select(engine: Engine, parser: Parser, session: DorisSession, user: str) -> int:
@@ -30,7 +35,7 @@ def insert_select(engine: Engine, parser: Parser, session: DorisSession, user: s
             raise sql_error(f"Unknown column '{names[columns.index(None)]}' in '{name}'", 1054, "42S22")
         if table.sequence or table.busy:
             raise sql_error("the stand-in inserts into no table with a sequence column or under a schema change")
-        query = to_duckdb(parser.rest())
+        query = _CASTS.sub(lambda found: f"AS {_DUCKDB[found[1].upper()]}", to_duckdb(parser.rest()))
         check_rights(engine, query, db, user)
         stored = [column.stored for column in columns if column is not None]
         engine.data.execute(*_statements(table, stored, query))
