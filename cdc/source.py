@@ -34,10 +34,16 @@ class Context:
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
         directory: the connector's own folder inside the state directory; survives restarts, seen by every process.
+        stop_file: is there once the run is asked to stop; None when nobody asks.
     """
 
     pipeline: str
     directory: Path
+    stop_file: Path | None = None
+
+    def stopping(self) -> bool:
+        """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
+        return self.stop_file is not None and self.stop_file.exists()
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,13 +174,18 @@ class StateDir:
         """Keep the first offset for good: Spark asks for it again when the first batch has to be replayed."""
         write_atomic(self.root / "initial_offset.json", json.dumps(offset))
 
+    @property
+    def stop_file(self) -> Path:
+        """There once a stop was asked for."""
+        return self.root / "control" / "stop"
+
     def request_stop(self) -> None:
         """Ask the stream reader to plan no more batches. Driver."""
         self._touch("stop")
 
     def stop_requested(self) -> bool:
         """Whether a stop was asked for. Stream reader process, before each batch."""
-        return (self.root / "control" / "stop").exists()
+        return self.stop_file.exists()
 
     def confirm_stop(self) -> None:
         """Tell the driver that no batch is running and none will be planned. Stream reader process."""

@@ -73,8 +73,8 @@ def _run_locked(
     master: str,
     until_caught_up: bool,
 ) -> None:
-    source = spec.source.build(Context(pipeline, state.source))
-    sink = spec.sink.build(Context(pipeline, state.sink))
+    source = spec.source.build(Context(pipeline, state.source, state.stop_file))
+    sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
     progress, signals = Progress(), Signals()

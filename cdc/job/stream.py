@@ -20,7 +20,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from cdc.job.wire import crossing
+from cdc.job.wire import CrossingError, crossing
 
 if TYPE_CHECKING:
     from cdc.job.task import PrepareTask
@@ -119,7 +119,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Prepare the split in the sink; the one row says what came of it. Executor."""
         if not isinstance(partition, SplitPartition):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
-        yield (self._plan.task(partition.batch, partition.split).to_json(),)
+        try:
+            result = self._plan.task(partition.batch, partition.split)
+        except CrossingError as crossed:
+            if not self._plan.state.stop_requested():
+                raise
+            from cdc.job.task import TaskResult
+
+            result = TaskResult(error=crossed.error.to_json())  # a run that is to stop does not try again
+        yield (result.to_json(),)
 
     @crossing
     def commit(self, end: Offset) -> None:

@@ -82,8 +82,8 @@ class PrepareTask:
         def count(reason: str, number: int) -> None:
             counts[reason] += number
 
-        blocks = newest.watch(_routed(self.source.read(split, count, reports.append), self.route))
         try:
+            blocks = newest.watch(_routed(self.source.read(split, count, reports.append), self.route))
             prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
             reached("in-prepare", batch)
         except CdcError as error:

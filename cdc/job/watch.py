@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import EngineError
+from cdc.errors import CdcError, EngineError, SourceUnavailable
 from cdc.job.batch import BatchRunner
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter, new_counts
@@ -87,7 +87,7 @@ class Watch:
         self._reporter, self._state, self._signals = reporter, state, signals
         self._counts: dict[str, int] = {}
         self._note = ""
-        self._stopping = self._over = False
+        self._stopping = self._over = self._gave_up = False
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
@@ -101,7 +101,7 @@ class Watch:
         finally:
             self._over = True
             self._runner.finish()
-        if self._runner.error is not None:
+        if self._runner.error is not None and not self._gives_up(self._runner.error):
             raise self._runner.error
 
     def _follow(self) -> None:
@@ -130,10 +130,22 @@ class Watch:
         """Raise our error, unless Spark's helper process only was too slow to start: then start the query again."""
         slow = _TOO_SLOW in str(error) and self._runner.error is None
         if not slow or self._starts >= STARTS:
-            raise self._runner.error or recover(error) from error
+            known = self._runner.error or recover(error)
+            if not self._gives_up(known):
+                raise known from error
+            return True
         self._reporter.line("the machine is busy: a Python process of Spark's did not start in time, trying again")
         self._query, self._starts = self._start(), self._starts + 1
         return False
+
+    def _gives_up(self, error: CdcError) -> bool:
+        """Whether the run was asked to stop and its last batch only waited for the source: nothing of it is decided."""
+        if not self._stopping or not isinstance(error, SourceUnavailable):
+            return False
+        if not self._gave_up:
+            self._reporter.line(f"gave up the running batch, which the next run repeats: {error}", level="warning")
+        self._gave_up = True
+        return True
 
     def _warm_once(self) -> None:
         """Once the stream reader is up, let the workers load what the first batch needs, in a thread."""

@@ -22,6 +22,7 @@ class CrossingError(Exception):
 
     def __init__(self, error: CdcError) -> None:
         super().__init__(f"{_MARK}{error.to_json()}:end-cdc-error")
+        self.error = error
 
 
 def crossing(function: Callable[P, T]) -> Callable[P, T]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceError
+from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
@@ -32,6 +32,9 @@ from connectors.mysql.tail import Tail
 
 PATIENCE_S = 600.0
 """How long a bounded run waits for a table that cannot be copied yet."""
+
+LOOK_S = 0.5
+"""How often a task that waits for the server looks whether the run is asked to stop."""
 
 
 class MySqlSource(Source):
@@ -180,8 +183,16 @@ class MySqlSource(Source):
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         reader = 1 + index
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        for chunk in read_anywhere(part, by_position, partial(self._streams.holding, reader=reader)):
+        for chunk in read_anywhere(part, by_position, partial(self._streams.holding, reader=reader), self._pause):
             yield from rows.decode(chunk)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before a task tries again; raises SourceUnavailable when the run is asked to stop meanwhile."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if self._context.stopping():
+                raise SourceUnavailable("the server is away", hint="start again once it is back; nothing was lost")
+            time.sleep(min(left, LOOK_S))
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep the positions at which chunks were read."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from cdc.errors import SourceError, UnsupportedChange
+from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.job.stream import BATCH_KEY, SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source, source_offset
 from cdc.job.task import PrepareTask, TaskResult
 from cdc.job.wire import CrossingError, recover
@@ -181,3 +181,18 @@ def test_a_stop_request_ends_the_wait_of_a_bounded_run(tmp_path: Path) -> None:
     at = stream.initialOffset()
     stream.prepareForTriggerAvailableNow()
     assert stream.latestOffset(at, ALL) == at
+
+
+def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> None:
+    class Gone(ListSource):
+        def read(self, *_: Any) -> Any:
+            raise SourceUnavailable("the server is away")
+
+    stream = reader(tmp_path, Gone(ITEMS))
+    (part,) = stream.partitions({"item": 1, BATCH_KEY: 1}, {"item": 2, BATCH_KEY: 2})
+    with pytest.raises(CrossingError):  # Spark tries again
+        list(stream.read(part))
+    StateDir(tmp_path).request_stop()
+    ((row,),) = stream.read(part)
+    with pytest.raises(SourceUnavailable, match="the server is away"):
+        TaskResult.from_json(row).raise_error()

@@ -14,7 +14,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from cdc.errors import EngineError, SourceError
+from cdc.errors import EngineError, SourceError, SourceUnavailable
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter
 from cdc.job.watch import STARTS, Signals, Watch
@@ -111,6 +111,21 @@ def test_a_failure_comes_out_as_our_error(tmp_path: Path) -> None:
     run.runner.error = error  # what the batch itself has met says more than Spark's text
     with pytest.raises(SourceError, match="refused"):
         run.watch.until_end()
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_batch_that_waits_for_the_source_does_not_hold_up_a_stop(tmp_path: Path, stopping: bool) -> None:
+    def gone() -> None:
+        raise StreamingQueryException(str(CrossingError(SourceUnavailable("the server is away"))))
+
+    run = Run(tmp_path, Query(lambda: None, gone))
+    if not stopping:
+        with pytest.raises(SourceUnavailable, match="the server is away"):
+            run.watch.until_end()
+        return
+    run.signals.stop.set()
+    run.watch.until_end()
+    assert run.err.getvalue().count("gave up the running batch, which the next run repeats: the server is away") == 1
 
 
 def test_a_helper_process_that_is_slow_to_start_is_started_again(tmp_path: Path) -> None:
