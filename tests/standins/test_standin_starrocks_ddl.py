@@ -218,6 +218,20 @@ def test_a_waiting_change_can_be_cancelled(starrocks: StarRocksServer, database:
     assert ("v", "int") in [row[:2] for row in starrocks.query(f"DESC {keyed}")]
 
 
+def test_a_change_of_type_that_a_value_does_not_fit_is_cancelled(
+    starrocks_standin: StarRocksServer,
+) -> None:
+    server = starrocks_standin
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT NOT NULL, s VARCHAR(5)) PRIMARY KEY(id)")
+    server.load("d", b"1,abc\n", column_separator=",")
+    server.query("ALTER TABLE d.t MODIFY COLUMN s INT")
+    assert finished(server, "d")[9] == "CANCELLED"
+    assert server.query("SELECT * FROM d.t") == [(1, "abc")]
+    server.query("ALTER TABLE d.t ADD COLUMN n INT")
+    assert server.query("SELECT * FROM d.t") == [(1, "abc", None)]
+
+
 def test_fast_evolution_is_chosen_when_the_table_is_made(starrocks: StarRocksServer, database: str) -> None:
     starrocks.query(
         f"CREATE TABLE {database}.t (id INT NOT NULL) PRIMARY KEY(id) PROPERTIES('fast_schema_evolution' = 'false')"

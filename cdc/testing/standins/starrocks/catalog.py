@@ -1,6 +1,6 @@
 """Databases and tables: the journal has the truth, DuckDB a view for each table over its numbered columns.
 
-A crash may leave DuckDB behind: it is brought to what the journal says at the next start.
+A crash may leave DuckDB ahead: it is brought to what the journal says at the next start.
 Names are case-sensitive here as on the server; DuckDB's are not, so two names that differ only in case are refused.
 """
 
@@ -154,15 +154,19 @@ class Catalog:
         return table
 
     def _keep(self, table: Table, old: Table | None, changes: Iterable[str] = ()) -> Table:
-        """Make a table what the journal and the queries know, instead of `old`."""
-        self._journal.put("table", table.id, to_json(table))
+        """Make a table what the journal and the queries know, instead of `old`.
+
+        Raises `duckdb.Error` when rows cannot be changed so; everything is as before then.
+        """
         statements = [*changes, _view_sql(table)]
+        if old is not None and old.name != table.name:
+            statements.append(f"DROP VIEW IF EXISTS {_view(old)}")
+        with self._journal.together():
+            self._journal.put("table", table.id, to_json(table))
+            self._data.execute(*statements)
         if old is not None:
             self._tables.pop((old.database, old.name))
-            if old.name != table.name:
-                statements.append(f"DROP VIEW IF EXISTS {_view(old)}")
         self._tables[table.database, table.name] = table
-        self._data.execute(*statements)
         self.generation += 1
         return table
 

@@ -57,7 +57,9 @@ class Insert:
         for column in columns:
             if column.type.length:
                 name = quoted(column.staged)
-                size = f"octet_length({name})" if column.type.name == "VARBINARY" else f"strlen(CAST({name} AS VARCHAR))"
+                size = (
+                    f"octet_length({name})" if column.type.name == "VARBINARY" else f"strlen(CAST({name} AS VARCHAR))"
+                )
                 longer = f"{size} > {column.type.length}"
                 _, found = self._services.data.query(f"SELECT 1 FROM {rows} WHERE {longer} LIMIT 1", "main")
                 if found:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import duckdb
+
 from cdc.testing.standins.clock import Clock
 from cdc.testing.standins.faults import Answer, Faults
 from cdc.testing.standins.http_server import Cut
@@ -139,7 +141,11 @@ class Jobs:
             if table is None or job.ended:
                 return
             after = from_json({**job.after, "name": table.name, "data": table.data})
-            self._catalog.replace(table, after)
+            try:
+                self._catalog.replace(table, after)
+            except duckdb.Error as error:  # values that are none of the new type
+                self._end(job, CANCELLED, str(error).partition("\n")[0])
+                return
             self._end(job, FINISHED, "")
 
     def _go(self, job: Job, state: str) -> None:

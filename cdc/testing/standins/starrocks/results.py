@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import date, datetime
 from typing import Any
 
+import numpy as np
+
 from cdc.testing.standins import sql_server
 from cdc.testing.standins.sql_server import Result
 
@@ -31,7 +33,12 @@ def duckdb_result(
 ) -> Result:
     """A result with wire types. `largeints`: columns that go as strings, as LARGEINT does; a sum goes as a number."""
     wire = tuple((name, _wire(name, kind, largeints)) for name, kind in columns)
-    return Result(wire, [[cell(value) for value in row] for row in rows])
+    floats = [position for position, (_, kind) in enumerate(columns) if kind == "FLOAT"]
+    cells = [[cell(value) for value in row] for row in rows]
+    for row in cells:
+        for position in floats:
+            row[position] = _single(row[position])
+    return Result(wire, cells)
 
 
 def cell(value: Any) -> bytes | None:
@@ -56,6 +63,11 @@ def _wire(name: str, kind: str, largeints: Collection[str]) -> int:
     if kind == "HUGEINT" and name.lower() in largeints:
         return sql_server.VAR_STRING
     return _WIRE.get(kind, sql_server.VAR_STRING)
+
+
+def _single(text: bytes | None) -> bytes | None:
+    """The shortest text of a FLOAT, which came as a longer DOUBLE."""
+    return None if text is None else str(np.float32(text)).removesuffix(".0").encode()
 
 
 def _float(value: float) -> bytes:
