@@ -6,6 +6,7 @@ import http.client
 import itertools
 from collections.abc import Iterator
 
+import pymysql
 import pytest
 from starrocks_servers import StarRocksServer, own_starrocks
 
@@ -240,6 +241,28 @@ def test_schema_changes_go_on_after_a_kill(server: StarRocksServer, database: st
     while server.query(f"SHOW ALTER TABLE COLUMN FROM {database} ORDER BY JobId DESC")[0][9] != "FINISHED":
         continue
     assert server.query(f"SELECT * FROM {database}.t ORDER BY id") == [(1, "a", 3), (2, "b", 3)]
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE {}.t ADD COLUMN w INT DEFAULT '3'", "CREATE TABLE {}.w (w INT)"])
+def test_a_kill_within_ddl_leaves_the_tables_as_before(server: StarRocksServer, database: str, statement: str) -> None:
+    server.load(database, b"1,a\n", **COMMA)
+    standin(server).fault("ddl", action="kill")
+    with pytest.raises((OSError, pymysql.MySQLError)):
+        server.query(statement.format(database))
+    standin(server).wait_killed()
+    standin(server).restart()
+    assert server.query(f"SELECT * FROM {database}.t") == [(1, "a")]
+    server.query(statement.format(database))
+    last = statement.partition(".")[2][0]
+    assert "w" in [row[0] for row in server.query(f"DESC {database}.{last}")]
+
+
+def test_labels_expire_and_are_forgotten_on_demand(server: StarRocksServer, database: str) -> None:
+    to_prepared(server, database, "a")
+    standin(server).command("expire", db=database, label="a")
+    assert server.state(database, "a") == "ABORTED"
+    standin(server).command("forget", db=database, label="a")
+    assert server.state(database, "a") == "UNKNOWN"
 
 
 def test_a_schema_change_that_fails_is_cancelled(server: StarRocksServer, database: str) -> None:

@@ -7,7 +7,7 @@ Names are case-sensitive here as on the server; DuckDB's are not, so two names t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 
@@ -30,6 +30,7 @@ class Catalog:
         self.lock = threading.RLock()
         self._journal, self._data = journal, data
         self.generation = 0
+        self.on_change: Callable[[Table], None] = lambda _: None
         self._databases = {name: int(number) for name, number in journal.all("database").items()}
         tables = (from_json(document) for document in journal.all("table").values())
         self._tables = {(table.database, table.name): table for table in tables}
@@ -164,6 +165,7 @@ class Catalog:
         with self._journal.together():
             self._journal.put("table", table.id, to_json(table))
             self._data.execute(*statements)
+            self.on_change(table)
         if old is not None:
             self._tables.pop((old.database, old.name))
         self._tables[table.database, table.name] = table

@@ -19,6 +19,7 @@ POINTS: dict[str, str] = {
     "sql.done": "the statement took effect, before the answer",
     "publish": "before rows become visible, in the publishing thread",
     "publish.wait": "a commit waits for its rows to become visible (`late`)",
+    "ddl": "the rows have a change that the catalog does not have yet (kill, slow, hold)",
     "alter": "a schema change that waited is about to finish (`refuse`: it is cancelled with `message`)",
     **{f"fe.txn.{name}": f"the front end got `{name}`, nothing happened yet" for name in OPERATIONS},
     **{f"be.txn.{name}": f"the back end got `{name}`, nothing happened yet" for name in OPERATIONS},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from cdc.testing.standins.context import Command, Context, Parts
 from cdc.testing.standins.control import common_commands
 from cdc.testing.standins.data import Data
-from cdc.testing.standins.faults import Faults
-from cdc.testing.standins.http_server import HttpServer
+from cdc.testing.standins.faults import Answer, Faults
+from cdc.testing.standins.http_server import Cut, HttpServer
 from cdc.testing.standins.sql_server import SqlServer
 from cdc.testing.standins.starrocks.backend import Backend
 from cdc.testing.standins.starrocks.backend_http import BackendHttp
@@ -19,9 +20,10 @@ from cdc.testing.standins.starrocks.frontend_http import FrontendHttp
 from cdc.testing.standins.starrocks.jobs import Jobs
 from cdc.testing.standins.starrocks.points import EXTRA_ACTIONS, POINTS
 from cdc.testing.standins.starrocks.publisher import Publisher
+from cdc.testing.standins.starrocks.schema import Table
 from cdc.testing.standins.starrocks.services import Services
 from cdc.testing.standins.starrocks.session import Session
-from cdc.testing.standins.starrocks.transactions import LIMITS, Transactions
+from cdc.testing.standins.starrocks.transactions import LIMITS, Transaction, Transactions
 from cdc.testing.standins.starrocks.users import Users
 
 DEFAULTS: dict[str, Any] = {"root_password": "", "count_only": False, "label_conflict_fails": False, **LIMITS}
@@ -91,13 +93,26 @@ def _commands(
         rows = "NumberLoadedRows"
         return [asdict(it) | {"db": it.database, "rows": it.counts.get(rows, 0)} for it in services.transactions.all()]
 
+    def labelled(asked: dict[str, Any]) -> Transaction:
+        found = services.transactions.latest(str(asked["db"]), str(asked["label"]))
+        if found is None:
+            raise ValueError(f"no transaction of the label {asked['label']} in {asked['db']}")
+        return found
+
+    def changed(table: Table) -> None:
+        with suppress(Cut, Answer):  # the change is made: it cannot be answered otherwise any more
+            services.faults.meet("ddl", table=table.name, db=table.database)
+
     services.faults.on_be_down = lambda: be_down({})
+    services.catalog.on_change = changed
     return {
         **common,
         "be_down": be_down,
         "transactions": transactions,
         "counters": lambda _: dict(services.counters),
         "lose_contexts": lambda _: backend.lose(None),
+        "expire": lambda asked: services.transactions.abort(labelled(asked), "timeout by txn manager"),
+        "forget": lambda asked: services.transactions.forget(labelled(asked)),
     }
 
 

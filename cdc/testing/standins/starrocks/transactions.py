@@ -175,7 +175,7 @@ class Transactions:
         for transaction in self.all():
             if transaction.database == database:
                 self.abort(transaction, "database is dropped")
-                self._forget(transaction)
+                self.forget(transaction)
 
     def expire(self) -> None:
         """Abort what waited too long and forget old labels. Called at every begin and look-up, and now and then."""
@@ -195,9 +195,10 @@ class Transactions:
         oldest = now - self.limits["label_keep_max_second"] * 1000
         for position, transaction in enumerate(ended):
             if position < surplus or transaction.finish_ms < oldest:
-                self._forget(transaction)
+                self.forget(transaction)
 
-    def _forget(self, transaction: Transaction) -> None:
+    def forget(self, transaction: Transaction) -> None:
+        """Its label is as if it had never been."""
         with self.lock:
             self._all.pop(transaction.id, None)
             self._journal.remove(_KIND, transaction.id)
