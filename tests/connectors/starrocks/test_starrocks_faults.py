@@ -16,6 +16,7 @@ from cdc.errors import CdcError, CommitFailed, CommitUnknown
 from cdc.schema import CreateTable
 from cdc.sink import Prepared, Task
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, row
+from connectors.starrocks import settle
 from connectors.starrocks.sink import StarRocksSink
 
 POINTS = [
@@ -25,6 +26,11 @@ POINTS = [
     "fe.txn.commit.done", "be.load.body",
 ]  # fmt: skip
 TRIES = 6
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settle, "_PAUSES_S", (0.0, 0.0))
 
 
 @dataclass

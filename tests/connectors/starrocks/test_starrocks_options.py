@@ -1,0 +1,109 @@
+"""Options of the StarRocks sink: Flink CDC's names, what is refused, what is warned about, what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from connectors.starrocks import settings
+from connectors.starrocks.options import StarRocksSinkOptions
+
+GIVEN = {
+    "type": "starrocks",
+    "jdbc-url": "jdbc:mysql://fe1:9030,fe2",
+    "load-url": "fe1:8030;https://fe2",
+    "username": "root",
+    "password": "a-secret",
+}
+
+
+def options(**more: Any) -> StarRocksSinkOptions:
+    return StarRocksSinkOptions.model_validate(GIVEN | more)
+
+
+def test_addresses_of_several_front_ends() -> None:
+    made = options()
+    assert [str(address) for address in settings.servers(made).frontends] == ["http://fe1:8030", "https://fe2:8030"]
+    assert [address.host_header for address in settings.sql_servers(made).frontends] == ["fe1:9030", "fe2:9030"]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("jdbc-url", "mysql://fe1:9030"),
+        ("jdbc-url", "jdbc:mysql://root:pw@fe1:9030"),
+        ("load-url", ""),
+        ("load-url", "fe1:99999"),
+        ("sink.label-prefix", "has blanks"),
+        ("sink.time-zone", "Mars/Olympus"),
+        ("sink.delivery-guarantee", "exactly-twice"),
+        ("unicode-char.max-bytes", 5),
+    ],
+)
+def test_values_that_cannot_be_are_refused(key: str, text: object) -> None:
+    with pytest.raises(ValidationError):
+        options(**{key: text})
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sink.buffer-flush.max-bytes", "sink.buffer-flush.interval-ms", "sink.scan-frequency.ms",
+        "sink.metric.histogram-window-size", "sink.at-least-once.use-transaction-stream-load",
+    ],
+)  # fmt: skip
+def test_options_of_flink_without_meaning_are_accepted_and_explained(key: str) -> None:
+    assert options(**{key: "1"})
+    assert StarRocksSinkOptions.ignored(key)
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [("max_filter_ratio", "0.1"), ("where", "id > 1"), ("partial_update", "true"), ("label", "mine")],
+)
+def test_headers_that_would_lose_rows_are_refused(header: str, text: str) -> None:
+    key = f"sink.properties.{header}"
+    assert [remark.key for remark in options(**{key: text}).problems()] == [key]
+
+
+@pytest.mark.parametrize(
+    ("header", "text"), [("format", "json"), ("strip_outer_array", "true"), ("strict_mode", "false")]
+)
+def test_headers_of_the_format_have_no_effect_and_that_is_said(header: str, text: str) -> None:
+    made = options(**{f"sink.properties.{header}": text})
+    assert list(made.problems()) == []
+    assert "has no effect" in next(made.warnings()).message
+    assert settings.load_headers(made) == {}
+
+
+def test_other_headers_and_table_properties_are_passed_on() -> None:
+    made = options(**{"sink.properties.load_mem_limit": "1000", "table.create.properties.replication_num": "1"})
+    assert settings.load_headers(made) == {"load_mem_limit": "1000"}
+    assert settings.table_rules(made).properties == (("replication_num", "1"),)
+    assert list(made.warnings()) == []
+
+
+def test_dead_letters_need_a_folder() -> None:
+    assert [remark.key for remark in options(**{"sink.invalid-values": "dead-letter"}).problems()] == [
+        "sink.dead-letter.path"
+    ]
+
+
+def test_what_loses_something_is_warned_about() -> None:
+    made = options(**{"unicode-char.max-bytes": 3, "sink.delivery-guarantee": "at-least-once"})
+    assert [remark.key for remark in made.warnings()] == ["unicode-char.max-bytes", "sink.delivery-guarantee"]
+
+
+def test_times_are_seconds_inside() -> None:
+    made = options(**{"sink.connect.timeout-ms": 500, "sink.prepared-timeout": "3 d", "sink.load.timeout": "10 min"})
+    assert settings.servers(made).limits.connect_s == 0.5
+    limits = settings.transaction_limits(made)
+    assert (limits.load_s, limits.prepared_s) == (600, 259_200)
+
+
+def test_the_password_shows_nowhere() -> None:
+    made = options()
+    for shown in (repr(made), repr(settings.servers(made)), repr(settings.sql_servers(made))):
+        assert "a-secret" not in shown

@@ -1,0 +1,97 @@
+"""`cdc run` from a real MySQL into StarRocks: schema changes between rows, crashes, and the same tables in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from cdc_process import Pipeline, ended, mysql_pipeline
+from starrocks_servers import StarRocksServer, own_starrocks
+
+from cdc.services.server import MySqlServer
+
+pytestmark = [pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+FIRST = (
+    "CREATE TABLE sr.orders (id INT PRIMARY KEY, note VARCHAR(20), at DATETIME(3))",
+    "CREATE TABLE sr.log (line TEXT)",
+    "INSERT INTO sr.orders VALUES (1, 'a\\tb\\n\\\\', '2020-01-01 00:00:00.123'), (2, NULL, NULL), (3, 'x', NULL)",
+    "INSERT INTO sr.log VALUES ('one'), ('one')",
+)
+SECOND = (
+    "UPDATE sr.orders SET id = 4 WHERE id = 3",
+    "DELETE FROM sr.orders WHERE id = 2",
+    "ALTER TABLE sr.orders ADD COLUMN qty INT UNSIGNED NOT NULL DEFAULT 7, MODIFY note VARCHAR(50)",
+    "INSERT INTO sr.orders VALUES (5, REPEAT('\U0001f600', 50), NULL, 4294967295)",
+    "ALTER TABLE sr.orders MODIFY id BIGINT",
+    "INSERT INTO sr.log VALUES ('two')",
+)
+
+
+@dataclass
+class StarRocksPipeline(Pipeline):
+    """The same pipeline with another sink."""
+
+    server: StarRocksServer | None = None
+
+    def write(self) -> None:
+        assert self.server is not None
+        document = {
+            "source": self.source,
+            "sink": {
+                "type": "starrocks", "username": self.server.user, "password": self.server.password,
+                "jdbc-url": f"jdbc:mysql://{self.server.host}:{self.server.sql_port}",
+                "load-url": f"{self.server.host}:{self.server.http_port}",
+            },
+            "pipeline": {"name": "proof", "schema.change.behavior": "evolve"},
+        }  # fmt: skip
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+@pytest.fixture
+def pipeline(mysql_server: MySqlServer, tmp_path: Path) -> Iterator[StarRocksPipeline]:
+    for sql in ("DROP DATABASE IF EXISTS sr", "CREATE DATABASE sr", "RESET BINARY LOGS AND GTIDS"):
+        mysql_server.execute(sql)
+    made = mysql_pipeline(tmp_path / "p", mysql_server, r"sr.\.*", scan__startup__mode="earliest-offset")
+    with (
+        own_starrocks() as server,
+        ended(StarRocksPipeline(made.folder, made.source, made.password, server=server)) as it,
+    ):
+        assert isinstance(it, StarRocksPipeline)
+        yield it
+
+
+def test_tables_follow_through_schema_changes_and_crashes(
+    pipeline: StarRocksPipeline, mysql_server: MySqlServer
+) -> None:
+    server = pipeline.server
+    assert server is not None
+    assert server.standin is not None
+    for sql in FIRST:
+        mysql_server.execute(sql)
+    pipeline.catch_up()
+    assert sorted(server.query("SELECT id, note FROM sr.orders")) == [(1, "a\tb\n\\"), (2, None), (3, "x")]
+    for sql in SECOND:
+        mysql_server.execute(sql)
+    pipeline.catch_up(env={"CDC_CRASH_AT": "mid-apply"}, expect=-9)
+    pipeline.catch_up(env={"CDC_CRASH_AT": "mid-commit"}, expect=-9)
+    pipeline.catch_up()
+    expected = sorted(mysql_server.execute("SELECT id, note, CAST(qty AS CHAR) FROM sr.orders"))
+    assert sorted(server.query("SELECT id, note, CAST(qty AS VARCHAR) FROM sr.orders")) == expected
+    assert sorted(server.query("SELECT line FROM sr.log")) == [("one",), ("one",), ("two",)]
+    assert {item["state"] for item in server.standin.transactions()} <= {"VISIBLE", "ABORTED"}
+
+
+def test_a_wrong_password_ends_the_run_with_the_sinks_exit_code(
+    pipeline: StarRocksPipeline, mysql_server: MySqlServer
+) -> None:
+    assert pipeline.server is not None
+    pipeline.server.password = "wrong-secret"
+    mysql_server.execute(FIRST[0])
+    output = pipeline.catch_up(expect=4).output
+    assert "access denied" in output
+    assert "wrong-secret" not in output
