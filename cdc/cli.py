@@ -133,6 +133,25 @@ def run(
 
 
 @app.command(epilog=EXIT_CODES)
+def resync(
+    file: PipelineFile,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")],
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Empty one table in the sink and copy it anew. A running pipeline does it at once, another in its next run."""
+    from cdc.job.resync import request_resync
+    from cdc.spec.check import check_file
+
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(warning, file=sys.stderr)
+    request_resync(checked.spec, table, state_dir)
+    print(f"{table}: will be copied anew")
+
+
+@app.command(epilog=EXIT_CODES)
 def schema(
     connector: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this connector, such as source/mysql or sink/duckdb.")

@@ -8,6 +8,7 @@
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own files (schema history, staged rows)
     <state>/control/              requests to the stream reader process (stop)
+    <state>/snapshot.json         how far the copying of tables is, for other tools to read
 
 Every file is written to a temporary name, synced and renamed, so a crash leaves the old content or the new one.
 """

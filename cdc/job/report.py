@@ -7,13 +7,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any
 
 from cdc.job.progress import BatchReport, Snapshot
 
 _CLEAR = "\r\x1b[2K"
+_UP = "\x1b[1A\x1b[2K"
 _USUAL_WIDTH = 80
 
 
@@ -25,7 +26,7 @@ class Reporter:
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._live = self._err.isatty() and not self._json
         self._started = time.monotonic()
-        self._shown = False
+        self._shown = 0  # lines that stand below the log
         self._lock = threading.Lock()  # lines also come from the thread that reads what Spark prints
 
     def line(self, message: str, level: str = "info", **fields: Any) -> None:
@@ -59,8 +60,8 @@ class Reporter:
             **fields,
         )
 
-    def status(self, now: Snapshot, running: int | None) -> None:
-        """Redraw the status line. No effect when stderr is not a terminal."""
+    def status(self, now: Snapshot, running: int | None, bars: Sequence[str] = ()) -> None:
+        """Redraw the status line, below one line for each of `bars`. No effect when stderr is not a terminal."""
         if not self._live:
             return
         lag = "-" if now.lag_s is None else f"{now.lag_s:.1f} s"
@@ -73,9 +74,11 @@ class Reporter:
         if now.note:
             parts.append(now.note)
         with self._lock:
-            self._err.write(_CLEAR + " | ".join(parts)[: _width(self._err) - 1])
+            width = _width(self._err) - 1
+            shown = "\n".join(text[:width] for text in (*bars, " | ".join(parts)))
+            self._err.write(_CLEAR + _UP * max(0, self._shown - 1) + shown)
             self._err.flush()
-            self._shown = True
+            self._shown = 1 + len(bars)
 
     def summary(self, now: Snapshot) -> None:
         """The table at the end: one row per sink table, then what was counted and why."""
@@ -102,8 +105,8 @@ class Reporter:
 
     def _erase(self) -> None:
         if self._shown:
-            self._err.write(_CLEAR)
-            self._shown = False
+            self._err.write(_CLEAR + _UP * (self._shown - 1))
+            self._shown = 0
 
 
 def _width(terminal: IO[str]) -> int:

@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.job.batch import BatchRunner
+from cdc.job.copying import Copying
 from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
+from cdc.job.place import default_state_dir
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter
 from cdc.job.routing import RouteGuard, RouteTable
@@ -27,12 +29,6 @@ from cdc.plan import check_routes
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
-
-
-def default_state_dir(spec: PipelineSpec) -> Path:
-    """`.cdc/<pipeline name>` beside the pipeline file."""
-    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in spec.name)
-    return Path(spec.file).absolute().parent / ".cdc" / (name.strip(".") or "pipeline")
 
 
 def run(
@@ -89,7 +85,8 @@ def _run_locked(
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
-        watch = Watch(start, warm, runner, progress, reporter, state, signals)
+        copying = Copying(source.progress, state.root, reporter.line)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
         try:
             watch.until_end()
         finally:

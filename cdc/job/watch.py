@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, EngineError, SourceUnavailable
 from cdc.job.batch import BatchRunner
+from cdc.job.copying import Copying
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter, new_counts
 from cdc.job.wire import recover
@@ -79,12 +80,13 @@ class Watch:
         reporter: Reporter,
         state: StateDir,
         signals: Signals,
+        copying: Copying | None = None,
     ) -> None:
         self._start = start
         self._warm: Callable[[], None] | None = warm
         self._query, self._starts = start(), 1
         self._runner, self._progress = runner, progress
-        self._reporter, self._state, self._signals = reporter, state, signals
+        self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
         self._counts: dict[str, int] = {}
         self._note = ""
         self._stopping = self._over = self._gave_up = False
@@ -184,7 +186,10 @@ class Watch:
         if now.note and now.note != self._note:
             self._reporter.line(now.note, level="warning")
         self._note = now.note
-        self._reporter.status(now, self._progress.running)
+        if self._copying is not None:
+            self._copying.update(last=self._over)
+        bars = self._copying.bars() if self._copying is not None else ()
+        self._reporter.status(now, self._progress.running, bars)
 
     def _read_lag(self) -> None:
         """The stream reader's lag comes with Spark's progress reports."""

@@ -1,0 +1,116 @@
+"""How far the copying of tables is, for people and for other tools: bars, log lines, and `snapshot.json`. Driver."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cdc.source import TableProgress
+from cdc.state import write_atomic
+
+FILE_NAME = "snapshot.json"
+MOST_BARS = 8
+"""Tables in flight that get a bar; of the others only their number is shown."""
+
+_BAR = 20
+_WRITE_S = 1.0
+_LOG_S = 10.0
+_NAME = 32
+
+
+class Copying:
+    """Asks the source now and then, and passes on what changed.
+
+    Args:
+        ask: the source's `progress`.
+        root: the state directory.
+        say: writes a log line with fields.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Sequence[TableProgress]],
+        root: Path,
+        say: Callable[..., None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._ask, self._path, self._say, self._clock = ask, root / FILE_NAME, say, clock
+        self._tables: Sequence[TableProgress] = ()
+        self._states: dict[Any, str] = {}
+        self._asked_s = self._said_s = 0.0
+
+    def update(self, *, last: bool = False) -> None:
+        """Ask when a second has passed, or for the last time."""
+        now = self._clock()
+        if not last and now - self._asked_s < _WRITE_S:
+            return
+        before, self._asked_s = self._tables, now
+        self._tables = tuple(self._ask())
+        self._say_ends()
+        if not self._tables or self._tables == before:
+            return
+        write_atomic(self._path, json.dumps(snapshot_json(self._tables, now), indent=1))
+        if now - self._said_s >= _LOG_S and self._in_flight():
+            self._said_s = now
+            for table in self._in_flight()[:MOST_BARS]:
+                self._say("copying", **_fields(table))
+
+    def bars(self) -> list[str]:
+        """One line for each table in flight; empty when none is."""
+        flight = self._in_flight()
+        waiting = sum(table.state == "waiting" for table in self._tables)
+        lines = [bar(table) for table in flight[:MOST_BARS]]
+        more = [f"{len(flight) - MOST_BARS} more in flight"] if len(flight) > MOST_BARS else []
+        more += [f"{waiting} tables wait to be copied"] if waiting and flight else []
+        return [*lines, ", ".join(more)] if more else lines
+
+    def _in_flight(self) -> list[TableProgress]:
+        return [table for table in self._tables if table.state == "copying"]
+
+    def _say_ends(self) -> None:
+        """One line for each table whose copy is done."""
+        for table in self._tables:
+            before = self._states.get(table.table)
+            if table.state == "done" and before is not None and before != "done":
+                seconds = round(table.updated_s - table.started_s, 1)
+                self._say("copied", table=str(table.table), rows=table.rows, chunks=table.chunks, seconds=seconds)
+            self._states[table.table] = table.state
+
+
+def bar(table: TableProgress) -> str:
+    """`shop.orders [#####...............]  25 %  250,000 of 1,000,000 rows, 90,000 rows/s, 8 s left, chunk 3 of 10`."""
+    share = min(1.0, table.rows / table.estimated_rows) if table.estimated_rows else 0.0
+    filled = int(share * _BAR)
+    eta = "" if table.eta_s is None else f", {duration(table.eta_s)} left"
+    return (
+        f"{str(table.table)[-_NAME:]:{_NAME}} [{'#' * filled}{'.' * (_BAR - filled)}] {share:4.0%}  "
+        f"{table.rows:,} of {table.estimated_rows:,} rows, {table.rows_per_s:,.0f} rows/s{eta}, "
+        f"chunk {table.chunks} of {table.planned_chunks}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """`8 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def snapshot_json(tables: Sequence[TableProgress], now: float) -> dict[str, Any]:
+    """What `snapshot.json` holds: when it was written (seconds since 1970), and for each table its numbers."""
+    return {"at_s": round(now, 3), "tables": {str(table.table): _fields(table, name=False) for table in tables}}
+
+
+def _fields(table: TableProgress, *, name: bool = True) -> dict[str, Any]:
+    return {
+        **({"table": str(table.table)} if name else {"state": table.state}),
+        "rows": table.rows,
+        "estimated_rows": table.estimated_rows,
+        "rows_per_s": round(table.rows_per_s),
+        "eta_s": None if table.eta_s is None else round(table.eta_s),
+        "chunks": table.chunks,
+        "planned_chunks": table.planned_chunks,
+    }

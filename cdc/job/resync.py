@@ -1,0 +1,26 @@
+"""`cdc resync`: ask a pipeline, running or not, to copy one table anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc.errors import StateError
+from cdc.job.place import default_state_dir
+from cdc.schema import TableId
+from cdc.source import Context
+from cdc.spec.model import PipelineSpec
+from cdc.state import StateDir
+
+
+def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
+    """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
+    source does not capture the table or cannot read it anew."""
+    state = StateDir(state_dir or default_state_dir(spec))
+    if state.initial_offset() is None:
+        raise StateError(
+            "no pipeline has run here yet",
+            where=str(state.root),
+            hint="give the --state-dir that the pipeline runs with",
+        )
+    pipeline = state.open(name=spec.name, source=spec.source.type)
+    spec.source.build(Context(pipeline, state.source)).resync(TableId.parse(table))

@@ -1,0 +1,103 @@
+"""What is shown of tables that are being copied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cdc.job.copying import Copying, bar, duration
+from cdc.schema import TableId
+from cdc.source import TableProgress
+
+T, U = TableId("shop", "orders"), TableId("shop", "items")
+
+
+class World:
+    """A source whose tables a test sets, and a clock."""
+
+    def __init__(self, root: Path) -> None:
+        self.tables: list[TableProgress] = []
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+        self.now, self.root = 1000.0, root
+        self.copying = Copying(lambda: self.tables, root, self.say, lambda: self.now)
+
+    def say(self, message: str, **fields: Any) -> None:
+        self.lines.append((message, fields))
+
+    def at(self, seconds: float, *tables: TableProgress) -> None:
+        self.now, self.tables = 1000.0 + seconds, list(tables)
+        self.copying.update()
+
+    def file(self) -> dict[str, Any]:
+        return dict(json.loads((self.root / "snapshot.json").read_text()))
+
+
+def part(rows: int, *, table: TableId = T, state: str = "copying") -> TableProgress:
+    return TableProgress(table, state, rows, 1000, rows // 100, 10, 1000.0, 1004.0, 50.0)
+
+
+def test_a_table_in_flight_has_a_bar() -> None:
+    assert bar(part(250)) == (
+        "shop.orders                      [#####...............]  25%  250 of 1,000 rows, 50 rows/s, 15 s left, "
+        "chunk 2 of 10"
+    )
+
+
+def test_a_rate_of_nothing_promises_nothing() -> None:
+    stuck = TableProgress(T, "copying", 0, 0, 0, 1)
+    assert stuck.eta_s is None
+    assert "left" not in bar(stuck)
+
+
+def test_durations_are_short() -> None:
+    assert [duration(seconds) for seconds in (8.4, 200, 9000)] == ["8 s", "3 min", "2.5 h"]
+
+
+def test_bars_stand_for_tables_in_flight_and_the_rest_is_a_number(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.at(2, part(10), part(0, table=U, state="waiting"))
+    lines = world.copying.bars()
+    assert len(lines) == 2
+    assert lines[1] == "1 tables wait to be copied"
+    world.at(4, part(1000, state="done"))
+    assert world.copying.bars() == []
+
+
+def test_other_tools_read_a_file(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.at(2, part(100))
+    assert world.file() == {
+        "at_s": 1002.0,
+        "tables": {
+            "shop.orders": {
+                "state": "copying", "rows": 100, "estimated_rows": 1000, "rows_per_s": 50, "eta_s": 18, "chunks": 1,
+                "planned_chunks": 10,
+            }
+        },
+    }  # fmt: skip
+    world.at(2.5, part(200))
+    assert world.file()["tables"]["shop.orders"]["rows"] == 100, "asked once a second"
+    world.copying.update(last=True)
+    assert world.file()["tables"]["shop.orders"]["rows"] == 200
+
+
+def test_a_source_that_copies_nothing_leaves_no_file(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.at(2)
+    assert list(tmp_path.iterdir()) == []
+    assert world.copying.bars() == []
+
+
+def test_the_log_says_when_a_table_is_done_and_now_and_then_how_far_it_is(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.at(2, part(100))
+    world.at(4, part(300))
+    world.at(14, part(600))
+    world.at(16, part(1000, state="done"))
+    assert [(message, fields["rows"]) for message, fields in world.lines] == [
+        ("copying", 100),
+        ("copying", 600),
+        ("copied", 1000),
+    ]
+    assert world.lines[-1][1]["seconds"] == 4.0
