@@ -1,0 +1,106 @@
+"""Every MySQL type, from a real server's log into StarRocks: as a value, as NULL, and as a key where MySQL allows it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cdc_process import mysql_pipeline
+from starrocks_harness import Harness
+
+from cdc.services.server import MySqlServer
+from cdc.source import Context
+from cdc.testing import run_in_memory
+from connectors.mysql.options import MySqlSourceOptions
+
+pytestmark = pytest.mark.mysql
+
+VALUES: tuple[tuple[str, str, Any], ...] = (
+    ("TINYINT(1)", "2", 2),
+    ("TINYINT UNSIGNED", "255", 255),
+    ("SMALLINT UNSIGNED", "65535", 65535),
+    ("MEDIUMINT UNSIGNED", "16777215", 16777215),
+    ("INT UNSIGNED", "4294967295", 4294967295),
+    ("BIGINT", "-9223372036854775808", -(2**63)),
+    ("BIGINT UNSIGNED", "18446744073709551615", b"18446744073709551615"),
+    ("BIT(1)", "b'1'", None),
+    ("BIT(12)", "b'101000000001'", b"\x0a\x01"),
+    ("YEAR", "1999", 1999),
+    ("FLOAT", "1.1", 1.1),
+    ("DOUBLE", "-1.7976931348623157e308", -1.7976931348623157e308),
+    ("DECIMAL(38,10)", "-9999999999999999999999999999.0123456789", Decimal("-9999999999999999999999999999.0123456789")),
+    ("DECIMAL(65,30)", "-0.5", b"-0.500000000000000000000000000000"),
+    ("DATE", "'9999-12-31'", date(9999, 12, 31)),
+    ("TIME(3)", "'-838:59:59.000'", b"-838:59:59.000"),
+    ("DATETIME(6)", "'1000-01-01 23:59:59.999999'", datetime(1000, 1, 1, 23, 59, 59, 999999)),
+    ("TIMESTAMP(3) NULL", "'2001-02-03 04:05:06.789'", datetime(2001, 2, 3, 4, 5, 6, 789000)),
+    ("CHAR(5)", "'ab\U0001f600'", "ab\U0001f600".encode()),
+    ("VARCHAR(20) CHARACTER SET latin1", "'grün'", "grün".encode()),
+    ("TEXT", "CONCAT(CHAR(0,1,2,9,10,13,92), '\\\\N')", b"\0\x01\x02\t\n\r\\\\N"),
+    ("LONGTEXT", "REPEAT('x', 300000)", b"x" * 300_000),
+    ("ENUM('one','two')", "'two'", b"two"),
+    ("SET('a','b','c')", "'a,c'", b"a,c"),
+    ("JSON", '\'{"b": [1, 2.50], "a": null}\'', b'{"a": null, "b": [1, 2.50]}'),
+    ("BINARY(4)", "x'00ff'", b"\0\xff\0\0"),
+    ("VARBINARY(8)", "x'01025c4e'", b"\x01\x02\\N"),
+    ("LONGBLOB", "REPEAT(x'00ff', 1000)", b"\0\xff" * 1000),
+    ("POINT", "ST_GeomFromText('POINT(1 2)')", None),
+)
+KEYS: tuple[tuple[str, str, Any], ...] = (
+    ("DECIMAL(10,2)", "-1.50", b"-1.50"),
+    ("BIGINT UNSIGNED", "18446744073709551615", b"18446744073709551615"),
+    ("BINARY(4)", "x'00ff0102'", b"00FF0102"),
+    ("CHAR(5)", "'ü'", "ü".encode()),
+    ("DATETIME(3)", "'2020-01-01 00:00:00.123'", datetime(2020, 1, 1, 0, 0, 0, 123000)),
+    ("DATE", "'2020-01-01'", date(2020, 1, 1)),
+    ("TIME", "'-01:00:00'", b"-01:00:00"),
+    ("DOUBLE", "0.1", b"0.1"),
+    ("ENUM('x','y')", "'y'", b"y"),
+)
+
+
+def catch_up(server: MySqlServer, harness: Harness, folder: Path) -> None:
+    made = mysql_pipeline(folder, server, r"srt.\.*", scan__startup__mode="earliest-offset")
+    options = MySqlSourceOptions.model_validate({**made.source, "password": server.password})
+    (folder / "source").mkdir(parents=True)
+    source = options.build(Context("types", folder / "source"))
+    source.stop_at_current()
+    run_in_memory(source, harness.sink())
+
+
+@pytest.fixture
+def source(mysql_server: MySqlServer, harness: Harness) -> MySqlServer:
+    harness.server.query("DROP DATABASE IF EXISTS srt FORCE")
+    for sql in ("SET GLOBAL time_zone = '+00:00'", "DROP DATABASE IF EXISTS srt", "RESET BINARY LOGS AND GTIDS"):
+        mysql_server.execute(sql)
+    mysql_server.execute("CREATE DATABASE srt")
+    return mysql_server
+
+
+def test_every_type_as_a_value_and_as_null(source: MySqlServer, harness: Harness, tmp_path: Path) -> None:
+    columns = ", ".join(f"c{index} {kind}" for index, (kind, _, _) in enumerate(VALUES))
+    source.execute(f"CREATE TABLE srt.t (id INT PRIMARY KEY, {columns})")
+    source.execute(f"INSERT INTO srt.t VALUES (1, {', '.join(sql for _, sql, _ in VALUES)})")
+    source.execute("INSERT INTO srt.t (id) VALUES (2)")
+    catch_up(source, harness, tmp_path)
+    names = ", ".join(f"c{index}" for index in range(len(VALUES)))
+    ((*values,), (*nulls,)) = harness.query(f"SELECT {names} FROM srt.t ORDER BY id")
+    for (kind, _, expected), value in zip(VALUES, values, strict=True):
+        assert value is not None, kind
+        assert expected is None or value == pytest.approx(expected) if kind == "FLOAT" else expected in (None, value), (
+            kind
+        )
+    assert set(nulls) == {None}
+
+
+def test_every_type_of_a_key_finds_its_row_again(source: MySqlServer, harness: Harness, tmp_path: Path) -> None:
+    for index, (kind, sql, _) in enumerate(KEYS):
+        source.execute(f"CREATE TABLE srt.k{index} (k {kind} PRIMARY KEY, n INT)")
+        source.execute(f"INSERT INTO srt.k{index} VALUES ({sql}, 1)")
+        source.execute(f"UPDATE srt.k{index} SET n = 2")
+    catch_up(source, harness, tmp_path)
+    for index, (kind, _, expected) in enumerate(KEYS):
+        assert harness.query(f"SELECT k, n FROM srt.k{index}") == [(expected, 2)], kind
