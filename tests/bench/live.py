@@ -32,7 +32,7 @@ def freshness_and_idle(
     pipeline.wait_for_rows(1, running)
     bench.say(f"freshness: {RATE:,} rows/s for {WARM_S + seconds} s")
     load, cpu = OtherLoad([bench.server_pid]), cpu_of_tree(running.pid)
-    committed = _write(bench, WARM_S + seconds)
+    committed, _ = write_steadily(bench, "fresh", WARM_S + seconds)
     fresh_cpu, wall = cpu_of_tree(running.pid) - cpu, committed[-1] - committed[0]
     pipeline.wait_for_rows(1 + len(committed), running)
     other = load.cores(fresh_cpu)
@@ -59,10 +59,11 @@ def _idle(bench: Bench, running: Contained, seconds: int) -> Figures:
     return {"percent_of_a_core": round(100 * cpu / wall, 2), "seconds": seconds, "other_cores": load.cores(cpu)}
 
 
-def _write(bench: Bench, seconds: int) -> Any:
+def write_steadily(bench: Bench, table: str, seconds: int) -> Any:
+    """One-row transactions into a table at the usual rate: when each was committed, and how long that took."""
     out = bench.folder / "committed.npy"
     server = address(bench.server)
-    given = {"server": server, "table": "fresh", "rate": RATE, "seconds": seconds, "out": str(out)}
+    given = {"server": server, "table": table, "rate": RATE, "seconds": seconds, "out": str(out)}
     script = Path(__file__).with_name("write_steadily.py")
     subprocess.run([sys.executable, str(script), json.dumps(given)], check=True)
     return np.load(out)

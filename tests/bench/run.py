@@ -26,13 +26,14 @@ from cli_times import cli_times  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
+from snapshot import snapshot  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
 
 from cdc.services.installation import find  # noqa: E402
 from cdc.services.server import StartedServer  # noqa: E402
 
-STEPS = ("decode", "whole", "memory", "live", "tables", "loads", "cli")
+STEPS = ("decode", "whole", "memory", "live", "tables", "loads", "snapshot", "cli")
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
 SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
@@ -119,6 +120,8 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("many_tables", lambda: many_tables(bench, generator, max(10, int(1000 * options.factor))))
     if "loads" in options.steps:
         record("loads", lambda: loads(bench, generator, options.factor, 10 if options.quick else 20))
+    if "snapshot" in options.steps:
+        record("snapshot", lambda: snapshot(bench, generator, options.factor))
     generator.close()
 
 

@@ -1,0 +1,104 @@
+"""Measurements i: the snapshot: reading to Arrow, the whole tool into two sinks, memory, and what writers feel of it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from live import write_steadily
+from loads import sink_of
+from pipeline import Pipeline, Sink
+from read_snapshot import snapshot_read
+from readers import Bench, per_million
+from workload import DATABASE, Generator
+
+from cdc.testing.standins import start
+
+Figures = dict[str, Any]
+ROWS = 1_000_000
+LARGE = 10
+WRITE_S = 15
+
+
+def snapshot(bench: Bench, generator: Generator, factor: float) -> Figures:
+    """All measurements, over an `orders` table of a million rows times `factor`."""
+    rows = max(10_000, int(ROWS * factor) // 1000 * 1000)
+    generator.create_tables()
+    bench.say(f"snapshot: writing {rows:,} rows")
+    generator.workload("orders_insert", rows)
+    bench.say("snapshot: reading to Arrow")
+    found: Figures = {"rows": rows, "read": snapshot_read(bench, "orders", rows)}
+    idle = _start_up(bench, generator)
+    found["start_up_cpu_s"] = idle
+    found["duckdb"] = _copied(bench, "orders", rows, idle)
+    with start("doris", bench.folder / "snapshot-counting", count_only=True) as standin:
+        found["doris"] = _copied(bench, "orders", rows, idle, sink_of(standin))
+    found["memory"] = _memory(bench, generator, rows, idle, found["duckdb"])
+    found["writers"] = _writers(bench, generator, rows)
+    return found
+
+
+def _start_up(bench: Bench, generator: Generator) -> float:
+    generator.run("DROP TABLE IF EXISTS nearly_empty; CREATE TABLE nearly_empty (id INT PRIMARY KEY)")
+    generator.run("INSERT INTO nearly_empty VALUES (1)")
+    bench.say("snapshot: one row")
+    return Pipeline(bench.folder / "snapshot-one", bench.server, "nearly_empty", None).catch_up().cpu_s
+
+
+def _copied(bench: Bench, table: str, rows: int, idle_cpu_s: float, sink: Sink = None) -> Figures:
+    kind = "duckdb" if sink is None else sink["type"]
+    bench.say(f"snapshot: {rows:,} rows into {kind}")
+    pipeline = Pipeline(bench.folder / f"snapshot-{table}-{kind}", bench.server, table, None, sink)
+    spent = pipeline.catch_up(sample=True)
+    batches = [batch for batch in pipeline.batches() if batch.rows]
+    copied = sum(batch.rows for batch in batches)
+    if copied != rows:
+        raise RuntimeError(f"{copied} rows arrived of {rows}")
+    wall = batches[-1].done - batches[0].planned
+    later = batches[1:]
+    steady = sum(batch.rows for batch in later) / (later[-1].done - batches[0].done) if later else None
+    return {
+        "rows": rows, "batches": len(batches), "wall_s": round(wall, 3), "rows_per_s": round(rows / wall),
+        "rows_per_s_after_first_batch": steady and round(steady), "cpu_s": spent.cpu_s,
+        "cpu_s_per_million": per_million(max(0.0, spent.cpu_s - idle_cpu_s), rows), "pss_mb": spent.pss_mb,
+        "other_cores": spent.other_cores,
+    }  # fmt: skip
+
+
+def _memory(bench: Bench, generator: Generator, rows: int, idle_cpu_s: float, small: Figures) -> Figures:
+    bench.say(f"snapshot: writing {LARGE * rows:,} rows")
+    columns = ", ".join(
+        str(row[0]) for row in generator.run("SHOW COLUMNS FROM orders") if "auto_increment" not in str(row[5])
+    )
+    generator.run("DROP TABLE IF EXISTS large; CREATE TABLE large LIKE orders; SET SESSION sql_log_bin = 0")
+    for _ in range(LARGE):
+        generator.run(f"INSERT INTO large ({columns}) SELECT {columns} FROM orders")
+    generator.run("SET SESSION sql_log_bin = 1")
+    large = _copied(bench, "large", LARGE * rows, idle_cpu_s)
+    generator.run("DROP TABLE large")
+    return {"small_pss_mb": small["pss_mb"], "large_pss_mb": large["pss_mb"], "large": large}
+
+
+def _writers(bench: Bench, generator: Generator, rows: int) -> Figures:
+    """Commit times of a writer into a table alone, and while that table is copied."""
+    generator.run("DROP TABLE IF EXISTS busy; CREATE TABLE busy (id BIGINT AUTO_INCREMENT PRIMARY KEY, payload TEXT)")
+    generator.run(f"INSERT INTO busy (payload) SELECT repeat('x', 80) FROM {DATABASE}.orders LIMIT {rows}")
+    waits = _lock_waits(generator)
+    bench.say(f"snapshot: a writer alone, {WRITE_S} s")
+    _, alone = write_steadily(bench, "busy", WRITE_S)
+    pipeline = Pipeline(bench.folder / "snapshot-busy", bench.server, "busy", None)
+    bench.say("snapshot: the writer beside it")
+    running = pipeline.start()
+    found: list[Any] = []
+    writer = threading.Thread(target=lambda: found.append(write_steadily(bench, "busy", WRITE_S)[1]))
+    pipeline.wait_for_rows(1, running)
+    writer.start()
+    writer.join()
+    running.stop()
+    p99 = [round(1000 * float(np.percentile(times, 99)), 3) for times in (alone, found[0])]
+    return {"p99_alone_ms": p99[0], "p99_beside_ms": p99[1], "lock_waits": _lock_waits(generator) - waits}
+
+
+def _lock_waits(generator: Generator) -> int:
+    return int(generator.run("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_waits'")[0][1])
