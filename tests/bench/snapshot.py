@@ -1,4 +1,4 @@
-"""Measurements i: the snapshot: reading to Arrow, the whole tool into two sinks, memory, and what writers feel of it."""
+"""Measurements i: the snapshot: reading to Arrow, the whole tool into two sinks, memory, and how writers fare."""
 
 from __future__ import annotations
 
