@@ -236,7 +236,8 @@ class MySqlSource(Source):
 
     def _log(self) -> Tail:
         if self._tail is None:
-            self._tail = Tail(self._options, self._context.directory, self._streams, self._wanted)
+            context = self._context
+            self._tail = Tail(self._options, context.directory, self._streams, self._wanted, context.stopping)
         return self._tail
 
     def _coordinator(self) -> Coordinator:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import SourceUnavailable
+from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Offset, Split
 from connectors.mysql.ddl.dialect import Dialect
@@ -28,7 +28,12 @@ AHEAD = 4
 """Batches that the follower may read ahead."""
 
 CATCH_UP_S = 60.0
-"""How long a server that took over may lack transactions before the run stops; a bounded run does not wait."""
+"""How long a server that took over may lack transactions before the run stops."""
+
+PATIENCE_S = 600.0
+"""How long a server may be away once it was followed; at the start of a run it must be there."""
+
+PAUSE_S = 0.5
 
 
 class Tail:
@@ -39,21 +44,39 @@ class Tail:
     """
 
     def __init__(
-        self, options: MySqlSourceOptions, directory: Path, streams: Streams, wanted: Callable[[TableId], bool]
+        self,
+        options: MySqlSourceOptions,
+        directory: Path,
+        streams: Streams,
+        wanted: Callable[[TableId], bool],
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options, self._directory, self._streams, self._wanted = options, directory, streams, wanted
+        self._stopping = stopping
         self._follower: Follower | None = None
         self._planned: tuple[Offset, list[Segment]] | None = None
         self._tracker: Tracker | None = None
-        self._behind_since: float | None = None
+        self._away_since: float | None = None
+        self._followed = False
         self._note = ""
         self.until: tuple[LogPosition, str] | None = None
 
     def offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
+        follower = self._follower
+        while follower is None:
+            try:
+                follower = self._follow(start, limits)
+            except AnotherServer:
+                return self._move(start)
+            except SourceUnavailable as error:
+                if not self._followed or not self._patient(error, PATIENCE_S):
+                    raise
+                if self.until is None or self._stopping():
+                    return start
+                time.sleep(PAUSE_S)
+        self._follower = follower  # a stop request may take it away from another thread
         try:
-            follower = self._follower or self._follow(start, limits)
-            self._follower = follower  # a stop request may take it away from another thread
             batch = follower.take(limits, wait_s)
         except AnotherServer:
             return self._move(start)
@@ -107,6 +130,7 @@ class Tail:
         open_stream = partial(self._streams.at, server=info.identity)
         follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
         follower.start()
+        self._followed, self._away_since, self._note = True, None, ""
         return follower
 
     def _move(self, start: Offset) -> Offset:
@@ -115,16 +139,24 @@ class Tail:
         from connectors.mysql.failover import moved
 
         self.stop()
-        try:
-            end = moved(start, self._streams, self._wanted)
-        except (SourceUnavailable, AnotherServer) as error:
-            self._behind_since = self._behind_since or time.monotonic()
-            if self.until is not None or time.monotonic() - self._behind_since > CATCH_UP_S:
-                raise
-            self._note = f"waiting for the server: {error.message}"
-            return start
-        self._behind_since, self._note = None, ""
-        return end
+        while True:
+            try:
+                end = moved(start, self._streams, self._wanted)
+            except (SourceUnavailable, AnotherServer) as error:
+                if not self._patient(error, CATCH_UP_S):
+                    raise
+                if self.until is None or self._stopping():
+                    return start
+                time.sleep(PAUSE_S)
+            else:
+                self._away_since, self._note = None, ""
+                return end
+
+    def _patient(self, error: SourceError, patience_s: float) -> bool:
+        """Whether to go on waiting for a server that is away or behind; the user is told what for."""
+        self._away_since = self._away_since or time.monotonic()
+        self._note = f"waiting for the server: {error.message}"
+        return time.monotonic() - self._away_since <= patience_s
 
     def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""

@@ -118,8 +118,10 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
     shop.pair.stop()
     shop.run("INSERT INTO t VALUES (1, 'a')")
     (batch,) = [batch for batch in shop.drained(shop.pair.primary) if batch.blocks]
-    with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
-        shop.drained(shop.pair.replica, batch.end)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(tail_module, "CATCH_UP_S", -1.0)
+        with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
+            shop.drained(shop.pair.replica, batch.end)
     monkeypatch.setattr("connectors.mysql.log.moved_range.FIRST_PAUSE_S", 0.0)
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
         read(shop.source(shop.pair.replica), batch.start, batch.end)
@@ -209,3 +211,32 @@ def test_without_gtids_another_server_is_refused(shop: Shop) -> None:
     ends = {**offset, "position": offset["position"] + 1}
     with pytest.raises(SourceError, match="this is another server"):
         read(shop.source(shop.pair.primary), offset, ends)
+
+
+def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = shop.source(shop.pair.primary)
+    at = source.latest_offset(shop.start, None, 0.0)
+    source.latest_offset(at, None, 0.0)
+    tail = source._log()
+    tail.stop()
+    resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
+
+    def cut(start: Offset) -> object:
+        if cuts:
+            raise cuts.pop()
+        return resume(start)
+
+    monkeypatch.setattr(tail, "_resume", cut)
+    shop.run("INSERT INTO t VALUES (1, 'a')")
+    assert source.latest_offset(at, None, LONG_S) == at
+    assert (lag := source.lag()) is not None
+    assert lag.note == "waiting for the server: cut"
+    assert source.latest_offset(at, None, LONG_S) == at
+    assert ids([read(source, at, source.latest_offset(at, None, LONG_S))]) == [1]
+    source.stop()
+    fresh = shop.source(shop.pair.primary)
+    monkeypatch.setattr(fresh._log(), "_resume", lambda start: (_ for _ in ()).throw(SourceUnavailable("cut")))
+    with pytest.raises(SourceUnavailable):  # at the start of a run the server must be there
+        fresh.latest_offset(at, None, 0.0)
