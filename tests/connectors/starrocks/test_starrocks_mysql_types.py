@@ -1,4 +1,4 @@
-"""Every MySQL type, from a real server's log into StarRocks: as a value, as NULL, and as a key where MySQL allows it."""
+"""Every MySQL type, from a real server's log into StarRocks: as a value, as NULL, and as a key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ VALUES: tuple[tuple[str, str, Any], ...] = (
     ("LONGTEXT", "REPEAT('x', 300000)", b"x" * 300_000),
     ("ENUM('one','two')", "'two'", b"two"),
     ("SET('a','b','c')", "'a,c'", b"a,c"),
-    ("JSON", '\'{"b": [1, 2.50], "a": null}\'', b'{"a": null, "b": [1, 2.50]}'),
+    ("JSON", '\'{"b": [1, 2.5], "a": null}\'', b'{"a": null, "b": [1, 2.5]}'),
     ("BINARY(4)", "x'00ff'", b"\0\xff\0\0"),
     ("VARBINARY(8)", "x'01025c4e'", b"\x01\x02\\N"),
     ("LONGBLOB", "REPEAT(x'00ff', 1000)", b"\0\xff" * 1000),
@@ -90,9 +90,8 @@ def test_every_type_as_a_value_and_as_null(source: MySqlServer, harness: Harness
     ((*values,), (*nulls,)) = harness.query(f"SELECT {names} FROM srt.t ORDER BY id")
     for (kind, _, expected), value in zip(VALUES, values, strict=True):
         assert value is not None, kind
-        assert expected is None or value == pytest.approx(expected) if kind == "FLOAT" else expected in (None, value), (
-            kind
-        )
+        wanted = pytest.approx(expected) if kind == "FLOAT" else expected
+        assert expected is None or value == wanted, kind
     assert set(nulls) == {None}
 
 
