@@ -65,6 +65,18 @@ def test_what_was_committed_and_not_visible_becomes_visible_once(doris_standin: 
     assert doris.query(f"SELECT * FROM {db}.d ORDER BY id") == wanted
 
 
+def test_rows_become_visible_in_the_order_of_commits_however_fast_they_came(doris_standin: DorisServer) -> None:
+    doris = doris_standin
+    db = make_table(doris)
+    doris.own.fault("publish", times=-1, action="hold")
+    txns = [doris.prepare(db, b"1,v%d\n" % number, f"l{number}")["TxnId"] for number in range(20)]
+    for txn in reversed(txns):
+        doris.settle(db, "commit", txn_id=txn)
+    doris.own.restart()
+    assert rows(doris, db, [(1, "v0")]) == [(1, "v0")]
+    assert {one["state"] for one in doris.own.transactions()} == {"VISIBLE"}
+
+
 def test_a_load_in_progress_is_forgotten_with_its_process(doris_standin: DorisServer) -> None:
     doris = doris_standin
     db = make_table(doris)

@@ -195,10 +195,12 @@ def test_longer_varchars_renames_and_comments_are_instant(doris: DorisServer, db
 def test_rows_prepared_before_a_light_change_fit_after_it(doris: DorisServer, db: str, table: str) -> None:
     txn = doris.prepare(db, b"1,a,one,5\n", "before", columns="id,k,v,n")["TxnId"]
     doris.query(f"ALTER TABLE {table} ADD COLUMN z INT DEFAULT '5'")
+    doris.query(f"ALTER TABLE {table} ADD COLUMN `at` DATETIME DEFAULT CURRENT_TIMESTAMP")
     doris.query(f"ALTER TABLE {table} RENAME COLUMN v w")
     doris.query(f"ALTER TABLE {table} DROP COLUMN n")
     assert doris.settle(db, "commit", txn_id=txn)["status"] == "Success"
     assert doris.eventually(f"SELECT id, w, z FROM {table}", [(1, "one", 5)]) == [(1, "one", 5)]
+    assert doris.query(f"SELECT COUNT(`at`) FROM {table}") == [(1,)]
 
 
 def test_truncate_and_drop(doris: DorisServer, db: str, table: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from cdc.testing.standins.doris.errors import sql_error
 from cdc.testing.standins.doris.types import DorisType, from_json
 from cdc.testing.standins.journal import Journal
+from cdc.testing.standins.sql_text import literal
 
 DELETE_SIGN = "__DORIS_DELETE_SIGN__"
 SEQUENCE = "__DORIS_SEQUENCE_COL__"
@@ -32,6 +33,14 @@ class Column:
     def stored(self) -> str:
         """Its name in the physical table."""
         return f"c{self.uid}"
+
+    @property
+    def default_sql(self) -> str:
+        """The default as DuckDB computes it."""
+        if self.default is None:
+            return "NULL"
+        value = "localtimestamp" if self.default == NOW else literal(self.default)
+        return f"CAST({value} AS {self.type.duck})"
 
     @property
     def takes_default(self) -> bool:

@@ -66,7 +66,7 @@ class Publisher:
 
     def _waiting(self) -> list[Transaction]:
         ones = [one for one in self._transactions.listed() if one.state == COMMITTED]
-        return sorted(ones, key=lambda one: (one.times["commit"], one.times.get("commit_order", 0)))[:MOST_AT_ONCE]
+        return sorted(ones, key=lambda one: one.order)[:MOST_AT_ONCE]
 
     def _publish(self, ones: list[Transaction]) -> None:
         for one in ones:
@@ -74,7 +74,7 @@ class Publisher:
                 self._faults.meet("publish", label=one.label, table=one.table, db=one.db)
             except Cut:
                 continue  # nobody is connected here
-        with self._catalog.lock:
+        with self._catalog.lock, self._transactions.lock:  # whoever sees the rows sees the state, too
             publications, defaults = [], {}
             for one in ones:
                 table = self._catalog.by_id(one.table_id)
@@ -83,13 +83,9 @@ class Publisher:
                 keys = tuple(column.stored for column in table.keys) if table.unique else ()
                 sign = "sign" if table.unique and table.sequence else None
                 publications.append(Publication(one.id, table.stored, keys, table.sequence_stored, sign))
-                defaults[table.stored] = {
-                    column.stored: f"CAST('{column.default.replace(chr(39), chr(39) * 2)}' AS {column.type.duck})"
-                    for column in table.columns
-                    if column.default is not None
-                }
+                defaults[table.stored] = {column.stored: column.default_sql for column in table.columns}
             self._data.publish(publications, defaults)
-        self._transactions.visible(ones)
+            self._transactions.visible(ones)
         self._data.forget_published([one.id for one in ones])
         for one in ones:
             self._data.unstage(one.id)

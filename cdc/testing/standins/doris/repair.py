@@ -6,9 +6,9 @@ killed between the two leaves the catalog ahead by one change, which is repeated
 
 from __future__ import annotations
 
-from cdc.testing.standins.doris.catalog import NOW, Column, Table
+from cdc.testing.standins.doris.catalog import Column, Table
 from cdc.testing.standins.doris.engine import Engine, hidden_of, physical_sql, view_sql
-from cdc.testing.standins.sql_text import literal, quoted
+from cdc.testing.standins.sql_text import quoted
 
 
 def repair(engine: Engine) -> None:
@@ -44,7 +44,4 @@ def _changes(table: Table, actual: dict[str, str] | None) -> list[str]:
 
 def added_column(column: Column) -> str:
     """Type and default of a column that DuckDB adds to rows that are there."""
-    if column.default is None:
-        return column.type.duck
-    value = "localtimestamp" if column.default == NOW else literal(column.default)
-    return f"{column.type.duck} DEFAULT CAST({value} AS {column.type.duck})"
+    return f"{column.type.duck} DEFAULT {column.default_sql}"

@@ -36,6 +36,8 @@ class Transaction:
     two_phase: bool = False
     rows: int = 0
     bytes: int = 0
+    order: int = 0
+    """Of its commit: rows become visible in this order."""
     times: dict[str, int] = field(default_factory=dict)
 
 
@@ -52,6 +54,7 @@ class Transactions:
         self._labels: dict[tuple[str, str], list[int]] = {}
         for one in self._all.values():
             self._labels.setdefault((one.db, one.label), []).append(one.id)
+        self._committed = max((one.order for one in self._all.values()), default=0)
         self._open = {one.id for one in self._all.values() if one.state not in FINAL}
 
     def begin(self, txn_of: Transaction) -> Transaction:
@@ -202,6 +205,9 @@ class Transactions:
 
     def _move(self, one: Transaction, state: str, time: str) -> None:
         now = self._clock.now_ms()
+        if state == COMMITTED:
+            self._committed += 1
+            one.order = self._committed
         document = asdict(one) | {"state": state, "times": one.times | {time: now}}
         self._journal.put("transaction", one.id, document)
         one.state, one.times = state, document["times"]
