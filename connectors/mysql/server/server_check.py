@@ -10,6 +10,7 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from cdc.errors import SourceError
+from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import GRANT, account, as_source_error
@@ -18,6 +19,7 @@ from connectors.mysql.server.server_info import ServerInfo, query, server_info, 
 # Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
 _PICKED = range(2**31, 2**32 - 1)
 _TABLES_PER_QUERY = 200
+_VIEWS = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS"
 
 
 def check_server(connection: MySqlConnection) -> ServerInfo:
@@ -125,6 +127,14 @@ def announce_reader(connection: MySqlConnection, uuid: str) -> None:
 
 def explain_no_tables(visible: Sequence[TableId], pattern: str, connection: MySqlConnection) -> SourceError:
     """The error for a pattern that matches nothing; an account sees only tables it has a privilege on."""
+    known = (TableId(str(row[0]), str(row[1])) for row in query(connection, _VIEWS))
+    views = [str(view) for view in known if TablePattern(pattern).matches(view)]
+    if views:
+        return SourceError(
+            f"{', '.join(views[:5])} is a view: the binlog has the rows of its tables, and nothing of it",
+            where=where_of(connection),
+            hint="name the tables that it selects from in source.tables",
+        )
     names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
     return SourceError(
         f"no table matches {pattern!r}; the account can see {len(visible)} tables: {names or 'none'}",

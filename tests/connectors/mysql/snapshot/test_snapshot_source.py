@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdc.schema import TableId
+from cdc.errors import SourceError
+from cdc.schema import TableId, TruncateTable
 from cdc.services.server import MySqlServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing import ListSink, Run, run_in_memory
@@ -50,6 +52,10 @@ class Shop:
         self.offset, self.batches = run.offset, self.batches + run.batches
         return run
 
+    def plan(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "chunks.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines[1:]]
+
     def table(self, name: str) -> TableId:
         return TableId(self.database, name)
 
@@ -87,3 +93,149 @@ def test_tables_are_copied_and_then_followed(shop: Shop) -> None:
     assert (run.inserts, run.updates, run.deletes) == (1, 10, 9)
     assert not shop.differs("t", "id, name")
     assert shop.catch_up().batches == 0
+
+
+def test_a_snapshot_ends_behind_its_last_chunk_and_is_done_then(shop: Shop) -> None:
+    shop.options["scan.startup.mode"] = "snapshot"
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(300)}")
+    assert shop.source().bounded
+    assert shop.catch_up().inserts == 300
+    shop.run("INSERT INTO t VALUES (1000, 'later')")
+    assert shop.catch_up().batches == 0
+    assert len(shop.sink.rows(shop.table("t"))) == 300
+
+
+def test_a_table_that_newly_matches_is_copied_while_the_log_goes_on(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(150)}")
+    shop.run("CREATE TABLE later (id INT PRIMARY KEY, name VARCHAR(20))", "INSERT INTO later SELECT * FROM t")
+    shop.options["tables"] = f"{shop.database}.t"
+    shop.catch_up()
+    assert shop.sink.tables == {shop.table("t")}
+    shop.run("UPDATE later SET name = 'before' WHERE id < 5", "INSERT INTO t VALUES (500, 'x')")
+    shop.run("CREATE TABLE newest (id INT PRIMARY KEY)", "INSERT INTO newest VALUES (1)")
+    shop.options["tables"] = rf"{shop.database}.\.*"
+    run = shop.catch_up()
+    assert (run.inserts, run.updates) == (152, 0)
+    for name, columns in (("t", "id, name"), ("later", "id, name"), ("newest", "id")):
+        assert not shop.differs(name, columns)
+    assert shop.catch_up().batches == 0
+
+
+def test_a_newly_matching_table_can_be_refused_or_followed_without_its_rows(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE later (id INT PRIMARY KEY)")
+    shop.run("INSERT INTO later VALUES (1)")
+    shop.options["tables"] = f"{shop.database}.t"
+    shop.catch_up()
+    shop.options |= {"tables": rf"{shop.database}.\.*", "scan.newly-added-table.enabled": False}
+    with pytest.raises(SourceError, match=r"tables match since the pipeline file was edited: copy_\w+\.later"):
+        shop.catch_up()
+    shop.options |= {"scan.newly-added-table.enabled": True}
+    shop.options["scan.startup.table-modes"] = {f"{shop.database}.later": "latest-offset"}
+    shop.catch_up()
+    shop.run("INSERT INTO later VALUES (2)")
+    shop.catch_up()
+    assert shop.sink.rows(shop.table("later")) == [{"id": 2}]
+
+
+def test_a_newly_matching_table_that_the_unread_log_alters_is_refused(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE later (id INT PRIMARY KEY)")
+    shop.options["tables"] = f"{shop.database}.t"
+    shop.catch_up()
+    shop.run("ALTER TABLE later ADD COLUMN x INT")
+    shop.options["tables"] = rf"{shop.database}.\.*"
+    with pytest.raises(SourceError, match="was altered in the part of the log that is not read yet"):
+        shop.catch_up()
+
+
+def test_resync_copies_one_table_anew(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(250)}")
+    shop.run("CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (1)")
+    shop.catch_up()
+    shop.sink._rows[shop.table("t")].clear()  # somebody has emptied the table in the sink
+    shop.source().resync(shop.table("t"))
+    shop.run("UPDATE t SET name = 'meanwhile' WHERE id = 7")
+    run = shop.catch_up()
+    assert run.inserts == 250
+    assert TruncateTable(shop.table("t")) in run.changes
+    assert not shop.differs("t", "id, name")
+    assert shop.catch_up().batches == 0
+    with pytest.raises(SourceError, match="does not capture this table"):
+        shop.source().resync(TableId("elsewhere", "t"))
+
+
+def test_resync_of_a_table_that_is_not_there_is_refused_with_a_notice(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.catch_up()
+    source = shop.source()
+    source.resync(shop.table("missing"))
+    assert shop.offset is not None
+    source.latest_offset(shop.offset, None, 0.0)
+    lag = source.lag()
+    assert lag is not None
+    assert "missing is not a captured table" in lag.note
+    source.stop()
+    assert shop.catch_up().batches == 0
+
+
+def test_tables_start_each_in_their_own_mode(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE log_a (id INT PRIMARY KEY)")
+    shop.run("INSERT INTO t VALUES (1)", "INSERT INTO log_a VALUES (1)")
+    shop.options["scan.startup.table-modes"] = {rf"{shop.database}.log_\.*": "latest-offset"}
+    shop.catch_up()
+    shop.run("INSERT INTO t VALUES (2)", "INSERT INTO log_a VALUES (2)")
+    shop.catch_up()
+    assert shop.sink.rows(shop.table("t")) == [{"id": 1}, {"id": 2}]
+    assert shop.sink.rows(shop.table("log_a")) == [{"id": 2}]
+
+
+def test_a_filter_leaves_rows_out_of_the_copy(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(250)}")
+    shop.options["scan.snapshot.filters"] = {f"{shop.database}.t": "name LIKE '%9' OR id = 4"}
+    assert shop.catch_up().inserts == 26
+
+
+def test_a_table_is_split_by_the_column_that_is_named(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (a INT, b INT, KEY (b))")
+    shop.run("INSERT INTO t VALUES " + ", ".join(f"({n}, {'NULL' if n % 9 == 0 else n})" for n in range(500)))
+    shop.options["scan.incremental.snapshot.chunk.key-column"] = f"{shop.database}.t:b"
+    assert shop.catch_up().inserts == 500
+    assert len({entry["number"] for entry in shop.plan() if entry["kind"] == "chunk"}) > 3
+    assert not shop.differs("t", "a, b")
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [("missing", "there is no column missing"), ("name", "no index begins with name"), ("v", "not a column of the p")],
+)
+def test_a_split_column_that_will_not_do_is_refused(shop: Shop, column: str, reason: str) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, KEY (v))", "CREATE TABLE u (name VARCHAR(20), e INT)")
+    table = "u" if column == "name" else "t"
+    shop.options["scan.incremental.snapshot.chunk.key-column"] = f"{shop.database}.{table}:{column}"
+    with pytest.raises(SourceError, match=reason):
+        shop.catch_up()
+
+
+def test_many_small_tables_are_few_batches(shop: Shop) -> None:
+    shop.run(*(f"CREATE TABLE t{n} (id INT PRIMARY KEY)" for n in range(60)))
+    shop.run(*(f"INSERT INTO t{n} VALUES ({n})" for n in range(60)))
+    run = shop.catch_up()
+    assert run.inserts == 60
+    assert run.batches <= 8
+
+
+def test_progress_is_told_table_by_table(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(450)}")
+    source = shop.source()
+    source.stop_at_current()
+    assert source.progress() == []
+    run_in_memory(source, shop.sink, limits=LIMITS)
+    (found,) = source.progress()
+    assert (found.table, found.state, found.rows, found.estimated_rows) == (shop.table("t"), "done", 450, 450)
+    assert found.chunks == found.planned_chunks > 3
+
+
+def test_a_view_is_refused_by_its_name(shop: Shop) -> None:
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE VIEW seen AS SELECT * FROM t")
+    shop.options["tables"] = f"{shop.database}.seen"
+    with pytest.raises(SourceError, match=r"seen is a view: the binlog has the rows of its tables"):
+        shop.catch_up()
