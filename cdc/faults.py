@@ -4,21 +4,32 @@
 the first batch that gets there. Points, in order: before-apply, mid-apply (inside the sink's transaction),
 before-prepare, in-prepare (executor), after-prepare, after-decide, mid-commit (inside the sink's transaction),
 after-commit. Unset, as always outside tests, a point costs one dictionary look-up.
+
+Tests that want to lose less than a process set `hook`: it is called at every point, in the thread that gets there.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
 POINTS = (
     "before-apply", "mid-apply", "before-prepare", "in-prepare", "after-prepare", "after-decide", "mid-commit",
     "after-commit",
 )  # fmt: skip
 
+CHUNK_POINTS = ("before-chunk", "in-chunk", "after-chunk")
+"""Points of an executor that copies a table; their number is the chunk's."""
+
+hook: Callable[[str, int], None] | None = None
+"""Takes point and batch; None outside tests. What it raises is what the point raises."""
+
 
 def reached(point: str, batch: int) -> None:
     """Die here when `CDC_CRASH_AT` asks for it. Driver and executors."""
+    if hook is not None:
+        hook(point, batch)
     wanted = os.environ.get("CDC_CRASH_AT")
     if wanted is None:
         return
