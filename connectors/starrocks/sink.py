@@ -11,7 +11,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
-from cdc.schema import DropTable, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.starrocks import settings
@@ -33,9 +33,6 @@ log = logging.getLogger(__name__)
 
 _COMMIT_THREADS = 16
 """Commits wait for the server, not for this machine."""
-
-_TOLD_BY_RECORD = (RenameTable, RenameColumn, DropTable)
-"""Changes that the tables alone cannot tell apart from changes that are still to come."""
 
 
 class StarRocksSink(Sink):
@@ -64,7 +61,8 @@ class StarRocksSink(Sink):
                 for step in planner.steps(change, changes[index + 1 :]):
                     runner.run(step)
                     reached("mid-apply", self._next_batch)
-                if isinstance(change, _TOLD_BY_RECORD):
+                # Creations show in the tables, so one note for a row of them will do.
+                if not all(isinstance(one, CreateTable) for one in changes[index : index + 2]):
                     record.note(index + 1)
         record.note(len(changes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +13,21 @@ from starrocks_harness import Harness
 from starrocks_servers import StarRocksServer
 
 from cdc.block import ChangeBlock
-from cdc.errors import CdcError, CommitFailed, CommitUnknown
-from cdc.schema import CreateTable
+from cdc.errors import CdcError, CommitFailed, CommitUnknown, SinkUnavailable
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    Column,
+    CreateTable,
+    DataType,
+    DropColumn,
+    Kind,
+    RenameColumn,
+    SchemaChange,
+    TruncateTable,
+)
 from cdc.sink import Prepared, Task
-from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, row
+from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks import settle
 from connectors.starrocks.sink import StarRocksSink
 
@@ -155,24 +167,69 @@ def test_a_back_end_that_forgot_its_transaction(harness: Harness) -> None:
     assert harness.states().count("ABORTED") == 1
 
 
+CHANGES: list[SchemaChange] = [
+    AddColumn(ORDERS, Column("qty", DataType.parse("INT"), default="7")),
+    AlterColumnType(ORDERS, Column("name", DataType.parse("STRING")), NAME),
+    RenameColumn(ORDERS, "name", "title"),
+    AlterColumnType(ORDERS, Column("id", DataType.parse("BIGINT UNSIGNED"), nullable=False), ID),
+    *swap_names(ORDERS, LOG),
+    DropColumn(LOG, "qty"),
+    TruncateTable(ORDERS),
+]
+
+
+@pytest.mark.parametrize("point", ["sql", "sql.done"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ADD COLUMN", "MODIFY COLUMN", "RENAME COLUMN", "CREATE TABLE IF NOT EXISTS `shop`.`__cdc", "INSERT INTO",
+        "SWAP WITH", "DROP TABLE IF EXISTS", "RENAME `temporary`", "RENAME `orders`", "RENAME `log`", "DROP COLUMN",
+        "TRUNCATE",
+    ],
+)  # fmt: skip
+def test_schema_changes_go_on_where_they_were_cut(harness: Harness, point: str, statement: str) -> None:
+    run = Run(harness)
+    run.batch(0, [[keyed("+I", row(1, "a")), keyless("+I", row(9))]])
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault(point, like=statement)
+    with pytest.raises(SinkUnavailable):
+        run.sink.apply(CHANGES)
+    harness.sink().apply(CHANGES)
+    harness.sink().apply(CHANGES)
+    assert harness.rows(LOG) == [{"id": 1, "title": "a"}]
+    assert harness.rows(ORDERS) == []
+    described = harness.sink().describe(LOG)
+    assert described is not None
+    assert described.primary_key == ("id",)
+    assert described.column("id").type.kind is Kind.BIGINT_UNSIGNED
+    assert [name for (name,) in harness.server.query("SHOW TABLES FROM shop")] == ["log", "orders"]
+
+
+RUNS = int(os.environ.get("CDC_FAULT_RUNS", "50"))
+SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
+
+
 @pytest.mark.slow
-def test_random_faults(harness: Harness, own_server: StarRocksServer, request: pytest.FixtureRequest) -> None:
-    seed = int(request.config.getoption("--randomly-seed", default=0) or 0)
-    chosen = random.Random(seed)
-    for number in range(25):
+def test_random_faults(harness: Harness, own_server: StarRocksServer) -> None:
+    """`CDC_FAULT_RUNS=1000 CDC_FAULT_SEED=7` runs others, and more of them."""
+    standin = own_server.standin
+    assert standin is not None
+    for seed in range(SEED * 1_000_000, SEED * 1_000_000 + RUNS):
+        chosen = random.Random(seed)
         own_server.query("DROP DATABASE IF EXISTS shop FORCE")
-        where = Harness(own_server, harness.state / str(number), {"sink.label-prefix": f"r{number}"})
-        run = Run(where)
-        standin = own_server.standin
-        assert standin is not None
+        run = Run(Harness(own_server, harness.state / str(seed), {"sink.label-prefix": f"r{seed}"}))
         faults: list[dict[str, Any]] = []
         for _ in range(chosen.randint(1, 4)):
             point, action = chosen.choice([*POINTS, "fe.state"]), chosen.choice(["cut", "status", "cut", "be_down"])
             if action == "be_down" and not point.startswith("be."):
                 action = "cut"
-            match = chosen.choice([{}, {}, {"table": "orders"}, {"table": "log"}])
-            faults.append({"point": point, "action": action, "match": match})
-            standin.fault(point, action=action, times=chosen.randint(1, 2), match=match)
-        print(f"seed {seed}, run {number}: {faults}")
+            faults.append({
+                "point": point, "action": action, "times": chosen.randint(1, 2),
+                "match": chosen.choice([{}, {}, {"table": "orders"}, {"table": "log"}]),
+            })  # fmt: skip
+        print(f"seed {seed}: {faults}")
+        for fault in faults:
+            standin.fault(**fault)
         run_all(run)
         standin.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -72,12 +73,13 @@ def catch_up(server: MySqlServer, harness: Harness, folder: Path) -> None:
 
 
 @pytest.fixture
-def source(mysql_server: MySqlServer, harness: Harness) -> MySqlServer:
+def source(mysql_server: MySqlServer, harness: Harness) -> Iterator[MySqlServer]:
     harness.server.query("DROP DATABASE IF EXISTS srt FORCE")
     for sql in ("SET GLOBAL time_zone = '+00:00'", "DROP DATABASE IF EXISTS srt", "RESET BINARY LOGS AND GTIDS"):
         mysql_server.execute(sql)
     mysql_server.execute("CREATE DATABASE srt")
-    return mysql_server
+    yield mysql_server
+    mysql_server.execute("SET GLOBAL time_zone = 'SYSTEM'")
 
 
 def test_every_type_as_a_value_and_as_null(source: MySqlServer, harness: Harness, tmp_path: Path) -> None:
