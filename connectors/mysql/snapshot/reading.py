@@ -15,6 +15,7 @@ import pymysql
 
 from cdc.block import ChangeBlock
 from cdc.errors import SourceUnavailable
+from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.source import Count, Report, Split
 from connectors.mysql.options import MySqlSourceOptions
@@ -101,7 +102,9 @@ def read_chunks(
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
             blocks = read_chunk(access, chunk, table, Inside(chunk, table, asking), settings, count, kept=kept)
-            found = yield from order.blocks(blocks, wanted.least)
+            reached("before-chunk", number)
+            found = yield from order.blocks(blocks, wanted.least, number)
+            reached("after-chunk", number)
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
         asking.close()
@@ -134,7 +137,7 @@ class _Order:
         self._last: dict[TableId, tuple[int, int]] = {}
 
     def blocks(
-        self, blocks: Generator[ChangeBlock, None, ChunkReport], least: int
+        self, blocks: Generator[ChangeBlock, None, ChunkReport], least: int, number: int
     ) -> Generator[ChangeBlock, None, ChunkReport]:
         """A chunk's blocks. Raises SourceUnavailable when the view stands before `least`.
 
@@ -160,6 +163,7 @@ class _Order:
                 block = replace(block, row=pc.add(block.row, pa.scalar(shift, pa.int32())))
             self._last[block.table] = sequence, block.row[-1].as_py()
             yield block
+            reached("in-chunk", number)
 
 
 def _check_place(sequence: int, least: int) -> None:
