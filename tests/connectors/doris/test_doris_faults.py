@@ -155,6 +155,7 @@ def test_a_prepared_load_that_expired_is_an_error_that_says_what_to_do(harness: 
     harness.server.own.advance(3700)
     with pytest.raises(SinkError, match="aborted 1 rows") as caught:
         sink.commit(7, prepared)
+    assert "cdc resync" in caught.value.hint
     assert "commits/7.json" in caught.value.hint
     assert not caught.value.retryable
     check_once(harness, sink, table, prepare(sink, 7, [ONE_ROW[table]]))
