@@ -33,7 +33,7 @@ def test_addresses_of_several_front_ends() -> None:
     ("key", "text"),
     [
         ("jdbc-url", "mysql://fe1:9030"),
-        ("jdbc-url", "jdbc:mysql://root:pw@fe1:9030"),
+        ("jdbc-url", "jdbc:mysql://user:pw@fe1:9030"),
         ("load-url", ""),
         ("load-url", "fe1:99999"),
         ("sink.label-prefix", "has blanks"),
