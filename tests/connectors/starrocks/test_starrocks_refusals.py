@@ -223,3 +223,31 @@ def test_a_replication_number_that_the_cluster_cannot_have(harness: Harness) -> 
     with pytest.raises(ChangeRefused) as caught:
         sink.apply([CreateTable(ORDERS, KEYED)])
     assert "table.create.properties.replication_num" in caught.value.hint
+
+
+def test_leftovers_that_cannot_be_listed_are_settled_when_their_part_is_loaded_again(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepare(harness.sink(), 0, [keyed("+I", row(1, "lost"))], create=True)
+    for statement in ("information_schema.loads", "SHOW PROC"):
+        standin_of(harness).fault("sql", action="refuse", like=statement, code=5203, message="Access denied")
+    sink = harness.sink()
+    with caplog.at_level("WARNING"):
+        sink.abort(0)
+    assert "may not list loads" in caplog.text
+    standin_of(harness).clear()
+    sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "kept"))]))
+    assert harness.rows(ORDERS) == [row(1, "kept")]
+    assert sorted(harness.states()) == ["ABORTED", "VISIBLE"]
+
+
+def test_rows_that_are_committed_already_are_loaded_again_only_into_a_table_with_a_key(harness: Harness) -> None:
+    """The state directory is older than the tables."""
+    sink = harness.sink()
+    sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a")), keyless("+I", row(9))], create=True))
+    prepared = prepare(sink, 0, [keyed("+I", row(1, "b"))])
+    sink.commit(0, prepared)
+    assert harness.rows(ORDERS) == [row(1, "b")]
+    with pytest.raises(SinkError, match="committed rows of this very load"):
+        prepare(sink, 0, [keyless("+I", row(9))])
+    assert harness.rows(LOG) == [row(9)]
