@@ -94,6 +94,7 @@ class TestDuckDbSink(SinkConformance):
         return DuckDbHarness(tmp_path)
 
 
+@pytest.mark.slow
 class TestStarRocksSink(SinkConformance):
     @pytest.fixture
     def harness(self, starrocks: StarRocksServer, tmp_path: Path) -> Harness:

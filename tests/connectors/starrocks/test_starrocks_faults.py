@@ -31,6 +31,8 @@ from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, 
 from connectors.starrocks import settle
 from connectors.starrocks.sink import StarRocksSink
 
+pytestmark = pytest.mark.slow
+
 POINTS = [
     *(f"fe.txn.{step}" for step in ("begin", "load", "prepare", "commit")),
     *(f"be.txn.{step}" for step in ("begin", "load", "prepare")),
@@ -121,7 +123,6 @@ def test_a_fault_at_each_step(harness: Harness, point: str, action: str) -> None
     run_all(run)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_the_server_is_killed_at_each_step(harness: Harness, point: str) -> None:
     run = Run(harness)
@@ -210,7 +211,6 @@ RUNS = int(os.environ.get("CDC_FAULT_RUNS", "50"))
 SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
 
 
-@pytest.mark.slow
 def test_random_faults(harness: Harness, own_server: StarRocksServer) -> None:
     """`CDC_FAULT_RUNS=1000 CDC_FAULT_SEED=7` runs others, and more of them."""
     standin = own_server.standin

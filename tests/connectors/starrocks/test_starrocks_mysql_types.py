@@ -17,7 +17,7 @@ from cdc.source import Context
 from cdc.testing import run_in_memory
 from connectors.mysql.options import MySqlSourceOptions
 
-pytestmark = pytest.mark.mysql
+pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 VALUES: tuple[tuple[str, str, Any], ...] = (
     ("TINYINT(1)", "2", 2),
