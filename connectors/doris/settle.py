@@ -30,8 +30,8 @@ from connectors.streamload.sql import Refused, Session, quoted, text_literal
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 _OWN_DATABASES = frozenset({"information_schema", "mysql", "__internal_schema"})
 _AGAIN = (
-    "the batch is decided and is not read again: compare the table with the source; if it differs, run cdc resync for it. "
-    "Remove commits/{batch}.json from the state directory, or every start stops here again"
+    "the batch is decided and is not read again: compare the table with the source, and run cdc resync for it if it "
+    "differs; remove commits/{batch}.json from the state directory, or every start stops here again"
 )
 
 log = logging.getLogger(__name__)
