@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,11 @@ class SchemaEntry:
     def of(cls, result: DdlResult, at: Mapping[str, Any], sql: str = "") -> SchemaEntry:
         """The entry for what a statement did."""
         return cls(dict(at), result.changes, result.delta, sql)
+
+    @classmethod
+    def gone(cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]) -> SchemaEntry:
+        """The entry for tables that are there no more, as no statement says."""
+        return cls(dict(at), changes, Delta(dict.fromkeys(tables)), "-- gone while the log was not read")
 
 
 class SchemaHistory:

@@ -21,7 +21,7 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.source import Count
+from cdc.source import Count, Offset
 from connectors.mysql.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.query_event import Query, parse_query
@@ -37,6 +37,7 @@ Wanted = Callable[[TableId], bool]
 
 
 _FROM_METADATA = "-- from the metadata of its rows"
+_NEWLY_CAPTURED = "-- captured from here on"
 
 
 @cache
@@ -73,6 +74,15 @@ class Schemas:
         results = (catalog.define(known.tables, databases=known.databases), catalog.ignore_sequences(known.sequences))
         where = {"file": at.file, "pos": at.position}
         self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
+
+    def add(self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, start: Offset, *before: SchemaEntry) -> int:
+        """Write tables as they are from `start` on behind `count` entries, and `before` in front; returns the new
+        count. For the one writer, while nobody follows the log."""
+        writer = SchemaHistory(self._directory)
+        writer.truncate(count)
+        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        at = {"file": start["file"], "pos": start["position"]}
+        return writer.append(*before, SchemaEntry.of(result, at, _NEWLY_CAPTURED))
 
     def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
         """The catalog after `count` entries."""

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceError, SourceUnavailable
+from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schemas import Schemas, shown_schema
@@ -23,8 +23,10 @@ from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
+from connectors.mysql.snapshot.captured import CapturedPattern
 from connectors.mysql.snapshot.coordinator import Coordinator
 from connectors.mysql.snapshot.driver_side import DriverSide
+from connectors.mysql.snapshot.lost_log import LostNote
 from connectors.mysql.snapshot.requests import Requests
 from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange, SnapshotSplits
 from connectors.mysql.streams import Streams
@@ -61,7 +63,8 @@ class MySqlSource(Source):
         self._snapshot: Coordinator | None = None
         self._splits: SnapshotSplits | None = None
         self._driver: DriverSide | None = None
-        self._bounded = self._stopped = False
+        self._captured: CapturedPattern | None = None
+        self._bounded = self._stopped = self._looked = False
         self._current: tuple[LogPosition, str] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -92,6 +95,7 @@ class MySqlSource(Source):
         start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         self._coordinator().begin(table.id for table in start.known.tables)
+        self._pattern().keep()
         return {
             "file": start.position.file,
             "position": start.position.position,
@@ -105,6 +109,10 @@ class MySqlSource(Source):
         if start["schemas"] == 0 and (first := self._first(start)) != start:
             return first
         self._coordinator().open(start)
+        if not self._looked and not self._pattern().kept:
+            self._looked = True
+            if (joined := self._newcomers(start)) != start:
+                return joined
         deadline = time.monotonic() + PATIENCE_S
         while True:
             end = self._next(start, limits, wait_s)
@@ -126,8 +134,45 @@ class MySqlSource(Source):
             if self.bounded and end_of_log is None and not snapshot.unfinished(start):
                 return start
             tail.follow_until(end_of_log)
-        end = tail.offset(start, limits, 0.0 if snapshot.ready(start) else wait_s)
+        if self._is_lost(start):
+            return self._jump(start)
+        try:
+            end = tail.offset(start, limits, 0.0 if snapshot.ready(start) else wait_s)
+        except PositionLost:
+            if self._options.on_purged == "fail":
+                raise
+            return self._jump(start)
         return snapshot.plan(start, end, limits, wait_s)
+
+    def _is_lost(self, at: Offset) -> bool:
+        """A task has found its part of the log purged, and no jump up to `at` has settled that."""
+        entries = LostNote(self._context.directory).entries()
+        return entries is not None and not self._coordinator().jumped(entries, at)
+
+    def _jump(self, start: Offset) -> Offset:
+        """The log behind `start` is purged: everything is copied anew."""
+        from connectors.mysql.snapshot.lost_log import jump
+
+        self._log().stop()
+        return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
+
+    def _newcomers(self, start: Offset) -> Offset:
+        """Tables that match since the pipeline file was edited begin in a batch of their own."""
+        from connectors.mysql.snapshot.newcomers import newcomers
+
+        schemas = self._schemas()
+        known = schemas.history.tables(start["schemas"])
+        allowed = self._options.newly_added
+        try:
+            found = newcomers(start, known, self._wanted, self._streams, allowed=allowed)
+        except SourceUnavailable:
+            self._looked = False  # the log's follower has patience with a server that is away
+            return start
+        if not found:
+            return start
+        count = schemas.add(start["schemas"], found, self._wanted, start)
+        chunks = self._coordinator().begin_new(start, [table.id for table in found])
+        return {**start, "schemas": count, **({"chunks": chunks} if chunks else {})}
 
     def _first(self, start: Offset) -> Offset:
         """The first batch: the definitions and tables there were at the start."""
@@ -173,11 +218,21 @@ class MySqlSource(Source):
             from connectors.mysql.snapshot.reading import tail_filter
 
             kept = tail_filter(split.payload, self._context.directory, self._streams, self._schemas())
-            return kept.blocks(self._read_log(split.payload.part, split.index, count))
+            return kept.blocks(self._read_log(split.payload.part, split.index, count, report))
         log_range: LogRange = split.payload
-        return self._read_log(log_range, split.index, count)
+        return self._read_log(log_range, split.index, count, report)
 
-    def _read_log(self, part: LogRange, index: int, count: Count) -> Iterator[ChangeBlock]:
+    def _read_log(self, part: LogRange, index: int, count: Count, report: Report) -> Iterator[ChangeBlock]:
+        """One range. With `scan.on-purged: resnapshot` a purged one ends early, and is reported: all is copied anew."""
+        try:
+            yield from self._decoded(part, index, count)
+        except PositionLost as error:
+            if self._options.on_purged == "fail":
+                raise
+            count(f"log-purged {error.where or part.start}", 1)
+            report({"lost": str(part.start)})
+
+    def _decoded(self, part: LogRange, index: int, count: Count) -> Iterator[ChangeBlock]:
         from connectors.mysql.log.moved_range import read_anywhere
 
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
@@ -198,13 +253,24 @@ class MySqlSource(Source):
         """Keep the positions at which chunks were read."""
         self._driver_side().decided(reports)
 
+    def progress(self) -> Sequence[TableProgress]:
+        """How far the copying of tables is."""
+        return self._driver_side().progress()
+
     def resync(self, table: TableId) -> None:
         """Ask for a table to be emptied in the sink and copied anew; a running pipeline takes it up by itself."""
+        if not self._wanted(table):
+            hint = f"it is not among {self._options.tables}"
+            raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
         Requests(self._context.directory).add(table)
 
     def commit(self, end: Offset) -> None:
-        """Requests up to there are done with."""
+        """Requests up to there are done with, and tables that newly match are in."""
         self._coordinator().commit(end)
+        if self._looked:
+            self._pattern().keep()
+        if not self._is_lost(end):
+            LostNote(self._context.directory).remove()
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
@@ -225,8 +291,11 @@ class MySqlSource(Source):
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
         from connectors.mysql.rows.warm import warm_kernels
+        from connectors.mysql.snapshot.warm import warm_snapshot_kernels
 
         warm_kernels()
+        if self._options.startup_mode in ("initial", "snapshot"):
+            warm_snapshot_kernels()
 
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
@@ -246,6 +315,11 @@ class MySqlSource(Source):
                 self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session
             )
         return self._snapshot
+
+    def _pattern(self) -> CapturedPattern:
+        if self._captured is None:
+            self._captured = CapturedPattern(self._context.directory, self._options)
+        return self._captured
 
     def _chunk_splits(self) -> SnapshotSplits:
         if self._splits is None:

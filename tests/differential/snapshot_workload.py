@@ -12,6 +12,8 @@ import pymysql
 from cdc.services.server import MySqlServer
 
 ROWS = 600
+STEPS = 3000
+"""Transactions of one run at most, so that a slow machine does not get more of them."""
 
 TABLES = {
     "numbers": "(id BIGINT PRIMARY KEY, v INT, note VARCHAR(40))",
@@ -55,7 +57,7 @@ class SnapshotWorkload:
         self._connection.commit()
 
     def start(self) -> None:
-        """Write until `stop`."""
+        """Write until `stop`, or until there were `STEPS` transactions."""
         self._thread = threading.Thread(target=self._run, name="workload", daemon=True)
         self._thread.start()
 
@@ -83,7 +85,9 @@ class SnapshotWorkload:
 
     def _run(self) -> None:
         try:
-            while not self._stop.is_set():
+            for _ in range(STEPS):
+                if self._stop.is_set():
+                    return
                 self.step()
         except BaseException as error:  # noqa: BLE001 - raised by `stop`
             self.error = error

@@ -23,7 +23,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import ServerInfo, server_info
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry
+from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.copies import TableCopy
 from connectors.mysql.snapshot.finder import Finder, Found, Task
@@ -85,6 +85,31 @@ class Coordinator:
             if (self._options.table_mode(table) or default) == "initial"
         )
 
+    def begin_new(self, start: Offset, tables: Iterable[TableId]) -> int:
+        """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
+        self.open(start)
+        default = "initial" if self._options.startup_mode in ("initial", "snapshot") else "latest-offset"
+        return self._plan.append(
+            Begin(table, "new") for table in sorted(tables) if (self._options.table_mode(table) or default) == "initial"
+        )
+
+    def begin_anew(self, start: Offset, tables: Iterable[TableId]) -> int:
+        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count."""
+        self._plan.truncate(start.get("chunks", 0))
+        self._opened = True
+        self._blocked.clear()
+        if self._finder is not None:
+            self._finder.stop()
+            self._finder = None
+        names = sorted(tables)
+        ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
+        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", truncate=True) for table in names)])
+
+    def jumped(self, entries: int, at: Offset) -> bool:
+        """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
+        count = at.get("chunks", 0)
+        return any(isinstance(entry, Lost) for entry in self._plan.entries(min(entries, count), count))
+
     def first_entries(self) -> int:
         """Entries that the pipeline began with."""
         return self._plan.first_entries()
@@ -100,7 +125,7 @@ class Coordinator:
         before = start.get("chunks", 0)
         marks = self._marks.refresh()
         copies = self._plan.copies(before).values()
-        return bool(self._requests.names()) or not all(copy.done(before, marks) for copy in copies)
+        return bool(self._new_requests()) or not all(copy.done(before, marks) for copy in copies)
 
     def behind(self, start: Offset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -113,7 +138,7 @@ class Coordinator:
 
     def ready(self, start: Offset) -> bool:
         """Whether `plan` has something to add to a batch at once."""
-        if self._requests.names() or self._finder is None:
+        if self._finder is None or self._new_requests():
             return self.unfinished(start)
         return self._finder.peek(0.0) is not None
 
@@ -165,7 +190,7 @@ class Coordinator:
 
     def _requested(self, end: Offset) -> list[Entry]:
         """Tables that the user wants copied anew."""
-        names = self._requests.names() - self._plan.requests()
+        names = self._new_requests()
         if not names:
             return []
         known = self._history.tables(end["schemas"])
@@ -178,6 +203,11 @@ class Coordinator:
                 self.notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
         return found
+
+    def _new_requests(self) -> frozenset[str]:
+        """Requests that no entry came from yet; their files stay until the entry's batch is in the sink."""
+        names = self._requests.names()
+        return names - self._plan.requests() if names else names
 
     def _restarted(self, start: Offset, before: int) -> list[Entry]:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""

@@ -2,22 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connectors.mysql.snapshot.chunk import Watermark
-from connectors.mysql.snapshot.chunk_plan import Watermarks
+from cdc.schema import TableId
+from cdc.source import TableProgress
+from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
+from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.lost_log import LostNote
+
+WINDOW_S = 15.0
+"""Rates are over this long."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """What is known of one table's copying."""
+
+    rows: int = 0
+    estimated: int = 0
+    done: int = 0
+    planned: int = 0
+    complete: bool = False
+    started_s: float = 0.0
+    updated_s: float = 0.0
+    recent: deque[tuple[float, int]] = field(default_factory=deque)
 
 
 class DriverSide:
-    """Writes the watermarks."""
+    """Writes the watermarks, and says how far the copying is."""
 
-    def __init__(self, directory: Path) -> None:
-        self._marks = Watermarks(directory)
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
+        self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
+        self._lost = LostNote(directory)
+        self._tables: dict[TableId, _Table] = {}
+        self._chunks: dict[int, TableId] = {}
+        self._taken = 0
+        self._old: set[int] | None = None
+        self._counted: set[int] = set()
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep what tasks reported. Repeatable."""
         found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
         if found:
             self._marks.add(found)
+        if any("lost" in report for report in reports):
+            self._lost.write(self._plan.count())
+
+    def progress(self) -> list[TableProgress]:
+        """Every table that was or is copied, in the order in which they began."""
+        now = self._clock()
+        if self._old is None:  # what runs before this one copied has no time
+            self._old = set(self._marks.refresh())
+        self._take_entries()
+        for number in self._marks.refresh().keys() - self._counted:
+            self._count(number, now)
+        return [_progress(table, known, now) for table, known in self._tables.items()]
+
+    def _take_entries(self) -> None:
+        count = self._plan.count()
+        if count < self._taken:  # a new run has cut off what was planned in vain
+            self._tables, self._chunks, self._taken, self._counted = {}, {}, 0, set()
+        for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
+            match entry:
+                case Begin(table=table):
+                    self._tables[table] = _Table()
+                case Chunk(table=table):
+                    known = self._tables[table]
+                    known.planned += entry.replaces is None
+                    known.estimated = max(known.estimated, entry.table_rows)
+                    known.complete = known.complete or entry.last
+                    self._chunks[index] = table
+                case End(table=table, why=why) if why != "done":
+                    self._tables.pop(table, None)
+                case Rename(table=table, new_table=new) if table in self._tables:
+                    self._tables[new] = self._tables.pop(table)
+                    self._chunks = {n: new if old == table else old for n, old in self._chunks.items()}
+        self._taken = count
+
+    def _count(self, number: int, now: float) -> None:
+        self._counted.add(number)
+        known = self._tables.get(self._chunks.get(number, TableId("", "")))
+        mark = self._marks[number]
+        if known is None or not mark.done:
+            return
+        known.done += 1
+        known.rows += mark.rows
+        if self._old is not None and number not in self._old:
+            known.started_s = known.started_s or now
+            known.updated_s = now
+            known.recent.append((now, mark.rows))
+
+
+def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
+    while known.recent and known.recent[0][0] < now - WINDOW_S:
+        known.recent.popleft()
+    span_s = min(WINDOW_S, max(1.0, now - known.started_s))
+    complete = known.complete and known.done >= known.planned
+    return TableProgress(
+        table,
+        "done" if complete else "copying" if known.done else "waiting",
+        known.rows,
+        known.rows if complete else max(known.estimated, known.rows),
+        known.done,
+        known.planned,
+        known.started_s,
+        known.updated_s,
+        0.0 if complete else sum(rows for _, rows in known.recent) / span_s,
+    )
