@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
+from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 
 Offset = dict[str, Any]
@@ -73,6 +74,36 @@ class Lag:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """How far the copying of one table is.
+
+    Attributes:
+        state: `waiting` (nothing of it was read), `copying` or `done`.
+        rows: copied. `estimated_rows`: in the table, roughly; never less than `rows`.
+        chunks: copied. `planned_chunks`: as far as they are known yet.
+        started_s, updated_s: when its first and last part was copied, seconds since the epoch; 0 before.
+        rows_per_s: over the last seconds.
+    """
+
+    table: TableId
+    state: str
+    rows: int = 0
+    estimated_rows: int = 0
+    chunks: int = 0
+    planned_chunks: int = 0
+    started_s: float = 0.0
+    updated_s: float = 0.0
+    rows_per_s: float = 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds to its end at this rate; None when that cannot be told."""
+        if self.state != "copying" or self.rows_per_s <= 0:
+            return None
+        return (self.estimated_rows - self.rows) / self.rows_per_s
+
+
 class Source(ABC):
     """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows."""
 
@@ -124,6 +155,17 @@ class Source(ABC):
 
         Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """
+
+    def resync(self, table: TableId) -> None:
+        """Ask for a table to be emptied in the sink and read anew, while the pipeline runs or before its next run.
+
+        Any process; `Context.directory` is that of the pipeline. Raises SourceError when the source cannot.
+        """
+        raise SourceError("this source reads a log only, it cannot read a table anew", where=str(table))
+
+    def progress(self) -> Sequence[TableProgress]:
+        """How far the copying of tables is; none when the source copies none. Driver; cheap, asked every second."""
+        return ()
 
     def warm(self) -> None:  # noqa: B027 - most sources load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
