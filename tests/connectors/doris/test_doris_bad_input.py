@@ -16,6 +16,7 @@ from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
 from connectors.doris import settle
 
+pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 SECRET = "s3cr3t/@:pw"
 

@@ -15,6 +15,7 @@ from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, key
 from connectors.doris import settle
 from connectors.doris.sink import DorisSink
 
+pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 LOST = {"action": "cut"}
 ONE_ROW = {ORDERS: keyed("+I", row(1, "a")), LOG: keyless("+I", row(1, "a"))}
@@ -167,6 +168,7 @@ def test_a_label_that_doris_has_forgotten_is_not_guessed(harness: Harness, table
     prepared = prepare(sink, 0, [ONE_ROW[table]])
     sink.commit(0, prepared)
     sink.commit(0, prepared)
+    harness.settled("shop")
     harness.server.own.advance(13 * 3600)
     with pytest.raises(CommitUnknown, match="forgotten") as caught:
         sink.commit(0, prepared)

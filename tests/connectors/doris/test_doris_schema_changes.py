@@ -36,6 +36,7 @@ from cdc.testing.sink_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, 
 from connectors.doris import settle
 from connectors.doris.jobs import Runner, Waits
 
+pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
 
 
