@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -107,14 +106,17 @@ class StandIn:
 
     def command(self, name: str, **arguments: Any) -> Any:
         """Ask the control port; `StandInError` when it refuses."""
-        url = f"http://{self.host}:{self.control_port}/{name}"
-        request = urllib.request.Request(url, json.dumps(arguments).encode(), method="POST")
+        connection = http.client.HTTPConnection(self.host, self.control_port, timeout=60)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)["result"]
-        except urllib.error.HTTPError as error:
-            with error:
-                raise StandInError(f"{name}: {json.load(error)['error']}") from None
+            connection.request("POST", f"/{name}", json.dumps(arguments).encode())
+            answer = json.load(connection.getresponse())
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"{name}: {error!r}") from error
+        finally:
+            connection.close()
+        if "error" in answer:
+            raise StandInError(f"{name}: {answer['error']}")
+        return answer["result"]
 
     def kill(self) -> None:
         """SIGKILL, as a crash; returns when the process is gone."""
