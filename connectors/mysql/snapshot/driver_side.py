@@ -69,8 +69,9 @@ class DriverSide:
             self._tables, self._chunks, self._taken, self._counted = {}, {}, 0, set()
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
-                case Begin(table=table):
+                case Begin(table=table):  # what an earlier copy has read does not count for this one
                     self._tables[table] = _Table()
+                    self._chunks = {n: other for n, other in self._chunks.items() if other != table}
                 case Chunk(table=table):
                     known = self._tables[table]
                     known.planned += entry.replaces is None

@@ -26,6 +26,7 @@ from cdc.testing import block, images
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
 from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.copies import Copies
+from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.following import Following, PlacedChange
 from connectors.mysql.snapshot.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.tail_filter import Regions, TailFilter, regions
@@ -119,6 +120,18 @@ def test_a_watermark_is_written_once(tmp_path: Path) -> None:
     writer.add([mark(1, 100), mark(2, 200)])
     writer.add([mark(2, 999), mark(3, 300)])
     assert {n: m.sequence for n, m in reader.refresh().items()} == {1: 100, 2: 200, 3: 300}
+
+
+def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -> None:
+    driver, plan = DriverSide(tmp_path, lambda: 1000.0), ChunkPlan(tmp_path)
+    plan.append(PLAN)
+    assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("waiting", 3)]
+    plan.append([Begin(T, "resync", truncate=True), chunk(5, None, None)])
+    driver.decided([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
+    assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("waiting", 0, 0, 1)]
+    driver.decided([{"chunk": mark(5, 200).to_json()}])
+    (found,) = driver.progress()
+    assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
 
 
 def test_a_chunk_read_anew_takes_the_place_of_the_first(tmp_path: Path) -> None:
