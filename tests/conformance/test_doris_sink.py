@@ -12,6 +12,8 @@ from cdc.errors import SinkError
 from cdc.testing import SinkConformance
 from cdc.testing.sink_conformance import keyless, prepare, row
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 NUMBER = itertools.count()
 
 

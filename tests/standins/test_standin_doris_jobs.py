@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 _WAIT_S = 60
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from doris_servers import COMMA, ONE_REPLICA, DorisServer
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 TABLE = "(id BIGINT, v VARCHAR(10), n INT NOT NULL DEFAULT '7') UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 1 "
 
 

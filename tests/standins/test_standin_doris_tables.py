@@ -9,6 +9,8 @@ from decimal import Decimal
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 HASHED = f"DISTRIBUTED BY HASH(id) BUCKETS AUTO {ONE_REPLICA}"
 
 

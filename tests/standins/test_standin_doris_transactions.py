@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer, own_doris
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 DETAIL = "TStatus: errCode = 2, detailMessage = "
 
 

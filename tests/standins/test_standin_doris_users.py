@@ -8,6 +8,8 @@ import pymysql
 import pytest
 from doris_servers import ONE_REPLICA, DorisServer
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 LOGIN = {"user": "cdc_user", "password": "it's secret"}
 
 

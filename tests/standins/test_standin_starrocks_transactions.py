@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 from starrocks_servers import StarRocksServer
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 COMMA = {"column_separator": ","}
 
 

@@ -11,6 +11,8 @@ from cdc.errors import CommitFailed, SinkError
 from cdc.testing.sink_conformance import LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.starrocks import staged
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 GUARANTEE = {"sink.delivery-guarantee": "at-least-once"}
 
 

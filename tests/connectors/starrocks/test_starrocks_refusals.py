@@ -15,6 +15,8 @@ from cdc.testing import block
 from cdc.testing.sink_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
 from connectors.starrocks.sink import StarRocksSink
 
+pytestmark = pytest.mark.slow  # a stand-in at work
+
 ADDED = AddColumn(ORDERS, Column("qty", DataType.parse("INT")))
 
 

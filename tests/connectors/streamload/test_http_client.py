@@ -266,6 +266,7 @@ def test_a_location_that_is_no_address_is_not_shown(serve: Callable[[Script], Se
     assert no_secret(caught.value)
 
 
+@pytest.mark.slow  # both ends wait for the other until a time limit
 def test_a_server_without_tls_where_tls_is_asked_for(serve: Callable[[Script], Server]) -> None:
     server = serve(lambda talk: talk.send(OK))
     with pytest.raises(SinkError):
