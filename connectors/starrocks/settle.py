@@ -92,10 +92,10 @@ class LabelCommit:
             except CommitUnknown as error:
                 # Sent, and not answered: the next turn's commit is answered by what became of this one.
                 log.info("%s: no answer to the commit of %s", table, label)
-                sent, last = True, error.message
+                sent, last = True, _said_of(error)
                 continue
             except SinkUnavailable as error:
-                last = error.message
+                last = _said_of(error)
                 self.sleep(pause_s)
                 continue
             if state.state in _DONE:
@@ -108,6 +108,11 @@ class LabelCommit:
         """None when it is committed, else what the server says instead."""
         reply = self.transactions.commit(table, label)
         return None if reply.ok else f": {reply.message or reply.status}"
+
+
+def _said_of(error: SinkError) -> str:
+    """The reason, with the server it is about."""
+    return f"{error.where}: {error.message}" if error.where else error.message
 
 
 def _not_committed(where: str, state: LabelState, said: str) -> SinkError:
