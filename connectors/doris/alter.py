@@ -262,7 +262,7 @@ class Planner:
     def _table(self, table: TableId) -> ActualTable:
         actual = self._layout.get(table)
         if actual is None:
-            hint = "it was dropped or renamed in Doris; restore it, or start with a new --state-dir"
+            hint = "it was dropped or renamed in Doris, or the user lacks SELECT on it; restore it, or start anew"
             raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
         return actual
 
