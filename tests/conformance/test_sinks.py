@@ -88,6 +88,7 @@ class TestValuesSink(SinkConformance):
         return ValuesHarness(tmp_path)
 
 
+@pytest.mark.slow  # opens a database file some hundred times
 class TestDuckDbSink(SinkConformance):
     @pytest.fixture
     def harness(self, tmp_path: Path) -> DuckDbHarness:
