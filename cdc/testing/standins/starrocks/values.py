@@ -91,7 +91,7 @@ def decimal_value(text: bytes, precision: int, scale: int) -> Decimal:
         value = Decimal(text.decode(), _WIDE).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
     except InvalidOperation:
         raise Invalid from None
-    if abs(value) >= Decimal(10) ** (precision - scale):
+    if value.copy_abs() >= Decimal(10) ** (precision - scale):
         raise Invalid
     return value
 
