@@ -7,10 +7,11 @@ from dataclasses import replace
 from connectors.doris.alter import DdlRules
 from connectors.doris.client import DorisClient
 from connectors.doris.load import LoadRules
-from connectors.doris.options import BACKEND_PORT, HTTP_PORT, SQL_PORT, DorisSinkOptions, jdbc_addresses
+from connectors.doris.options import DorisSinkOptions
 from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
 from connectors.streamload.last_image import KeylessChanges
+from connectors.streamload.options import BACKEND_PORT, HTTP_PORT, SQL_PORT, jdbc_addresses
 from connectors.streamload.policy import MisfitPolicy
 from connectors.streamload.sender import SendLimits
 from connectors.streamload.sql import SqlServers
@@ -44,13 +45,13 @@ def sql_servers(options: DorisSinkOptions) -> SqlServers:
         account=_account(options),
         tls=_tls(options) if options.tls_sql else None,
         limits=_limits(options),
-        query_s=max(_QUERY_S, options.schema_change_timeout),
+        query_s=max(_QUERY_S, options.schema_change_timeout_s),
     )
 
 
 def load_rules(options: DorisSinkOptions) -> LoadRules:
     """How loads are sent."""
-    headers = {**options.load_headers(), "timeout": str(max(1, round(options.load_timeout)))}
+    headers = {**options.load_headers(), "timeout": str(max(1, round(options.load_timeout_s)))}
     return LoadRules(
         headers=headers,
         two_phase=options.delivery_guarantee == "exactly-once",
@@ -88,4 +89,4 @@ def _tls(options: DorisSinkOptions) -> Tls:
 
 
 def _limits(options: DorisSinkOptions) -> TimeLimits:
-    return TimeLimits(connect_s=options.connect_timeout, answer_s=options.load_timeout)
+    return TimeLimits(connect_s=options.connect_timeout_s, answer_s=options.load_timeout_s)

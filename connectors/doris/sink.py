@@ -48,7 +48,7 @@ class DorisSink(Sink):
         if record.done == len(changes):
             return
         with self._session() as session:
-            runner = Runner(session, Waits(self._options.schema_change_timeout))
+            runner = Runner(session, Waits(self._options.schema_change_timeout_s))
             layout = Layout(session)
             self._wait_for_earlier_work(runner, layout, changes)
             planner = Planner(layout, settings.ddl_rules(self._options))

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from connectors.starrocks.client import TransactionLimits
 from connectors.starrocks.ddl import TableRules
-from connectors.starrocks.options import (
-    HTTP_PORT,
-    LOAD_PROPERTIES,
-    TABLE_PROPERTIES,
-    StarRocksSinkOptions,
-    jdbc_addresses,
-)
+from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
 from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
 from connectors.streamload.last_image import KeylessChanges
+from connectors.streamload.options import HTTP_PORT, jdbc_addresses
 from connectors.streamload.policy import MisfitPolicy
 from connectors.streamload.sql import SqlServers
 from connectors.streamload.window import WindowRules
@@ -40,22 +35,13 @@ def sql_servers(options: StarRocksSinkOptions) -> SqlServers:
         account=_account(options),
         tls=_tls(options) if options.tls_sql else None,
         limits=_limits(options),
-        query_s=max(_QUERY_S, options.schema_change_timeout),
+        query_s=max(_QUERY_S, options.schema_change_timeout_s),
     )
-
-
-def load_headers(options: StarRocksSinkOptions) -> dict[str, str]:
-    """The headers that the user adds to every load."""
-    return {key.removeprefix(LOAD_PROPERTIES): text for key, text in options.headers(of_ours=False)}
 
 
 def table_rules(options: StarRocksSinkOptions) -> TableRules:
     """How tables are created."""
-    properties = tuple(
-        (key.removeprefix(TABLE_PROPERTIES), str(text))
-        for key, text in options.passed.items()
-        if key.startswith(TABLE_PROPERTIES)
-    )
+    properties = tuple(options.table_properties().items())
     return TableRules(TypeRules(options.character_bytes, options.json_type == "json"), options.buckets, properties)
 
 
@@ -72,8 +58,8 @@ def window_rules(options: StarRocksSinkOptions) -> WindowRules:
 
 def transaction_limits(options: StarRocksSinkOptions) -> TransactionLimits:
     """How long StarRocks keeps loads."""
-    prepared_s = None if options.prepared_timeout is None else max(1, round(options.prepared_timeout))
-    return TransactionLimits(max(1, round(options.load_timeout)), prepared_s)
+    prepared_s = None if options.prepared_timeout_s is None else max(1, round(options.prepared_timeout_s))
+    return TransactionLimits(max(1, round(options.load_timeout_s)), prepared_s)
 
 
 def _account(options: StarRocksSinkOptions) -> Account:
@@ -86,7 +72,7 @@ def _tls(options: StarRocksSinkOptions) -> Tls:
 
 def _limits(options: StarRocksSinkOptions) -> TimeLimits:
     return TimeLimits(
-        connect_s=options.connect_timeout / 1000,
-        continue_s=options.continue_timeout / 1000,
-        answer_s=_ANSWER_S if options.socket_timeout <= 0 else options.socket_timeout / 1000,
+        connect_s=options.connect_timeout_ms / 1000,
+        continue_s=options.continue_timeout_ms / 1000,
+        answer_s=_ANSWER_S if options.socket_timeout_ms <= 0 else options.socket_timeout_ms / 1000,
     )

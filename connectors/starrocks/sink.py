@@ -53,7 +53,7 @@ class StarRocksSink(Sink):
         if record.done == len(changes):
             return
         with self._session() as session:
-            runner = Runner(session, Waits(self._options.schema_change_timeout))
+            runner = Runner(session, Waits(self._options.schema_change_timeout_s))
             layout = self._layout(session, changes, runner)
             planner = Planner(layout, settings.table_rules(self._options))
             for index in range(record.done, len(changes)):
@@ -78,7 +78,7 @@ class StarRocksSink(Sink):
         rules, dead_letters = settings.window_rules(self._options), self._options.dead_letters
         loader: Loader | StagedLoader
         if self._in_phases:
-            headers = settings.load_headers(self._options)
+            headers = self._options.load_headers()
             loader = Loader(self._transactions, targets, self._labels, headers, rules, dead_letters)
         else:
             loader = StagedLoader(self._directory, targets, self._labels, rules, dead_letters)
@@ -86,7 +86,7 @@ class StarRocksSink(Sink):
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every label, those of a table in log order. Driver."""
-        headers = settings.load_headers(self._options)
+        headers = self._options.load_headers()
         by_label = LabelCommit(self._transactions)
         from_file = StagedCommit(self._transactions, self._directory, headers, batch)
 

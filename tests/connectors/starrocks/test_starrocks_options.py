@@ -75,12 +75,12 @@ def test_headers_of_the_format_have_no_effect_and_that_is_said(header: str, text
     made = options(**{f"sink.properties.{header}": text})
     assert list(made.problems()) == []
     assert "has no effect" in next(made.warnings()).message
-    assert settings.load_headers(made) == {}
+    assert made.load_headers() == {}
 
 
 def test_other_headers_and_table_properties_are_passed_on() -> None:
     made = options(**{"sink.properties.load_mem_limit": "1000", "table.create.properties.replication_num": "1"})
-    assert settings.load_headers(made) == {"load_mem_limit": "1000"}
+    assert made.load_headers() == {"load_mem_limit": "1000"}
     assert settings.table_rules(made).properties == (("replication_num", "1"),)
     assert list(made.warnings()) == []
 

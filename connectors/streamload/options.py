@@ -1,0 +1,180 @@
+"""Options that the sinks for Doris and StarRocks share; names are Flink CDC's where it has the option."""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import AnyCase, Duration, Field, FilePath, OptionError, Remark, SinkOptions
+from connectors.streamload.address import Address, parse_list
+from connectors.streamload.labels import check_prefix
+
+HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
+TABLE_PROPERTIES, LOAD_PROPERTIES = "table.create.properties.", "sink.properties."
+BATCHES = "a batch is a range of the source's log: its size is source max-batch-bytes, and it is sent as it is read"
+"""What Flink CDC's options of buffers are answered with."""
+
+_JDBC = re.compile(r"jdbc:mysql(?:\+srv|:loadbalance|:replication)?://([^/?#]+)(?:[/?#].*)?", re.IGNORECASE)
+
+
+def jdbc_addresses(text: str) -> tuple[Address, ...]:
+    """The front ends of a JDBC URL, `jdbc:mysql://fe1:9030,fe2:9030/db?...`. Raises ValueError."""
+    match = _JDBC.fullmatch(text.strip())
+    if match is None:
+        raise ValueError("must be jdbc:mysql://host:port, further hosts after a comma")
+    if "@" in match[1]:
+        raise ValueError("must not hold a user: it has options of its own")
+    return parse_list(match[1], default_port=SQL_PORT, separators=",")
+
+
+def _check_jdbc(text: str) -> str:
+    try:
+        jdbc_addresses(text)
+    except ValueError as error:
+        raise OptionError(str(error), f"such as jdbc:mysql://fe1:{SQL_PORT},fe2:{SQL_PORT}") from None
+    return text
+
+
+def _check_label_prefix(text: str) -> str:
+    try:
+        return check_prefix(text)
+    except ValueError as error:
+        raise OptionError(str(error), "it is the first part of every load label") from None
+
+
+def _check_region(text: str) -> str:
+    try:
+        return zoneinfo.ZoneInfo(text).key
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        raise OptionError(f"time zone {text!r} is not known", "write UTC or a region such as Asia/Shanghai") from None
+
+
+def addresses(port: int, example: str) -> AfterValidator:
+    """A list of `host:port`; `port` holds where none is written, `example` is for the error."""
+
+    def check(text: str) -> str:
+        try:
+            parse_list(text, default_port=port)
+        except ValueError as error:
+            raise OptionError(str(error), f"such as {example}") from None
+        return text
+
+    return AfterValidator(check)
+
+
+JdbcUrl = Annotated[str, AfterValidator(_check_jdbc)]
+"""Where front ends speak SQL."""
+
+
+class LoadSinkOptions(SinkOptions):
+    """What both sinks take."""
+
+    label_prefix: Annotated[str, AfterValidator(_check_label_prefix)] = Field(
+        "cdc",
+        alias="sink.label-prefix",
+        description="First part of every load label. Labels are made unique by the pipeline's id.",
+    )
+    enable_delete: bool = Field(
+        True,
+        alias="sink.enable-delete",
+        description="Whether deletes are carried out. When false, deleted rows stay, and are counted.",
+    )
+    misfits: Annotated[Literal["fail", "null", "truncate", "dead-letter"], AnyCase] = Field(
+        "fail",
+        alias="sink.invalid-values",
+        description="What becomes of a value that the sink's column cannot hold: `fail` stops the run and names it, "
+        "`null` and `truncate` change it, `dead-letter` writes the row to a file instead. All but `fail` count it.",
+    )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="sink.dead-letter.path",
+        description="Folder or filesystem URL for the rows of `sink.invalid-values: dead-letter`.",
+    )
+    keyless: Annotated[Literal["fail", "skip"], AnyCase] = Field(
+        "fail",
+        alias="sink.keyless-changes",
+        description="What becomes of updates and deletes of tables without a key, which a load cannot carry out: "
+        "`fail` stops the run, `skip` leaves them out, counted.",
+    )
+    time_zone: Annotated[str, AfterValidator(_check_region)] = Field(
+        "UTC",
+        alias="sink.time-zone",
+        description="Time zone whose wall clock TIMESTAMP values are written in, such as `Asia/Shanghai`: a DATETIME "
+        "has no zone.",
+    )
+    threads: int = Field(
+        4,
+        alias="sink.io.thread-count",
+        ge=1,
+        le=64,
+        description="How many tables one task encodes and sends at a time, and how many the driver commits at a time.",
+    )
+    load_timeout_s: Duration = Field(
+        600.0,
+        alias="sink.load.timeout",
+        ge=1,
+        description="How long a load may take until it is prepared; the server aborts it after that.",
+    )
+    schema_change_timeout_s: Duration = Field(
+        1800.0,
+        alias="table.schema-change.timeout",
+        description="How long to wait for one schema change, which the server may carry out in a job of its own.",
+    )
+    tls_ca: FilePath | None = Field(
+        None, alias="sink.tls.ca", description="PEM file of the authority that signed the servers' certificates."
+    )
+    tls_verify: bool = Field(
+        True, alias="sink.tls.verify", description="Whether certificates and host names are checked."
+    )
+    tls_plain_backends: bool = Field(
+        False,
+        alias="sink.tls.plain-backends",
+        description="Whether a front end that is reached over TLS may send rows and the password to a plain back end.",
+    )
+    tls_sql: bool = Field(False, alias="sink.tls.sql", description="Whether SQL sessions use TLS.")
+
+    def problems(self) -> Iterator[Remark]:
+        """Options that need another, and a header that would lose rows."""
+        yield from super().problems()
+        if self.misfits == "dead-letter" and self.dead_letters is None:
+            yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
+        for key, name, text in self.headers():
+            if name == "max_filter_ratio" and text.strip("0.") != "":
+                yield Remark(key, "would lose the rows that the server filters", "remove the key: every row counts")
+
+    def warnings(self) -> Iterator[Remark]:
+        """Settings that lose what the defaults keep."""
+        yield from super().warnings()
+        for key, name, text in self.headers():
+            if name == "strict_mode" and text.lower() == "false":
+                yield Remark(key, "has no effect: loads are strict, as otherwise bad values would become NULL silently")
+        if not self.enable_delete:
+            yield Remark("sink.enable-delete", "deleted rows stay in the sink; they are counted")
+
+    def headers(self) -> Iterator[tuple[str, str, str]]:
+        """Key, header name and text of every `sink.properties.*`."""
+        for key, text in self.passed.items():
+            if key.startswith(LOAD_PROPERTIES):
+                yield key, key.removeprefix(LOAD_PROPERTIES).lower(), str(text)
+
+    def table_properties(self) -> dict[str, str]:
+        """The properties that the user adds to every new table."""
+        return {
+            key.removeprefix(TABLE_PROPERTIES): str(text)
+            for key, text in self.passed.items()
+            if key.startswith(TABLE_PROPERTIES)
+        }
+
+
+def no_effect(key: str) -> Remark:
+    """The warning about a header that the sink sets by itself."""
+    return Remark(key, "has no effect: the sink encodes rows by itself and sets this header", "remove the key")
+
+
+def at_least_once() -> Remark:
+    """The warning about the weaker guarantee."""
+    return Remark("sink.delivery-guarantee", "tables without a key may get rows twice", "exactly-once is safe")
