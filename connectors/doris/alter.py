@@ -34,6 +34,7 @@ from connectors.doris import ddl
 from connectors.doris.catalog import DUPLICATE, UNIQUE, ActualColumn, ActualTable, Layout, same
 from connectors.doris.refusal import Doubt, by_copy, doubt, in_place
 from connectors.doris.types import WHOLE, SqlType, default_text, holds, wanted
+from connectors.streamload.respelled import respelled
 from connectors.streamload.sql import quoted, text_literal
 
 _RESERVED = ("__doris_",)
@@ -188,6 +189,9 @@ class Planner:
         stays = _stays(there.type, column, old, key=key)
         if not stays and not by_copy(there.type, new_type):
             found = Doubt(f"{quoted(there.name)} IS NOT NULL", f"Doris cannot change {there.type} to {new_type}")
+        if key and new_type.is_text and old is not None and respelled(column.type, old.type):
+            reason = f"keys are text here, and {column.type} values are spelled otherwise than {old.type}"
+            found = Doubt(f"{quoted(there.name)} IS NOT NULL", reason)
         if found is not None:
             yield Step(f"SELECT 1 FROM {ddl.full_name(table.id)} WHERE {found.condition} LIMIT 1", found)
         if not stays:

@@ -32,6 +32,7 @@ from connectors.starrocks import ddl
 from connectors.starrocks.catalog import ActualColumn, ActualTable, Layout, same
 from connectors.starrocks.conversion import by_copy, doubt, in_place
 from connectors.starrocks.types import LONG_TEXT, SqlType
+from connectors.streamload.respelled import respelled
 from connectors.streamload.sql import quoted, text_literal
 
 COPY_PREFIX = "__cdc_copy_"
@@ -200,6 +201,9 @@ class Planner:
             query = f"SELECT 1 FROM {ddl.name_of(table.id)} WHERE {stands_against.condition} LIMIT 1"
             yield Check(table.id, query, f"column {column.name}: {stands_against.reason}")
         wanted = self._types.wanted(column.type, key=in_key)
+        if in_key and wanted.is_text and old is not None and respelled(column.type, old.type):
+            reason = f"keys are text here, and {column.type} values are spelled otherwise than {old.type}"
+            yield Check(table.id, f"SELECT 1 FROM {ddl.name_of(table.id)} LIMIT 1", f"column {column.name}: {reason}")
         keeps = self._types.holds(there.type, column.type, key=in_key) and not _longer(there.type, wanted)
         if there.type.is_text and not wanted.is_text:
             # A column that somebody made text for values of another type stays so; one that held text does not.

@@ -4,6 +4,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,16 @@ def test_create_after_drop_is_a_new_table(harness: Harness) -> None:
     found = sink.describe(ORDERS)
     assert found is not None
     assert found.primary_key == ()
+
+
+def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) -> None:
+    """They are text here: rows that come later would not meet the rows that are there."""
+    table, old = TableId("shop", "spelled"), Column("k", DataType.parse("TIME(0)"), nullable=False)
+    schema = TableSchema((old, ID), ("k",))
+    change = AlterColumnType(table, replace(old, type=DataType.parse("TIME(3)")), old)
+    sink = harness.sink()
+    sink.apply([CreateTable(table, schema)])
+    sink.apply([change, AlterColumnType(table, old, change.column)])
+    sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
+    with pytest.raises(ChangeRefused, match="spelled otherwise"):
+        sink.apply([change])
