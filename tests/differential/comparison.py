@@ -24,7 +24,7 @@ _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "yea
 
 def differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) -> list[str]:
     """What is not equal, one line each; empty when every table of the databases has the same columns and rows."""
-    source = _source_columns(server, databases)
+    source = source_columns(server, databases)
     names = ", ".join(f"'{database}'" for database in databases)
     found: dict[tuple[str, str], set[str]] = {}
     for database, table, column in pipeline.query(
@@ -38,7 +38,8 @@ def differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) -
     return problems
 
 
-def _source_columns(server: MySqlServer, databases: list[str]) -> dict[tuple[str, str], dict[str, str]]:
+def source_columns(server: MySqlServer, databases: list[str]) -> dict[tuple[str, str], dict[str, str]]:
+    """Tables, their columns and the columns' types."""
     names = ", ".join(f"'{database}'" for database in databases)
     tables: dict[tuple[str, str], dict[str, str]] = {}
     for database, table, column, kind in server.execute(
@@ -57,8 +58,13 @@ def _compare(
     name = ".".join(table)
     if set(columns) != sink_columns:
         return [f"{name}: columns {sorted(columns)} in the source, {sorted(sink_columns)} in the sink"]
-    source = Counter(_source_rows(server, table, columns))
+    source = Counter(source_rows(server, table, columns))
     sink = Counter(_sink_rows(pipeline, table, columns))
+    return unequal(name, columns, source, sink)
+
+
+def unequal(name: str, columns: dict[str, str], source: Counter[Row], sink: Counter[Row]) -> list[str]:
+    """What two tables' rows differ in, for people; empty when they are equal."""
     if source == sink:
         return []
     missing, extra = list((source - sink).elements()), list((sink - source).elements())
@@ -83,7 +89,8 @@ def _shown(columns: dict[str, str], row: Row, nearest: Row | None) -> str:
     return ", ".join(parts)
 
 
-def _source_rows(server: MySqlServer, table: tuple[str, str], columns: dict[str, str]) -> list[Row]:
+def source_rows(server: MySqlServer, table: tuple[str, str], columns: dict[str, str]) -> list[Row]:
+    """All rows as plain Python values."""
     select = ", ".join(_source_expression(column, kind) for column, kind in columns.items())
     connection = server.connect(conv={})
     try:
@@ -158,7 +165,8 @@ def _instant(text: str) -> str | None:
     return None if _date(day) is None else f"{day} {whole}.{fraction.ljust(6, '0')}"
 
 
-def _span(text: str) -> datetime.timedelta:
+def span(text: str) -> datetime.timedelta:
+    """A TIME."""
     match = _TIME.fullmatch(text)
     assert match is not None, text
     sign, hours, minutes, seconds, fraction = match.groups()
@@ -181,7 +189,7 @@ _SOURCE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_INTEGERS, int),
     **dict.fromkeys(_BYTES, bytes.fromhex),
     "bit": int, "float": _double, "double": _double, "date": _date, "datetime": _instant, "timestamp": _instant,
-    "time": _span,
+    "time": span,
 }  # fmt: skip
 _SINK: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(_INTEGERS, int),
