@@ -84,6 +84,12 @@ class Sink(ABC):
         Driver; on start after a crash and after a failed batch; may repeat.
         """
 
+    def check(self) -> None:  # noqa: B027 - most sinks have nothing that could be away
+        """Reach the system and log in, so that a wrong password shows before anything is started. Driver, once a run.
+
+        Raises SinkError.
+        """
+
     def warm(self) -> None:  # noqa: B027 - most sinks load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
 

@@ -79,6 +79,7 @@ def _run_locked(
     guard = RouteGuard(spec)
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, progress)
+    sink.check()
     runner.recover()
     with signals.installed(), _session(pipeline, master, java, lock, json_log) as spark:
         signals.take_over()

@@ -59,6 +59,11 @@ class DorisSink(Sink):
                 if not _creates(changes[index : index + 2]):
                     record.note(index + 1)
 
+    def check(self) -> None:
+        """Log in to a front end. Driver."""
+        with self._session() as session:
+            session.rows("SELECT 1")
+
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
         from connectors.streamload.warm import warm

@@ -66,6 +66,11 @@ class StarRocksSink(Sink):
                     record.note(index + 1)
         record.note(len(changes))
 
+    def check(self) -> None:
+        """Log in to a front end. Driver."""
+        with self._session() as session:
+            session.rows("SELECT 1")
+
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
         from connectors.streamload.warm import warm

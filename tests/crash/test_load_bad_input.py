@@ -56,15 +56,17 @@ class Decided:
 
     def run(self) -> tuple[int, str]:
         """`cdc run`: its exit code and its last line."""
-        source = {"type": "values", "rows": []}
-        document = {"source": source, "sink": sink_of(self.place.standin, **self.options), "pipeline": {"name": "p"}}
-        file = self.folder / "pipeline.yaml"
-        file.write_text(yaml.safe_dump(document), encoding="utf-8")
-        command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(file)]
-        command += ["--state-dir", str(self.engine.state.root)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        assert _SECRET not in done.stdout + done.stderr
-        return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
+        return _run(self.folder, self.engine.state.root, sink_of(self.place.standin, **self.options))
+
+
+def _run(folder: Path, state: Path, sink: dict[str, Any]) -> tuple[int, str]:
+    document = {"source": {"type": "values", "rows": []}, "sink": sink, "pipeline": {"name": "p"}}
+    file = folder / "pipeline.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(file), "--state-dir", str(state)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert _SECRET not in done.stdout + done.stderr
+    return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
 
 
 @pytest.fixture
@@ -88,11 +90,24 @@ def test_a_wrong_password_in_a_run(decided: Decided) -> None:
 def test_a_front_end_that_is_down_in_a_run(decided: Decided) -> None:
     port = _closed_port()
     address = {"doris": "fenodes", "starrocks": "load-url"}[decided.place.kind]
-    decided.options = {address: f"127.0.0.1:{port}", "jdbc-url": f"jdbc:mysql://127.0.0.1:{_closed_port()}"}
+    decided.options = {address: f"127.0.0.1:{port}"}
     code, last = decided.run()
     assert code == 4
     assert "cannot be reached" in last, last
     assert f"127.0.0.1:{port}" in last, last
+
+
+def test_a_new_pipeline_meets_the_sink_before_anything_is_started(place: Place, tmp_path: Path) -> None:
+    code, last = _run(tmp_path, tmp_path / "state", sink_of(place.standin, password=_SECRET))
+    assert code == 4
+    assert "denied" in last.lower() or "password" in last.lower(), last
+    port = _closed_port()
+    code, last = _run(
+        tmp_path, tmp_path / "state", sink_of(place.standin, **{"jdbc-url": f"jdbc:mysql://127.0.0.1:{port}"})
+    )
+    assert code == 4
+    assert f"127.0.0.1:{port}" in last, last
+    assert not (tmp_path / "state" / "checkpoint").exists()
 
 
 def test_a_database_that_is_gone_in_a_run(decided: Decided) -> None:
