@@ -7,9 +7,9 @@ imported where it is used.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
@@ -31,6 +31,9 @@ from connectors.mysql.snapshot.requests import Requests
 from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange, SnapshotSplits
 from connectors.mysql.streams import Streams
 from connectors.mysql.tail import Tail
+
+if TYPE_CHECKING:
+    from connectors.mysql.log.stream import BinlogStream
 
 PATIENCE_S = 600.0
 """How long a bounded run waits for a table that cannot be copied yet."""
@@ -215,31 +218,44 @@ class MySqlSource(Source):
 
             return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
-            from connectors.mysql.snapshot.reading import tail_filter
+            from connectors.mysql.snapshot.reading import tail_filter, uncertain
 
-            kept = tail_filter(split.payload, self._context.directory, self._streams, self._schemas())
-            return kept.blocks(self._read_log(split.payload.part, split.index, count, report))
+            copied: CopiedRange = split.payload
+            kept = tail_filter(copied, self._context.directory, self._streams, self._schemas())
+            moved = partial(uncertain, copied, kept, report)
+            return kept.blocks(self._read_log(copied.part, split.index, count, report, moved))
         log_range: LogRange = split.payload
-        return self._read_log(log_range, split.index, count, report)
+        return self._read_log(log_range, split.index, count, report, lambda: None)
 
-    def _read_log(self, part: LogRange, index: int, count: Count, report: Report) -> Iterator[ChangeBlock]:
+    def _read_log(
+        self, part: LogRange, index: int, count: Count, report: Report, moved: Callable[[], None]
+    ) -> Iterator[ChangeBlock]:
         """One range. With `scan.on-purged: resnapshot` a purged one ends early, and is reported: all is copied anew."""
         try:
-            yield from self._decoded(part, index, count)
+            yield from self._decoded(part, index, count, moved)
         except PositionLost as error:
             if self._options.on_purged == "fail":
                 raise
             count(f"log-purged {error.where or part.start}", 1)
             report({"lost": str(part.start)})
 
-    def _decoded(self, part: LogRange, index: int, count: Count) -> Iterator[ChangeBlock]:
+    def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
+        """One range; `moved` is called when it is read on another server."""
         from connectors.mysql.log.moved_range import read_anywhere
 
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        reader = 1 + index
+        reader, elsewhere = 1 + index, False
+
+        def holding(wanted: LogRange) -> tuple[BinlogStream, bool]:
+            nonlocal elsewhere
+            elsewhere = True
+            return self._streams.holding(wanted, reader=reader)
+
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        for chunk in read_anywhere(part, by_position, partial(self._streams.holding, reader=reader), self._pause):
+        for chunk in read_anywhere(part, by_position, holding, self._pause):
             yield from rows.decode(chunk)
+        if elsewhere:
+            moved()
 
     def _pause(self, seconds: float) -> None:
         """Wait before a task tries again; raises SourceUnavailable when the run is asked to stop meanwhile."""

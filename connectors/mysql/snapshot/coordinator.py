@@ -26,7 +26,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.copies import TableCopy
-from connectors.mysql.snapshot.finder import Finder, Found, Task
+from connectors.mysql.snapshot.finder import PATIENCE_S, Finder, Found, Task
 from connectors.mysql.snapshot.following import Following, PlacedChange
 from connectors.mysql.snapshot.requests import Requests
 from connectors.mysql.snapshot.sequences import sequence_at, sequence_of
@@ -68,6 +68,7 @@ class Coordinator:
         self._blocked: dict[TableId, int] = {}
         self._connection: MySqlConnection | None = None
         self._opened = False
+        self._away_since = 0.0
         self.notices: list[str] = []
 
     @property
@@ -151,15 +152,13 @@ class Coordinator:
         entries = [*self._followed(start, end, before), *self._requested(end)]
         if start["server"] != end["server"]:
             entries += self._restarted(start, before)
+            self._disconnect()
+            self._blocked.clear()
         count = self._plan.append(entries) if entries else before
         if entries or self._finder is None or self._unblocked(end):
             self._find_anew(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
-        chunks = self._again(end, before, count)
-        chunks += self._taken(limits, wait_s, count + len(chunks))
-        if chunks:
-            note = self._note()
-            count = self._plan.append(replace(chunk, note=note) for chunk in chunks)
+        count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
         if count > before or end != start:
             count = self._forget_settled(start, before, count)
         return end if count == before else {**end, "chunks": count}
@@ -241,6 +240,22 @@ class Coordinator:
         self._finder = Finder(self._session, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
+    def _chunks(self, end: Offset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
+        """The batch's chunks; none while the server is away, as long as there is patience. Raises SourceUnavailable."""
+        try:
+            chunks = self._again(end, before, count)
+            chunks += self._taken(end, limits, wait_s, count + len(chunks))
+            note = self._note() if chunks else {}
+        except SourceUnavailable:
+            self._away_since = self._away_since or time.monotonic()
+            if time.monotonic() - self._away_since > PATIENCE_S:
+                raise
+            self.stop()
+            self._finder = None  # what was taken from it is found again
+            return []
+        self._away_since = 0.0
+        return [replace(chunk, note=note) for chunk in chunks]
+
     def _again(self, end: Offset, before: int, number: int) -> list[Chunk]:
         """Chunks that could not be read, once the log has come to where the table was altered."""
         here, marks = sequence_at(end), self._marks.refresh()
@@ -273,7 +288,7 @@ class Coordinator:
                 hint="start anew with an empty state directory, or leave the table out with tables.exclude",
             )
 
-    def _taken(self, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
+    def _taken(self, end: Offset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
         """The next chunks that were found, as many as a batch may hold."""
         assert self._finder is not None
         chunks: list[Chunk] = []
@@ -281,7 +296,7 @@ class Coordinator:
         while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
             if found.part is None:
                 self._finder.take()
-                self._block(found.table)
+                self._block(found.table, end)
                 continue
             rows += found.part.rows
             size += found.part.rows * found.row_bytes
@@ -291,10 +306,13 @@ class Coordinator:
             chunks.append(_chunk(number + len(chunks), self._finder.take()))
         return chunks
 
-    def _block(self, table: TableId) -> None:
+    def _block(self, table: TableId, end: Offset) -> None:
         """The server's table is another one than the log has made it so far: wait for the log."""
         info = self._server()
-        self._blocked[table] = sequence_of(info.file, info.position)
+        here = sequence_at(end)
+        if info.identity == end["server"]:
+            here = max(here, sequence_of(info.file, info.position, end.get("files_ahead", 0)))
+        self._blocked[table] = here
 
     def _note(self) -> dict[str, Any]:
         """Where the server's log stands now."""

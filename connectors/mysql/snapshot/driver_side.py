@@ -14,6 +14,7 @@ from cdc.source import TableProgress
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.lost_log import LostNote
+from connectors.mysql.snapshot.requests import Requests
 
 WINDOW_S = 15.0
 """Rates are over this long."""
@@ -38,7 +39,7 @@ class DriverSide:
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
-        self._lost = LostNote(directory)
+        self._lost, self._requests = LostNote(directory), Requests(directory)
         self._tables: dict[TableId, _Table] = {}
         self._chunks: dict[int, TableId] = {}
         self._taken = 0
@@ -52,6 +53,8 @@ class DriverSide:
             self._marks.add(found)
         if any("lost" in report for report in reports):
             self._lost.write(self._plan.count())
+        for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
+            self._requests.add(TableId(*table), name)
 
     def progress(self) -> list[TableProgress]:
         """Every table that was or is copied, in the order in which they began."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,18 @@ def tail_filter(wanted: CopiedRange, directory: Path, streams: Streams, schemas:
         schemas.history.tables(wanted.part.schemas),
         Asking(streams.session),
     )
+
+
+def uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
+    """Report the tables of a range that was read on another server and cannot be told exactly: they are copied anew.
+
+    A position of the one server means nothing on the other, so where a chunk was read inside the range, the changes
+    around that place are left out or come twice.
+    """
+    part = wanted.part
+    for table in kept.uncertain(sequence_of(part.end.file, part.end.position, part.files_ahead)):
+        name = f"moved-{wanted.upto}-{md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]}"
+        report({"uncertain": [[table.database, table.table], name]})
 
 
 def read_chunks(

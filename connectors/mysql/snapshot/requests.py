@@ -25,9 +25,10 @@ class Requests:
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
 
-    def add(self, table: TableId) -> None:
-        """Ask for a table. Any process. Raises StateError when it cannot be written."""
-        path = self._folder / f"{secrets.token_hex(8)}{_SUFFIX}"
+    def add(self, table: TableId, name: str = "") -> None:
+        """Ask for a table. Any process. A request of the same name counts once. Raises StateError when it cannot be
+        written."""
+        path = self._folder / f"{name or secrets.token_hex(8)}{_SUFFIX}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             spare = path.with_suffix(".tmp")

@@ -79,6 +79,15 @@ class TailFilter:
             if kept is not None:
                 yield kept
 
+    def uncertain(self, end: int) -> list[TableId]:
+        """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than
+        that of the chunk nothing tells which changes of the range it holds."""
+        return sorted(
+            table
+            for table, copy in self._copies.items()
+            if any(self._start < high < end for high in copy.highs(self._before, self._marks))
+        )
+
     def _filter(self, table: TableId) -> _TableFilter | None:
         if table not in self._known:
             copy = self._copies.get(table)

@@ -1,0 +1,147 @@
+"""A pipeline taken batch by batch, each step of a batch on a server of the test's choice, for example another one."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cdc.schema import SchemaChange, TableId
+from cdc.services.server import MySqlServer
+from cdc.sink import Prepared, Task
+from cdc.source import Context, Limits, Offset
+from cdc.testing import ListSink
+from cdc.testing.blocks import Row
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.source import MySqlSource
+
+LIMITS = Limits(1 << 26, 120)
+WAIT_S = 0.2
+PATIENCE_S = 60.0
+
+
+class StrictSink(ListSink):
+    """Notices a row that comes twice, and the end of one that is not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.problems: list[str] = []
+
+    def change(self, table: TableId, symbol: str, row: Row) -> None:
+        there = [other for other in self.rows(table) if other["id"] == row["id"]]
+        if bool(there) == (symbol in ("+I", "+U")):
+            self.problems.append(f"{symbol} {row} of {table} where there is {there}")
+        super().change(table, symbol, row)
+
+
+class Steps:
+    """One pipeline of all tables of a database. `source` stands for the process that runs now."""
+
+    def __init__(self, server: MySqlServer, database: str, folder: Path, **options: Any) -> None:
+        self.database, self.folder, self.sink = database, folder, StrictSink()
+        self._options = {"scan.incremental.snapshot.chunk.size": 30, **options}
+        self.batch = 0
+        self.changes: list[SchemaChange] = []
+        self.reports: list[dict[str, Any]] = []
+        self.inserts = 0
+        self.source = self.at_server(server)
+        self.offset: Offset = self.source.initial_offset()
+
+    def at_server(self, server: MySqlServer) -> MySqlSource:
+        """The pipeline as another process that meets this server."""
+        fields = {
+            "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
+            "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
+            **self._options,
+        }  # fmt: skip
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", self.folder))
+
+    def started_on(self, server: MySqlServer) -> None:
+        """The process ends, another begins where it was."""
+        self.source.stop()
+        self.source = self.at_server(server)
+
+    def plan(self, limits: Limits | None = LIMITS) -> Offset:
+        """The end of the next batch; the present offset when nothing comes."""
+        return self.source.latest_offset(self.offset, limits, WAIT_S)
+
+    def plan_to_the_end(self, server: MySqlServer) -> Offset:
+        """A batch up to the present end of the server's log."""
+        last = end_of_log(server)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            end = self.plan(None)
+            if (end["file"], end["position"]) == last:
+                return end
+            assert time.monotonic() < deadline, f"{end} is not at {last}"
+            self.started_on(server)  # it has planned a piece, and has to begin again
+
+    def read(self, end: Offset, tasks: MySqlSource | None = None) -> None:
+        """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
+        source = tasks or self.source
+        if changes := source.schema_changes(self.offset, end):
+            self.sink.apply(changes)
+            self.changes += changes
+        prepared: list[Prepared] = []
+        reports: list[dict[str, Any]] = []
+        for split in source.splits(self.offset, end, 2):
+            blocks = source.read(split, lambda reason, number: None, reports.append)
+            prepared += self.sink.prepare(Task(self.batch, split.index, attempt=0), blocks)
+        self.reports = json.loads(json.dumps(reports))
+        for _ in range(2):  # as after a crash behind the decision
+            self.source.decided(self.reports)
+        handles = [Prepared(**{**asdict(handle), "table": handle.table}) for handle in prepared]
+        self.sink.commit(self.batch, handles)
+        self.source.commit(end)
+        self.inserts += sum(handle.inserts for handle in handles)
+        self.offset, self.batch = end, self.batch + 1
+
+    def step(self) -> bool:
+        """One batch; whether there was one."""
+        end = self.plan()
+        if end == self.offset:
+            return False
+        self.read(end)
+        return True
+
+    def finish(self, server: MySqlServer) -> None:
+        """Batches until all tables are copied and the server's log is read to its end."""
+        deadline, last = time.monotonic() + PATIENCE_S, end_of_log(server)
+        while self.step() or self._unfinished(last):
+            assert time.monotonic() < deadline, f"at {self.offset}, not at {last} with all tables copied"
+
+    def _unfinished(self, last: tuple[str, int]) -> bool:
+        place = (self.offset["file"], self.offset["position"])
+        return place < last or self.source._coordinator().unfinished(self.offset)
+
+    def entries(self, kind: str) -> list[dict[str, Any]]:
+        """The plan's entries of one kind."""
+        lines = (self.folder / "chunks.jsonl").read_text().splitlines()[1:]
+        return [entry for entry in map(json.loads, lines) if entry["kind"] == kind]
+
+    @property
+    def copied(self) -> set[str]:
+        """Tables of which a chunk was read."""
+        chunks = {entry["number"]: entry["table"][1] for entry in self.entries("chunk")}
+        lines = (self.folder / "watermarks.jsonl").read_text().splitlines()[1:] if self.inserts else []
+        return {chunks[mark["number"]] for mark in map(json.loads, lines) if mark["done"]}
+
+    def restarts(self) -> list[str]:
+        """Tables that were begun anew."""
+        return [entry["table"][1] for entry in self.entries("begin") if entry["truncate"]]
+
+    def assert_equal(self, server: MySqlServer, *tables: str) -> None:
+        """Every row is there once, as on the server."""
+        assert self.sink.problems == []
+        for name in tables:
+            rows = server.execute(f"SELECT id, note FROM {name}", database=self.database)
+            found = [(row["id"], row["note"]) for row in self.sink.rows(TableId(self.database, name))]
+            assert sorted(found) == sorted(rows), name
+
+
+def end_of_log(server: MySqlServer) -> tuple[str, int]:
+    """File and position."""
+    file, position = server.execute("SHOW BINARY LOG STATUS")[0][:2]
+    return str(file), int(position)
