@@ -90,6 +90,7 @@ class _Runner:
         self._source.decided(self._reports[batch])
         self._sink.commit(batch, _decoded(self._decisions[batch]))
         _crash(failure, FailAt.COMMITTED)
+        self._source.commit(end)
 
     def _prepare(self, batch: int, start: Offset, end: Offset) -> list[Prepared]:
         prepared: list[Prepared] = []

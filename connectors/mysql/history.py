@@ -148,6 +148,7 @@ class SchemaHistory:
         lower_case_table_names: int = 0,
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
+        copied: Callable[[TableId], bool] = lambda table: False,
     ) -> Catalog:
         """The catalog as it was after the first `count` entries; the other arguments are those of `Catalog`."""
         catalog = Catalog(
@@ -156,6 +157,7 @@ class SchemaHistory:
             lower_case_table_names=lower_case_table_names,
             tinyint1_as_boolean=tinyint1_as_boolean,
             online_schema_changes=online_schema_changes,
+            copied=copied,
         )
         for entry in self.entries(0, count):
             catalog.update(entry.delta)

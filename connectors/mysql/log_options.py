@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from cdc.options import AnyCase, Field, Remark, SourceOptions, TablePattern, Tables
+from cdc.schema import TableId
 
 InvalidDates = Literal["null", "fail"]
 
@@ -36,7 +37,7 @@ class LogOptions(SourceOptions):
         False,
         alias="scan.parse.online.schema.changes.enabled",
         description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for. When "
-        "false, the swap stops the pipeline.",
+        "false, the table is another one from there on and copied anew, or the pipeline stops when it copies none.",
     )
     include_comments: bool = Field(
         False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
@@ -58,6 +59,10 @@ class LogOptions(SourceOptions):
     def pattern(self) -> TablePattern:
         """Which tables to capture."""
         return TablePattern(self.tables, self.tables_exclude or "")
+
+    def copies_new(self, table: TableId) -> bool:
+        """Whether the rows that a table has when it comes to be captured are copied."""
+        return False
 
     def problems(self) -> Iterator[Remark]:
         """A pattern without a database part matches nothing."""

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, AtLeast, Duration, Field, FilePath, OptionError, Remark, SecretStr, Zone
+from cdc.schema import TableId
 from connectors.mysql.log_options import LogOptions
 from connectors.mysql.snapshot_options import SnapshotOptions
 
@@ -138,6 +139,15 @@ class MySqlSourceOptions(SnapshotOptions):
     def server_ids(self) -> range | None:
         """The replica ids to use, None when unused ones are to be picked."""
         return None if self.server_id is None else _server_ids(self.server_id)
+
+    def copied_at_first(self, table: TableId) -> bool:
+        """Whether the rows that a table has at its start are copied."""
+        default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
+        return (self.table_mode(table) or default) == "initial"
+
+    def copies_new(self, table: TableId) -> bool:
+        """As in `LogOptions`."""
+        return self.newly_added and self.copied_at_first(table)
 
     def problems(self) -> Iterator[Remark]:
         """Startup modes with what belongs to them, TLS files, metadata names."""

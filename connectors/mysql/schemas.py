@@ -93,6 +93,7 @@ class Schemas:
             lower_case_table_names=lower_case_table_names,
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             online_schema_changes=self._options.online_schema_changes,
+            copied=self._options.copies_new,
         )
 
     def first_entries(self) -> int:

@@ -4,8 +4,9 @@ Tables that are not captured are tracked too, as far as the log defines them: CR
 schema changes need them. Rules for names that leave or enter the captured tables:
 
 * renamed away: capturing stops with a notice, the sink table keeps its rows until the name is used again;
-* renamed in: its rows were not followed, so it is refused, unless it is the end of a gh-ost or pt-osc change and
-  `online_schema_changes` is on: then the table's rows are the same and only its definition changes.
+* renamed in: its rows were not followed. It is a new table, marked `arrived`, where such tables are copied, else it is
+  refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then the table's rows
+  are the same and only its definition changes.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class Catalog:
         lower_case_table_names: the server's variable: 1 folds names, 2 compares them folded.
         tinyint1_as_boolean: as in `table_schema`.
         online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
+        copied: whether the rows of a table that is renamed in can be copied.
     """
 
     def __init__(
@@ -73,10 +75,12 @@ class Catalog:
         lower_case_table_names: int = 0,
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
+        copied: Callable[[TableId], bool] = lambda table: False,
     ) -> None:
         self.wanted, self.dialect = wanted, dialect or Dialect()
         self.lower_case_table_names = lower_case_table_names
         self.tinyint1_as_boolean, self.online_schema_changes = tinyint1_as_boolean, online_schema_changes
+        self.copied = copied
         self.tables: dict[TableId, MySqlTable] = {}
         self.databases: dict[str, str] = {}
         self.marks: dict[TableId, Mark] = {}

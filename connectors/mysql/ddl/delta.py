@@ -9,8 +9,10 @@ from typing import Any, Literal
 from cdc.schema import TableId
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
-Mark = Literal["left", "sequence"]
-"""`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all."""
+Mark = Literal["left", "sequence", "arrived"]
+"""`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all.
+`arrived`: in this entry a table is renamed in, whose rows of before are to be copied; in later ones it means nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,11 @@ class Delta:
     tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
     databases: Mapping[str, str | None] = field(default_factory=dict)
     marks: Mapping[TableId, Mark | None] = field(default_factory=dict)
+
+    @property
+    def arrived(self) -> list[TableId]:
+        """Tables that are renamed in, with rows to be copied."""
+        return [table for table, mark in self.marks.items() if mark == "arrived"]
 
     def __bool__(self) -> bool:
         return bool(self.tables or self.databases or self.marks)

@@ -41,6 +41,11 @@ def rename_tables(pairs: Sequence[Pair], work: Work) -> None:
         else:
             _judge(origin, target, origin in swapped, work)
     _emit_steps(pairs, finals, definitions, work)
+    for origin, target in finals.items():
+        if marks[origin] != "sequence" and target not in swapped and _comes_in(origin, target, work):
+            work.free_name(target)
+            work.emit(None, work.table(target))
+            work.put_mark(target, "arrived")
 
 
 def _finals(pairs: Sequence[Pair]) -> dict[TableId, TableId]:
@@ -56,17 +61,35 @@ def _judge(origin: TableId, target: TableId, replaced: bool, work: Work) -> None
     if origin == target or work.wanted(origin) == work.wanted(target):
         return
     if work.wanted(target):
-        raise UnsupportedChange(
-            f"{origin}, which is not captured, was renamed to this captured table, so its rows are not known",
-            where=str(target),
-            hint="for gh-ost and pt-online-schema-change set scan.parse.online.schema.changes.enabled: true; "
-            "else capture the other name too, or copy the table anew with a new state directory",
-        )
-    if work.table(target) is not None and not replaced:
+        _check_known(origin, target, work)
+    elif work.table(target) is not None and not replaced:
         work.put_mark(origin, "left")
         work.notices.append(
             f"{origin} was renamed to {target}, which is not captured: its changes are no longer followed, "
             "the sink keeps its rows"
+        )
+
+
+def _comes_in(origin: TableId, target: TableId, work: Work) -> bool:
+    return work.wanted(target) and not work.wanted(origin)
+
+
+def _check_known(origin: TableId, target: TableId, work: Work) -> None:
+    """Raises UnsupportedChange for a table that comes in and cannot be copied."""
+    what = f"{origin}, which is not captured, was renamed to this captured table"
+    if not work.known.copied(target):
+        raise UnsupportedChange(
+            f"{what}, so its rows are not known",
+            where=str(target),
+            hint="for gh-ost and pt-online-schema-change set scan.parse.online.schema.changes.enabled: true; "
+            "else capture the other name too, or copy the table anew with a new state directory",
+        )
+    if work.table(target) is None:
+        raise UnsupportedChange(
+            f"{what}, and it was created before the pipeline's log begins, so its definition here is not known",
+            where=str(target),
+            hint="leave it out with tables.exclude and run `cdc run --until-caught-up`, then take it in again: it is "
+            "copied then",
         )
 
 

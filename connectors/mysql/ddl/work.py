@@ -22,6 +22,7 @@ class Known(Protocol):
     wanted: Callable[[TableId], bool]
     tinyint1_as_boolean: bool
     online_schema_changes: bool
+    copied: Callable[[TableId], bool]
 
     def known_name(self, table: TableId) -> TableId:
         """The name by which the server knows a table that a statement writes so."""

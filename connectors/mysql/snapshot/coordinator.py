@@ -27,7 +27,7 @@ from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.copies import TableCopy
 from connectors.mysql.snapshot.finder import PATIENCE_S, Finder, Found, Task
-from connectors.mysql.snapshot.following import Following, PlacedChange
+from connectors.mysql.snapshot.following import Arrival, Following, PlacedChange
 from connectors.mysql.snapshot.requests import Requests
 from connectors.mysql.snapshot.sequences import sequence_at, sequence_of
 from connectors.mysql.snapshot.split_points import ChunkSize
@@ -78,20 +78,14 @@ class Coordinator:
 
     def begin(self, tables: Iterable[TableId]) -> None:
         """Begin a new pipeline's plan with the tables that are to be copied. Repeatable."""
-        default = "initial" if self._options.startup_mode in ("initial", "snapshot") else "latest-offset"
         self._plan.truncate(0)
-        self._plan.append(
-            Begin(table, "initial")
-            for table in sorted(tables)
-            if (self._options.table_mode(table) or default) == "initial"
-        )
+        self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.copied_at_first(table))
 
     def begin_new(self, start: Offset, tables: Iterable[TableId]) -> int:
         """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
         self.open(start)
-        default = "initial" if self._options.startup_mode in ("initial", "snapshot") else "latest-offset"
         return self._plan.append(
-            Begin(table, "new") for table in sorted(tables) if (self._options.table_mode(table) or default) == "initial"
+            Begin(table, "new") for table in sorted(tables) if self._options.copied_at_first(table)
         )
 
     def begin_anew(self, start: Offset, tables: Iterable[TableId]) -> int:
@@ -174,15 +168,15 @@ class Coordinator:
             self._finder.stop()
 
     def _followed(self, start: Offset, end: Offset, before: int) -> list[Entry]:
-        """What the log's schema changes mean for tables that are being copied."""
+        """What the log's schema changes mean for tables that are being copied, or come in with rows."""
         copies = self._plan.copies(before)
-        if not copies or start["schemas"] == end["schemas"]:
+        if start["schemas"] == end["schemas"]:
             return []
         ahead = end.get("files_ahead", 0)
         changes = [
             PlacedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
             for entry in self._history.entries(start["schemas"], end["schemas"])
-            for change in entry.changes
+            for change in (*entry.changes, *map(Arrival, entry.delta.arrived))
         ]
         following = Following(copies, before, self._marks.refresh())
         return following.entries(changes, self._history.tables(start["schemas"]), self._history.tables(end["schemas"]))

@@ -20,11 +20,18 @@ Tables = Mapping[TableId, MySqlTable]
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """A table was renamed in, with rows that the log does not have under a captured name."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedChange:
     """A schema change and where in the log it is, as a sequence."""
 
     sequence: int
-    change: SchemaChange
+    change: SchemaChange | Arrival
 
 
 class Following:
@@ -40,6 +47,7 @@ class Following:
         self._before, self._marks = before, marks
         self._names: dict[TableId, TableCopy] = dict(copies)
         self._altered: dict[TableId, int] = {}
+        self._arrived: list[TableId] = []
         self._entries: list[Entry] = []
 
     def entries(self, changes: Sequence[PlacedChange], old: Tables, new: Tables) -> list[Entry]:
@@ -48,9 +56,9 @@ class Following:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():
             self._judge(table, sequence, old, new)
-        return self._entries
+        return [*self._entries, *(Begin(table, "new") for table in self._arrived)]
 
-    def _follow(self, change: SchemaChange, sequence: int) -> None:
+    def _follow(self, change: SchemaChange | Arrival, sequence: int) -> None:
         match change:
             case TruncateTable(table=table):
                 self._end(table, "truncated")
@@ -61,6 +69,8 @@ class Following:
             case RenameTable(table=table, new_table=new):
                 self._end(new, "replaced")
                 self._rename(table, new, sequence)
+            case Arrival(table=table):
+                self._arrived.append(table)
             case AlterTableComment():
                 pass
             case _:
@@ -69,11 +79,14 @@ class Following:
 
     def _end(self, table: TableId, why: str) -> None:
         """From here on the log has all of the table's rows."""
+        if table in self._arrived:
+            self._arrived.remove(table)
         if self._names.pop(table, None) is not None:
             self._altered.pop(table, None)
             self._entries.append(End(table, why))
 
     def _rename(self, table: TableId, new: TableId, sequence: int) -> None:
+        self._arrived = [new if other == table else other for other in self._arrived]
         copy = self._names.pop(table, None)
         if copy is None:
             return

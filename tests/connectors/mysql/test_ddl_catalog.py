@@ -175,6 +175,21 @@ def test_renamed_in_is_refused_with_the_way_out() -> None:
     assert one.tables == before
 
 
+def test_renamed_in_is_a_new_table_where_its_rows_are_copied() -> None:
+    one = catalog("CREATE TABLE t (a INT)", "CREATE TABLE tmp (a INT, b INT)", wanted="t u v")
+    one.copied = T.__eq__
+    result = one.apply("RENAME TABLE t TO backup, tmp TO t", "shop")
+    assert names(result.changes) == ["DropTable", "CreateTable"]
+    assert [column.name for column in one.tables[T].columns] == ["a", "b"]
+    assert result.delta.arrived == [T]
+    assert one.apply("ALTER TABLE t ADD c INT", "shop").delta.arrived == []
+    assert names(one.apply("RENAME TABLE t TO u", "shop").changes) == ["RenameTable"]
+    with pytest.raises(UnsupportedChange, match="created before the pipeline's log begins"):
+        one.apply("RENAME TABLE unknown TO t", "shop")
+    with pytest.raises(UnsupportedChange, match="so its rows are not known"):
+        one.apply("RENAME TABLE backup TO v", "shop")
+
+
 @pytest.mark.parametrize("copy", ["_t_gho", "_t_new", "__t_new"])
 def test_an_online_schema_change_is_an_alter_when_asked_for(copy: str) -> None:
     one = catalog(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc.errors import SourceError
+from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import TableId, TruncateTable
 from cdc.services.server import MySqlServer
 from cdc.source import Context, Limits, Offset
@@ -238,4 +238,49 @@ def test_a_view_is_refused_by_its_name(shop: Shop) -> None:
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE VIEW seen AS SELECT * FROM t")
     shop.options["tables"] = f"{shop.database}.seen"
     with pytest.raises(SourceError, match=r"seen is a view: the binlog has the rows of its tables"):
+        shop.catch_up()
+
+
+def test_a_table_that_is_renamed_in_is_copied(shop: Shop) -> None:
+    shop.options["tables"] = rf"{shop.database}.t, {shop.database}.u"
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    shop.catch_up()
+    shop.run("INSERT INTO t VALUES (3)", "CREATE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD name VARCHAR(20)")
+    shop.run(f"INSERT INTO _t_gho VALUES {numbers(250)}", "RENAME TABLE t TO _t_del, _t_gho TO t")
+    shop.run("UPDATE t SET name = 'after' WHERE id < 3", "INSERT INTO t VALUES (900, 'x')")
+    shop.run("CREATE TABLE tmp (id INT PRIMARY KEY, v INT)", "INSERT INTO tmp VALUES (1, 1), (2, 2)")
+    shop.run("ALTER TABLE tmp RENAME TO u", "DELETE FROM u WHERE id = 1")
+    run = shop.catch_up()
+    assert (run.updates, run.deletes) == (0, 0)
+    assert run.inserts == 1 + 251 + 1
+    assert shop.sink.tables == {shop.table("t"), shop.table("u")}
+    assert not shop.differs("t", "id, name")
+    assert not shop.differs("u", "id, v")
+    shop.run("UPDATE t SET name = 'later' WHERE id = 4", "DELETE FROM u")
+    run = shop.catch_up()
+    assert (run.inserts, run.updates, run.deletes) == (0, 1, 1)
+    assert not shop.differs("t", "id, name")
+
+
+def test_a_table_that_is_renamed_in_and_was_there_before_is_copied_in_two_runs(shop: Shop) -> None:
+    shop.options["tables"] = rf"{shop.database}.t, {shop.database}.u"
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE old (id INT PRIMARY KEY, v INT)")
+    shop.run("INSERT INTO old VALUES (1, 1)")
+    shop.catch_up()
+    shop.run("RENAME TABLE old TO u", "INSERT INTO u VALUES (2, 2)")
+    with pytest.raises(UnsupportedChange, match="its definition here is not known"):
+        shop.catch_up()
+    shop.options["tables.exclude"] = f"{shop.database}.u"
+    shop.catch_up()
+    del shop.options["tables.exclude"]
+    assert shop.catch_up().inserts == 2
+    assert not shop.differs("u", "id, v")
+
+
+def test_a_table_that_is_renamed_in_is_refused_where_none_is_copied(shop: Shop) -> None:
+    shop.options |= {"tables": f"{shop.database}.t", "scan.newly-added-table.enabled": False}
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.catch_up()
+    shop.run("DROP TABLE t", "CREATE TABLE tmp (id INT PRIMARY KEY)", "RENAME TABLE tmp TO t")
+    with pytest.raises(UnsupportedChange, match="so its rows are not known"):
         shop.catch_up()
