@@ -22,11 +22,15 @@ demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckD
 	@echo && echo "what is in .cdc/demo.duckdb now:"
 	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
 
+# Two processes, each with servers of its own; a file's tests stay together. `make test WORKERS=1 ARGS="-k ..."`.
+WORKERS := 2
+SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile
+
 test: setup ## run all tests (real servers: make services)
-	$(PY) -m pytest -ra $(ARGS)
+	$(PY) -m pytest -ra $(SIDE_BY_SIDE) $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	$(PY) -m pytest -m "not slow and not spark and not mysql" $(ARGS)
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .

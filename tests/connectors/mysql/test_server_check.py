@@ -151,8 +151,9 @@ def test_a_table_that_may_not_be_read_is_named(any_server: MySqlServer, as_user)
 def test_the_privilege_check_leaves_no_replica_behind(any_server: MySqlServer, connection: MySqlConnection) -> None:
     own = server_info(connection).server_id
     other = any_server.connect()
+    before = used_server_ids(connection)  # readers of other tests may still be on their way out
     check_replication_privilege(other, own)
-    assert used_server_ids(connection) == {own}
+    assert used_server_ids(connection) <= before | {own}
     other.close()
 
 
