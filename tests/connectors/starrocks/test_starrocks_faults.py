@@ -207,7 +207,7 @@ def test_schema_changes_go_on_where_they_were_cut(harness: Harness, point: str, 
     assert [name for (name,) in harness.server.query("SHOW TABLES FROM shop")] == ["log", "orders"]
 
 
-RUNS = int(os.environ.get("CDC_FAULT_RUNS", "50"))
+RUNS = int(os.environ.get("CDC_FAULT_RUNS", "10"))
 SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
 
 
