@@ -284,3 +284,22 @@ def test_a_table_that_is_renamed_in_is_refused_where_none_is_copied(shop: Shop) 
     shop.run("DROP TABLE t", "CREATE TABLE tmp (id INT PRIMARY KEY)", "RENAME TABLE tmp TO t")
     with pytest.raises(UnsupportedChange, match="so its rows are not known"):
         shop.catch_up()
+
+
+@pytest.mark.slow
+def test_starting_asks_the_server_no_more_for_more_tables(shop: Shop, tmp_path: Path) -> None:
+    asked = []
+    for count in (20, 160):
+        shop.run(*(f"CREATE TABLE IF NOT EXISTS t{n} (id INT PRIMARY KEY)" for n in range(count)))
+        shop.folder = tmp_path / str(count)
+        source = shop.source()
+        before = _questions(shop.server)
+        assert len(source.tables()) == count
+        source.initial_offset()
+        asked.append(_questions(shop.server) - before)
+        source.stop()
+    assert asked[1] <= asked[0] + 10, asked
+
+
+def _questions(server: MySqlServer) -> int:
+    return int(server.execute("SHOW GLOBAL STATUS LIKE 'Questions'")[0][1])
