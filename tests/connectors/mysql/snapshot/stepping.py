@@ -143,5 +143,6 @@ class Steps:
 
 def end_of_log(server: MySqlServer) -> tuple[str, int]:
     """File and position."""
-    file, position = server.execute("SHOW BINARY LOG STATUS")[0][:2]
+    status = "SHOW BINARY LOG STATUS" if server.flavor == "mysql" else "SHOW MASTER STATUS"
+    file, position = server.execute(status)[0][:2]
     return str(file), int(position)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from replication import Replication
-from servers import ServerFactory, own_servers
+from servers import FLAVORS, ServerFactory, own_servers
 from stepping import Steps
 
 from cdc.errors import SourceUnavailable
@@ -16,10 +16,10 @@ from cdc.services.server import MySqlServer
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Replication]:
+@pytest.fixture(scope="module", params=FLAVORS)
+def pair(request: pytest.FixtureRequest) -> Iterator[Replication]:
     with own_servers() as make:
-        yield Replication.started("mysql", make)
+        yield Replication.started(request.param, make)
 
 
 def filled(server: MySqlServer, *tables: str, rows: int = 300) -> str:
