@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark import accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -72,6 +73,7 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
     if not os.environ["SPARK_LOCAL_IP"]:
         del os.environ["SPARK_LOCAL_IP"]
+    _quiet_at_the_end_of_java()
     builder = SparkSession.builder
     for key, value in session_settings(name, master, os.environ, archive_options(os.environ, java)).items():
         builder = builder.config(key, value)
@@ -82,6 +84,15 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
             f"Spark does not start with {java}: {str(error).splitlines()[0]}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+def _quiet_at_the_end_of_java() -> None:
+    """PySpark's server for accumulators meets the end of Java first, and prints a trace of its own beside our log lines;
+    the run says it in its own words."""
+    for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
+        server = getattr(accumulators, name, None)
+        if server is not None:
+            server.handle_error = lambda *_: None
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:

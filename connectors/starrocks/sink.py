@@ -152,6 +152,8 @@ class StarRocksSink(Sink):
         databases = {table.database for table in tables}
         databases |= {change.new_table.database for change in changes if isinstance(change, RenameTable)}
         layout = read_layout(session, databases)
-        if runner is not None and runner.wait_for_running([table for table in tables if layout.get(table)]):
-            layout = read_layout(session, databases)
-        return layout
+        there = [table for table in tables if layout.get(table)]
+        if runner is None or not there:
+            return layout
+        runner.wait_for_running(there)
+        return read_layout(session, databases)  # anew: a job may have ended since the tables were looked at
