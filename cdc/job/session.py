@@ -87,8 +87,8 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
 
 
 def _quiet_at_the_end_of_java() -> None:
-    """PySpark's server for accumulators meets the end of Java first, and prints a trace of its own beside our log; the run
-    says it in its own words."""
+    """PySpark's server for accumulators meets the end of Java first, and prints a trace of its own beside our log;
+    the run says it in its own words."""
     for name in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
         server = getattr(accumulators, name, None)
         if server is not None:
