@@ -53,5 +53,6 @@ def sink_of(standin: StandIn) -> Figures:
     account = {"username": "root", "password": ""}
     jdbc = f"jdbc:mysql://{standin.host}:{standin.sql_port}"
     if standin.kind == "doris":
-        return {"type": "doris", "fenodes": standin.fe, "jdbc-url": jdbc, **account}
+        one = {"table.create.properties.replication_num": "1"}
+        return {"type": "doris", "fenodes": standin.fe, "jdbc-url": jdbc, **account, **one}
     return {"type": "starrocks", "load-url": standin.fe, "jdbc-url": jdbc, **account}
