@@ -12,34 +12,23 @@ from __future__ import annotations
 
 import logging
 import re
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
 from connectors.doris.alter import Step
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.patience import Patience, Waits
 from connectors.streamload.sql import Refused, Session, quoted, text_literal
 
 log = logging.getLogger(__name__)
 
 _ENDED = ("FINISHED", "CANCELLED")
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _PROGRESS_S = 0.02, 1.0, 10.0
 _BUSY = re.compile(
     r"is not NORMAL|transactions in the COMMITTED state|still some transactions|lock timeout|is not stable", re.I
 )
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """Time as a step sees it: `limit_s` is how long one statement with its job may take."""
-
-    limit_s: float
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
 
 
 class Runner:
@@ -71,7 +60,7 @@ class Runner:
     def wait_until_visible(self, databases: Iterable[str], space: LabelSpace) -> None:
         """Wait until all that this pipeline has committed in these databases can be read."""
         for database in databases:
-            waiting = _Patience(self._waits, f"{database}: waiting for committed loads to become visible")
+            waiting = Patience(self._waits, f"{database}: waiting for committed loads to become visible")
             while left := self._committed(database, space):
                 if not waiting.pause():
                     raise SinkUnavailable(
@@ -87,7 +76,7 @@ class Runner:
 
     def _execute(self, table: TableId, step: Step) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
-        waiting = _Patience(self._waits, f"{table}: waiting for another operation on the table")
+        waiting = Patience(self._waits, f"{table}: waiting for another operation on the table")
         while True:
             try:
                 self._session.run(step.sql)
@@ -97,7 +86,7 @@ class Runner:
                     raise _refusal(table, step, error) from error
 
     def _wait(self, table: TableId) -> None:
-        waiting = _Patience(self._waits, f"{table}: schema change")
+        waiting = Patience(self._waits, f"{table}: schema change")
         while True:
             job = self._last_job(table)
             state = "FINISHED" if job is None else _state(job)
@@ -117,27 +106,6 @@ class Runner:
             "ORDER BY CreateTime DESC LIMIT 1"
         )
         return next(iter(self._session.records(sql)), None)
-
-
-class _Patience:
-    """Pauses that grow, a line of log now and then, and an end."""
-
-    def __init__(self, waits: Waits, what: str) -> None:
-        self._waits, self._what = waits, what
-        self._begun = self._said = waits.clock()
-        self._pause_s = _FIRST_PAUSE_S
-
-    def pause(self, state: str = "") -> bool:
-        """Wait a moment; False when the time is up."""
-        now = self._waits.clock()
-        if now - self._begun >= self._waits.limit_s:
-            return False
-        if now - self._said >= _PROGRESS_S:
-            self._said = now
-            log.info("%s %s, for %.0f s", self._what, state, now - self._begun)
-        self._waits.sleep(self._pause_s)
-        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
-        return True
 
 
 def _state(job: dict[str, Any]) -> str:

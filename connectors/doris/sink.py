@@ -17,13 +17,14 @@ from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.alter import Planner
 from connectors.doris.catalog import Layout
-from connectors.doris.jobs import Runner, Waits
+from connectors.doris.jobs import Runner
 from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
 from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.patience import Waits
 from connectors.streamload.sender import send
 from connectors.streamload.sql import Refused, Session, SqlClient
 

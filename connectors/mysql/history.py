@@ -15,7 +15,6 @@ it. Every append is on disk (fsync) when it returns.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from cdc.schema_json import change_from_json, change_to_json
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.durable import append_at, replace_file
 from connectors.mysql.table import MySqlTable
 
 __all__ = ["Catalog", "DdlResult", "Dialect", "SchemaEntry", "SchemaHistory"]
@@ -90,12 +90,7 @@ class SchemaHistory:
             if not self.path.exists():
                 self._write_anew(1, [])
                 self._refresh()
-            with open(self.path, "r+b") as file:
-                file.truncate(self._read_to)
-                file.seek(self._read_to)
-                file.write(lines)
-                file.flush()
-                os.fsync(file.fileno())
+            append_at(self.path, self._read_to, lines)
         except OSError as error:
             raise self._failed("written", error) from error
         return self.count()
@@ -208,20 +203,8 @@ class SchemaHistory:
             raise self._damaged(f"entry {number} cannot be read: {error}") from error
 
     def _write_anew(self, generation: int, entries: list[SchemaEntry]) -> None:
-        """The whole file under a temporary name, then renamed, so that readers see the old or the new one."""
-        spare = self.path.with_suffix(".new")
         header = json.dumps({"schema_history": _FORMAT, "generation": generation}).encode() + b"\n"
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(spare, "wb") as file:
-            file.write(header + b"".join(_line(number, entry) for number, entry in enumerate(entries)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(spare, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(self.path, header + b"".join(_line(number, entry) for number, entry in enumerate(entries)))
 
     def _failed(self, verb: str, error: OSError) -> StateError:
         return StateError(f"the schema history cannot be {verb}: {error.strerror}", where=str(self.path))

@@ -10,35 +10,24 @@ too. So all of this pipeline's transactions have ended when a step runs (`Sink.a
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
 from connectors.starrocks.alter import Check, Remark, Statement, Step
+from connectors.streamload.patience import Patience, Waits
 from connectors.streamload.sql import Refused, Session, quoted, text_literal
 
 log = logging.getLogger(__name__)
 
 _ENDED = ("FINISHED", "CANCELLED")
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _PROGRESS_S = 0.02, 1.0, 10.0
 _BUSY = (
     "schema change operation is in progress", "optimize operation is in progress", "rollup operation is in progress",
     "in the committed state waiting to be completed", "there are still some transactions",
 )  # fmt: skip
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
 _NO_LEADER = ("leader", "forward")
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """Time as a step sees it: `limit_s` is how long one statement with its job may take."""
-
-    limit_s: float
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
 
 
 class Runner:
@@ -62,23 +51,17 @@ class Runner:
                 if step.job:
                     self._wait(step.table, "" if before is None else str(before.get("JobId")))
 
-    def wait_for_running(self, tables: Iterable[TableId]) -> bool:
-        """Wait for jobs that an earlier run started: until they end, the tables do not show the change.
-
-        True when there was one: the tables are others now.
-        """
-        waited = False
+    def wait_for_running(self, tables: Iterable[TableId]) -> None:
+        """Wait for jobs that an earlier run started: until they end, the tables do not show the change."""
         for table in tables:
             job = self._last_job(table)
             if job is not None and _state(job) not in _ENDED:
                 log.info("%s: a schema change of an earlier run is still under way", table)
                 self._wait(table, "")
-                waited = True
-        return waited
 
     def _execute(self, step: Statement) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
-        waiting = _Patience(self._waits, f"{step.table}: waiting for another operation on the table")
+        waiting = Patience(self._waits, f"{step.table}: waiting for another operation on the table")
         while True:
             try:
                 self._session.run(step.sql)
@@ -89,7 +72,7 @@ class Runner:
 
     def _wait(self, table: TableId, before: str) -> None:
         """Wait for the job that a statement started; a change that was made at once has none after job `before`."""
-        waiting = _Patience(self._waits, f"{table}: schema change")
+        waiting = Patience(self._waits, f"{table}: schema change")
         while True:
             job = self._last_job(table)
             if job is None or str(job.get("JobId")) == before:
@@ -110,27 +93,6 @@ class Runner:
             "ORDER BY JobId DESC LIMIT 1"
         )
         return next(iter(self._session.records(sql)), None)
-
-
-class _Patience:
-    """Pauses that grow, a line of log now and then, and an end."""
-
-    def __init__(self, waits: Waits, what: str) -> None:
-        self._waits, self._what = waits, what
-        self._begun = self._said = waits.clock()
-        self._pause_s = _FIRST_PAUSE_S
-
-    def pause(self, state: str = "") -> bool:
-        """Wait a moment; False when the time is up."""
-        now = self._waits.clock()
-        if now - self._begun >= self._waits.limit_s:
-            return False
-        if now - self._said >= _PROGRESS_S:
-            self._said = now
-            log.info("%s %s, for %.0f s", self._what, state, now - self._begun)
-        self._waits.sleep(min(self._pause_s, self._waits.limit_s))
-        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
-        return True
 
 
 def _state(job: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from connectors.starrocks import settings
 from connectors.starrocks.alter import Planner, Statement
 from connectors.starrocks.catalog import Layout, read_layout, read_table
 from connectors.starrocks.client import Transactions
-from connectors.starrocks.jobs import Runner, Waits
+from connectors.starrocks.jobs import Runner
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.settle import LabelCommit, commit_all, roll_back_leftovers
@@ -26,6 +26,7 @@ from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, 
 from connectors.starrocks.targets import targets_of
 from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.patience import Waits
 from connectors.streamload.sender import SendLimits, send
 from connectors.streamload.sql import Refused, Session, SqlClient
 

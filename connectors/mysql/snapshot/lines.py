@@ -7,12 +7,12 @@ crash leaves: readers overlook it, the writer cuts it. Every append is on disk (
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
+from connectors.mysql.durable import append_at, replace_file
 
 _FORMAT = 1
 
@@ -56,12 +56,7 @@ class JsonLines:
             if not self.generation:
                 self._write_anew(1, [])
                 self._refresh()
-            with open(self.path, "r+b") as file:
-                file.truncate(self._read_to)
-                file.seek(self._read_to)
-                file.write(b"".join(map(_line, items)))
-                file.flush()
-                os.fsync(file.fileno())
+            append_at(self.path, self._read_to, b"".join(map(_line, items)))
         except OSError as error:
             raise self._failed("written", error) from error
         return len(self)
@@ -112,20 +107,8 @@ class JsonLines:
         return fields
 
     def _write_anew(self, generation: int, items: Sequence[dict[str, Any]]) -> None:
-        """The whole file under a temporary name, then renamed, so that readers see the old or the new one."""
-        spare = self.path.with_suffix(".new")
         header = _line({"file": self._what, "format": _FORMAT, "generation": generation})
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(spare, "wb") as file:
-            file.write(header + b"".join(map(_line, items)))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(spare, self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        replace_file(self.path, header + b"".join(map(_line, items)))
 
     def _failed(self, verb: str, error: OSError) -> StateError:
         return StateError(f"the {self._what} cannot be {verb}: {error.strerror}", where=str(self.path))

@@ -35,7 +35,8 @@ from cdc.schema import (
 from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, prepare, row
 from connectors.doris import settle
-from connectors.doris.jobs import Runner, Waits
+from connectors.doris.jobs import Runner
+from connectors.streamload.patience import Waits
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
