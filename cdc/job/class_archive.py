@@ -22,8 +22,13 @@ _QUIET = "-Xlog:cds*=off -Xlog:class*=off"
 
 
 def archive_path(env: Mapping[str, str], java: Java) -> Path:
-    """Where the archive for this Java and this pyspark is, whether or not it exists."""
-    parts = (str(java.runtime), str(java.version), pyspark.__version__, str(Path(pyspark.__file__).parent))
+    """Where the archive for this Java and this pyspark is, whether or not it exists.
+
+    Java's own modules have a time: an update in place gets an archive of its own, as Java would refuse the old one.
+    """
+    modules = java.runtime / "lib" / "modules"
+    made_ns = modules.stat().st_mtime_ns if modules.exists() else 0
+    parts = (str(java.runtime), str(made_ns), pyspark.__version__, str(Path(pyspark.__file__).parent))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
     return cache_folder(env) / f"classes-{key}.jsa"
 
