@@ -81,6 +81,19 @@ class Data:
                 raise
             self._db.execute("COMMIT")
 
+    def replace(self, schema: str, table: str, rows: pa.Table) -> None:
+        """Make a table anew, with exactly these rows."""
+        with self._lock:
+            self._db.register("replacing", rows)
+            target = f"{quoted(schema)}.{quoted(table)}"
+            try:
+                self.execute(
+                    f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}",
+                    f"CREATE OR REPLACE TABLE {target} AS SELECT * FROM replacing",
+                )
+            finally:
+                self._db.unregister("replacing")
+
     def create(self, table: str, columns: Sequence[StoredColumn]) -> None:
         """Make an empty physical table, instead of one that a killed process left half made."""
         items = ", ".join(f"{quoted(column.name)} {column.kind}" for column in columns)

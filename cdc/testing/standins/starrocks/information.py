@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+import pyarrow as pa
+
 from cdc.testing.standins.clock import text_of
-from cdc.testing.standins.sql_text import literal, quoted
 from cdc.testing.standins.starrocks.schema import Column, Table
 from cdc.testing.standins.starrocks.services import Services
 from cdc.testing.standins.starrocks.types import INTEGER_BITS, TEXT
@@ -14,6 +15,7 @@ OWN_SCHEMA = "$information_schema"
 _NUMBERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19, "LARGEINT": 39}
 _LOAD_STATES = {"PREPARE": "LOADING", "PREPARED": "PREPARED", "COMMITTED": "COMMITED", "VISIBLE": "FINISHED",
                 "ABORTED": "CANCELLED"}  # fmt: skip
+_ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64()}
 Cell = str | int | None
 INFORMATION_TABLES: dict[str, tuple[tuple[str, str], ...]] = {
     "schemata": (("CATALOG_NAME", "VARCHAR"), ("SCHEMA_NAME", "VARCHAR"), ("DEFAULT_CHARACTER_SET_NAME", "VARCHAR")),
@@ -67,17 +69,12 @@ class Information:
         with catalog.lock:
             if name != "loads" and self._made.get(name) == catalog.generation:
                 return
-            columns = INFORMATION_TABLES[name]
-            target = f"{quoted(OWN_SCHEMA)}.{quoted(name)}"
-            items = ", ".join(f"{quoted(column)} {kind}" for column, kind in columns)
-            statements = [
-                f"CREATE SCHEMA IF NOT EXISTS {quoted(OWN_SCHEMA)}",
-                f"CREATE OR REPLACE TABLE {target} ({items})",
-            ]
-            rows = [f"({', '.join(_cell(cell) for cell in row)})" for row in self._rows[name]()]
-            if rows:
-                statements.append(f"INSERT INTO {target} VALUES {', '.join(rows)}")
-            self._services.data.execute(*statements)
+            rows = list(self._rows[name]())
+            columns = {
+                column: pa.array([row[index] for row in rows], _ARROW[kind])
+                for index, (column, kind) in enumerate(INFORMATION_TABLES[name])
+            }
+            self._services.data.replace(OWN_SCHEMA, name, pa.table(columns))
             self._made[name] = catalog.generation
 
     def _all_tables(self) -> Iterator[Table]:
@@ -134,9 +131,3 @@ def _column(table: Table, column: Column, position: int) -> Sequence[Cell]:
         "utf8_general_ci" if text else None, kind.column_type, key, "", "", column.comment,
         length if length is not None else precision, scale, None,
     )  # fmt: skip
-
-
-def _cell(value: Cell) -> str:
-    if value is None:
-        return "NULL"
-    return str(value) if isinstance(value, int) else literal(value)

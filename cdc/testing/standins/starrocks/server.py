@@ -21,6 +21,7 @@ from cdc.testing.standins.starrocks.jobs import Jobs
 from cdc.testing.standins.starrocks.points import EXTRA_ACTIONS, POINTS
 from cdc.testing.standins.starrocks.publisher import Publisher
 from cdc.testing.standins.starrocks.schema import Table
+from cdc.testing.standins.starrocks.select import Select
 from cdc.testing.standins.starrocks.services import Services
 from cdc.testing.standins.starrocks.session import Session
 from cdc.testing.standins.starrocks.transactions import LIMITS, Transaction, Transactions
@@ -37,7 +38,7 @@ class _Accounts:
     """Who may connect to the SQL port."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self._services, self._select = services, Select(services)
 
     def password(self, user: str) -> str | None:
         """The user's password in clear, or None when there is no such user."""
@@ -45,7 +46,7 @@ class _Accounts:
 
     def session(self, user: str) -> Session:
         """A new session."""
-        return Session(self._services, user)
+        return Session(self._services, self._select, user)
 
 
 def build(context: Context) -> Parts:

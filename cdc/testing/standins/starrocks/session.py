@@ -19,11 +19,12 @@ from cdc.testing.standins.starrocks.statements import Statements, Who
 class Session:
     """One connection of one user."""
 
-    def __init__(self, services: Services, user: str) -> None:
-        self._services = services
+    def __init__(self, services: Services, select: Select, user: str) -> None:
+        """`select` is one for all sessions: it keeps information_schema."""
+        self._services, self._select = services, select
         self._who = Who(user)
-        self._statements, self._show, self._select = Statements(services), Show(services), Select(services)
-        self._insert = Insert(services, self._select)
+        self._statements, self._show = Statements(services), Show(services)
+        self._insert = Insert(services, select)
 
     def use(self, database: str) -> None:
         """Make this the current database."""
