@@ -1,4 +1,7 @@
-"""Making committed transactions visible, in the order of their commits within a table, in threads of its own."""
+"""Making committed transactions visible, in the order of their commits within a table, in threads of its own.
+
+What is ready at the same moment is written together: whoever comes first writes for all that wait behind it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from cdc.testing.standins.data import Data, Publication
 from cdc.testing.standins.faults import Answer, Faults
 from cdc.testing.standins.http_server import Cut
 from cdc.testing.standins.starrocks.catalog import Catalog
-from cdc.testing.standins.starrocks.transactions import COMMITTED, Transaction, Transactions
+from cdc.testing.standins.starrocks.transactions import COMMITTED, VISIBLE, Transaction, Transactions
 
 
 class Publisher:
@@ -20,6 +23,8 @@ class Publisher:
         self._transactions, self._catalog, self._data, self._faults = transactions, catalog, data, faults
         self._lock = threading.Lock()
         self._waiting: dict[int, deque[tuple[Transaction, threading.Event]]] = {}
+        self._ready: list[Transaction] = []
+        self._writing = threading.Lock()
 
     def submit(self, transaction: Transaction) -> threading.Event:
         """Queue a committed transaction behind the others of its table."""
@@ -52,18 +57,35 @@ class Publisher:
                     return
                 transaction, done = queue.popleft()
             self._publish(transaction)
-            done.set()
+            if transaction.state == VISIBLE:  # not when the writing failed for all that were ready
+                done.set()
 
     def _publish(self, transaction: Transaction) -> None:
         with suppress(Cut, Answer):  # there is no connection to end here
             self._faults.meet("publish", label=transaction.label, table=transaction.table, db=transaction.database)
+        with self._lock:
+            self._ready.append(transaction)
+        with self._writing:
+            with self._lock:
+                together, self._ready = self._ready, []
+            if together:
+                self._write(together)
+
+    def _write(self, together: list[Transaction]) -> None:
         with self._catalog.lock:
-            table = self._catalog.by_id(transaction.table_id)
-            if table is not None and table.data == transaction.data and self._data.staged(transaction.id).exists():
-                keys = tuple(column.staged for column in table.keys) if table.primary else ()
-                one = Publication(transaction.id, table.physical, keys, partial=bool(transaction.partial))
-                defaults = {column.staged: self._catalog.default(column) for column in table.columns}
-                self._data.publish([one], {table.physical: defaults})
-        self._transactions.visible(transaction)
-        self._data.unstage(transaction.id)
-        self._data.forget_published([transaction.id])
+            found = [one for one in map(self._publication, together) if one is not None]
+            self._data.publish([one for one, _ in found], dict(defaults for _, defaults in found))
+        for transaction in together:
+            self._transactions.visible(transaction)
+            self._data.unstage(transaction.id)
+        self._data.forget_published([transaction.id for transaction in together])
+
+    def _publication(self, transaction: Transaction) -> tuple[Publication, tuple[str, dict[str, str]]] | None:
+        """What is to be written, and the defaults of its table; None when that is not the table it was loaded into."""
+        table = self._catalog.by_id(transaction.table_id)
+        if table is None or table.data != transaction.data or not self._data.staged(transaction.id).exists():
+            return None
+        keys = tuple(column.staged for column in table.keys) if table.primary else ()
+        defaults = {column.staged: self._catalog.default(column) for column in table.columns}
+        one = Publication(transaction.id, table.physical, keys, partial=bool(transaction.partial))
+        return one, (table.physical, defaults)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ PREPARE, PREPARED, COMMITTED, VISIBLE, ABORTED = "PREPARE", "PREPARED", "COMMITT
 FINAL = (VISIBLE, ABORTED)
 _LABEL = re.compile(r"[-\w]{1,128}", re.ASCII)
 _KIND = "transaction"
+_NEVER_MS = 1 << 62
 
 LIMITS: dict[str, float] = {
     "stream_load_default_timeout_second": 600,
@@ -74,7 +76,13 @@ class Transactions:
         self.limits = {name: float(settings.get(name, default)) for name, default in LIMITS.items()}
         self.on_abort: Callable[[Transaction], None] = lambda _: None
         loaded = (Transaction(**{**it, "partial": tuple(it["partial"])}) for it in journal.all(_KIND).values())
-        self._all = {it.id: it for it in sorted(loaded, key=lambda it: it.id)}
+        self._all: dict[int, Transaction] = {}
+        self._open: dict[int, Transaction] = {}
+        self._labels: dict[tuple[str, str], list[Transaction]] = {}
+        self._numbers: Counter[str] = Counter()
+        self._oldest_ms = _NEVER_MS
+        for transaction in sorted(loaded, key=lambda it: it.id):
+            self._remember(transaction)
 
     def begin(self, wanted: Transaction) -> Transaction:
         """Open a transaction whose id is not set yet. Raises LoadFailure for a label that is taken or no label."""
@@ -87,16 +95,14 @@ class Transactions:
                 existing = "RUNNING" if taken.state in (PREPARE, PREPARED) else "FINISHED"
                 message = f"Label [{wanted.label}] has already been used."
                 raise LoadFailure("LABEL_ALREADY_EXISTS", message, existing=existing)
-            running = sum(
-                it.database == wanted.database and it.state in (PREPARE, PREPARED) for it in self._all.values()
-            )
+            running = sum(it.database == wanted.database for it in self._open.values())
             limit = int(self.limits["max_running_txn_num_per_db"])
             if running >= limit:
                 where = f"current running txns on db {wanted.database_id} is {running}"
                 raise analysis(f"{where}, larger than limit {limit}", aborts=False)
             wanted.id = self._journal.next_number("transaction", 1001)
             wanted.used_ms = wanted.prepare_ms = self._clock.now_ms()
-            self._all[wanted.id] = wanted
+            self._remember(wanted)
             self._save(wanted)
             return wanted
 
@@ -107,8 +113,8 @@ class Transactions:
     def latest(self, database: str, label: str) -> Transaction | None:
         """The newest transaction of a label, or None."""
         with self.lock:
-            found = [it for it in self._all.values() if it.label == label and it.database == database]
-        return found[-1] if found else None
+            found = self._labels.get((database, label))
+            return found[-1] if found else None
 
     def get(self, number: int) -> Transaction | None:
         """The transaction with that id, or None."""
@@ -181,26 +187,49 @@ class Transactions:
         """Abort what waited too long and forget old labels. Called at every begin and look-up, and now and then."""
         with self.lock:
             now = self._clock.now_ms()
-            for transaction in self.all():
+            for transaction in list(self._open.values()):
                 reason = _overdue(transaction, now)
                 if reason:
                     self.abort(transaction, reason)
-            for database in {it.database for it in self._all.values()}:
-                self._forget_old(database, now)
+            self._forget_old(now)
 
-    def _forget_old(self, database: str, now: int) -> None:
-        of_database = [it for it in self._all.values() if it.database == database]
-        ended = sorted((it for it in of_database if it.final), key=lambda it: (it.finish_ms, it.id))
-        surplus = len(of_database) - int(self.limits["label_keep_max_num"])
-        oldest = now - self.limits["label_keep_max_second"] * 1000
-        for position, transaction in enumerate(ended):
-            if position < surplus or transaction.finish_ms < oldest:
+    def _forget_old(self, now: int) -> None:
+        keep, oldest = int(self.limits["label_keep_max_num"]), now - self.limits["label_keep_max_second"] * 1000
+        full = [database for database, number in self._numbers.items() if number > keep]
+        if not full and self._oldest_ms >= oldest:
+            return
+        ended = sorted((it for it in self._all.values() if it.final), key=lambda it: (it.finish_ms, it.id))
+        for transaction in ended:
+            if transaction.finish_ms < oldest or self._numbers[transaction.database] > keep:
                 self.forget(transaction)
+        self._oldest_ms = min((it.finish_ms for it in self._all.values() if it.final), default=_NEVER_MS)
+
+    def _remember(self, transaction: Transaction) -> None:
+        self._all[transaction.id] = transaction
+        self._labels.setdefault((transaction.database, transaction.label), []).append(transaction)
+        self._numbers[transaction.database] += 1
+        self._sort_in(transaction)
+
+    def _sort_in(self, transaction: Transaction) -> None:
+        """Keep what is looked up at every request: those that may time out, and when the first label grows too old."""
+        if transaction.state in (PREPARE, PREPARED):
+            self._open[transaction.id] = transaction
+        else:
+            self._open.pop(transaction.id, None)
+        if transaction.final:
+            self._oldest_ms = min(self._oldest_ms, transaction.finish_ms)
 
     def forget(self, transaction: Transaction) -> None:
         """Its label is as if it had never been."""
         with self.lock:
-            self._all.pop(transaction.id, None)
+            if self._all.pop(transaction.id, None) is None:
+                return
+            self._open.pop(transaction.id, None)
+            self._numbers[transaction.database] -= 1
+            same = self._labels[transaction.database, transaction.label]
+            same.remove(transaction)
+            if not same:
+                del self._labels[transaction.database, transaction.label]
             self._journal.remove(_KIND, transaction.id)
 
     def _still(self, transaction: Transaction, *states: str) -> None:
@@ -210,6 +239,7 @@ class Transactions:
             raise LoadFailure("TXN_NOT_EXISTS", f"{why}. {transaction.reason}".rstrip(". "))
 
     def _save(self, transaction: Transaction) -> None:
+        self._sort_in(transaction)
         self._journal.put(_KIND, transaction.id, asdict(transaction))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from cdc.testing.standins.journal import Journal
 from cdc.testing.standins.sql_server import SqlError
@@ -37,12 +38,13 @@ class Users:
 
     def __init__(self, journal: Journal, root_password: str) -> None:
         self._journal = journal
-        if journal.get(_KIND, ROOT) is None:
-            journal.put(_KIND, ROOT, {"password": root_password, "grants": [["ALL", "", ""]]})
+        self._known: dict[str, dict[str, Any]] = journal.all(_KIND)
+        if ROOT not in self._known:
+            self._put(ROOT, {"password": root_password, "grants": [["ALL", "", ""]]})
 
     def password(self, user: str) -> str | None:
         """The password in clear, or None when there is no such user."""
-        document = self._journal.get(_KIND, user)
+        document = self._known.get(user)
         return None if document is None else str(document["password"])
 
     def right(self, login: tuple[str, str] | None) -> bool:
@@ -55,7 +57,7 @@ class Users:
 
     def grants(self, user: str) -> list[Grant]:
         """What the user has been granted."""
-        document = self._journal.get(_KIND, user) or {"grants": []}
+        document = self._known.get(user) or {"grants": []}
         return [Grant(*grant) for grant in document["grants"]]
 
     def create(self, user: str, password: str, *, if_not_exists: bool) -> None:
@@ -64,7 +66,7 @@ class Users:
             if if_not_exists:
                 return
             raise analyzing(f"Operation CREATE USER failed for '{user}'@'%' : user already exists.")
-        self._journal.put(_KIND, user, {"password": password, "grants": []})
+        self._put(user, {"password": password, "grants": []})
 
     def drop(self, user: str, *, if_exists: bool) -> None:
         """Raises SqlError when there is none, or for root."""
@@ -74,12 +76,13 @@ class Users:
             raise _no_user(user)
         if user == ROOT:
             raise analyzing("Operation DROP USER failed for 'root'@'%' : cannot drop root user.")
+        self._known.pop(user, None)
         self._journal.remove(_KIND, user)
 
     def set_password(self, user: str, password: str) -> None:
         """Raises SqlError when there is no such user."""
         document = self._document(user)
-        self._journal.put(_KIND, user, {**document, "password": password})
+        self._put(user, {**document, "password": password})
 
     def grant(self, user: str, grant: Grant) -> None:
         """Raises SqlError when there is no such user or privilege."""
@@ -88,20 +91,23 @@ class Users:
         document = self._document(user)
         item = [grant.privilege, grant.database, grant.table]
         if item not in document["grants"]:
-            self._journal.put(_KIND, user, {**document, "grants": [*document["grants"], item]})
+            self._put(user, {**document, "grants": [*document["grants"], item]})
 
     def revoke(self, user: str, grant: Grant) -> None:
         """Nothing happens when it was not granted. Raises SqlError when there is no such user."""
         document = self._document(user)
         item = [grant.privilege, grant.database, grant.table]
-        self._journal.put(_KIND, user, {**document, "grants": [it for it in document["grants"] if it != item]})
+        self._put(user, {**document, "grants": [it for it in document["grants"] if it != item]})
 
-    def _document(self, user: str) -> dict[str, list[list[str]]]:
-        document = self._journal.get(_KIND, user)
+    def _document(self, user: str) -> dict[str, Any]:
+        document = self._known.get(user)
         if document is None:
             raise _no_user(user)
-        found: dict[str, list[list[str]]] = document
-        return found
+        return document
+
+    def _put(self, user: str, document: dict[str, Any]) -> None:
+        self._journal.put(_KIND, user, document)
+        self._known[user] = document
 
 
 def _no_user(user: str) -> SqlError:
