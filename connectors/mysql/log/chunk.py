@@ -18,7 +18,8 @@ class EventChunk:
     Attributes:
         file: `binlog.000002`.
         file_number: 2; the digits after the last dot, 0 when there are none.
-        buffer: uint8, C-contiguous, writable; holds the events and is owned by this chunk (never reused).
+        buffer: uint8, C-contiguous, writable; holds the events, and nothing else as long as this chunk or a
+            view of it exists.
         start: int64[n]; offset of each event's 19-byte header in `buffer`.
         end: int64[n]; offset just after the event's body, without the 4 checksum bytes.
         type: uint8[n]; event type, the constants of `events`.

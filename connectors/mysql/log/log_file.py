@@ -12,6 +12,7 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
+from connectors.mysql.log.buffers import carry
 from connectors.mysql.log.chunk import Bytes, EventChunk
 from connectors.mysql.log.indexer import Indexer
 
@@ -71,14 +72,6 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: i
                 )
             return
         buffer, filled = carry(buffer, indexer.at, filled, chunk_bytes), rest
-
-
-def carry(buffer: Bytes, at: int, filled: int, size: int) -> Bytes:
-    """A new buffer that begins with `buffer[at:filled]` and has room for more: at least `size`, at least twice that."""
-    rest = filled - at
-    fresh = np.empty(max(size, 2 * rest), np.uint8)
-    fresh[:rest] = buffer[at:filled]
-    return fresh
 
 
 def _fill(file: BinaryIO, buffer: Bytes, at: int, want: int) -> int:

@@ -7,31 +7,31 @@ chunk owns its buffer.
 from __future__ import annotations
 
 import select
+import socket
 import ssl
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-import numpy as np
 import pymysql
 
 from cdc.errors import PositionLost, SourceUnavailable
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import dump_command
+from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.indexer import Indexer
-from connectors.mysql.log.log_file import carry
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.mysql.server.server_info import where_of
 
-BUFFER_BYTES: Final = 8 << 20
-"""Most bytes in one chunk, unless one event is bigger."""
 _COPY_BYTES: Final = 64 << 10
 """Up to this much is copied out of the receive buffer, so that a few small events do not hold 8 MB."""
-_LINGER_S: Final = 0.001
+_LINGER_S: Final = 0.002
 _LONGEST_LINGER_S: Final = 0.05
 """While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""
+_LOW_WATER_BYTES: Final = 1 << 20
+"""While lingering, wake up for no less (socket(7), SO_RCVLOWAT)."""
 _MISSED_HEARTBEATS: Final = 4
 """So many heartbeats may be missing before the connection counts as dead."""
 _LEAST_SILENCE_S: Final = 10.0
@@ -93,7 +93,7 @@ class BinlogStream:
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._indexer = Indexer(framing.STREAM, file, position)
-        self._buffer, self._filled = np.empty(BUFFER_BYTES, np.uint8), 0
+        self._buffer, self._filled = take(), 0
         self._ready: Iterator[EventChunk] = iter(())
         self._silent_s, self._broken = 0.0, ""
         self.last_seen = time.monotonic()
@@ -136,6 +136,7 @@ class BinlogStream:
         """Close the connection. The server notices at once, or at its next heartbeat."""
         if self._connection.open:
             self._connection.close()
+        self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
     def _wanted(self, chunk: EventChunk) -> EventChunk:
         """Without the events before a start position that COM_BINLOG_DUMP cannot name."""
@@ -167,7 +168,7 @@ class BinlogStream:
             yield from self._indexer.chunks(buffer, filled)
             at = self._indexer.at
             if at or filled == len(buffer):
-                self._buffer = carry(buffer, at, filled, BUFFER_BYTES)
+                self._buffer = carry(buffer, at, filled)
         self._filled = filled - at
         if self._indexer.stopped == framing.NOT_AN_EVENT:
             self._no_event()
@@ -198,18 +199,28 @@ class BinlogStream:
         """
         if self._broken:
             raise self._lost(self._broken)
-        before, started = self._filled, time.monotonic()
-        while True:
-            self._receive()
-            much = self._filled - before >= _COPY_BYTES and self._filled < len(self._buffer) and not self._broken
-            if not much or time.monotonic() - started > _LONGEST_LINGER_S or not self._poll.poll(_LINGER_S * 1000):
-                break
+        before = self._filled
+        self._receive()
+        if self._filled - before >= _COPY_BYTES:
+            self._linger()
         got = self._filled - before
         if got:
             self._silent_s, self.last_seen = 0.0, time.monotonic()
         elif self._broken:
             raise self._lost(self._broken)
         return got
+
+    def _linger(self) -> None:
+        """Much has come: wait for more, woken up once for many packets instead of for each."""
+        started = time.monotonic()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _LOW_WATER_BYTES)
+        while self._filled < len(self._buffer) and not self._broken and time.monotonic() - started < _LONGEST_LINGER_S:
+            before = self._filled
+            self._poll.poll(_LINGER_S * 1000)
+            self._receive()
+            if self._filled == before:
+                break
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
     def _receive(self) -> None:
         view = memoryview(self._buffer.data)

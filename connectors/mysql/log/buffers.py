@@ -1,0 +1,46 @@
+"""Buffers that log readers fill, each again as soon as nothing refers to it any more.
+
+New memory is cleared by the system page by page when it is written first, in a virtual machine after the host has found
+it; that costs as much as receiving what is put there. A chunk owns its buffer as long as it, or an array made from it,
+exists: CPython counts the references.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Final
+
+import numpy as np
+
+from connectors.mysql.log.chunk import Bytes
+
+BUFFER_BYTES: Final = 8 << 20
+"""Most bytes in one chunk, unless one event is bigger."""
+_KEPT = 3
+_OURS = 3
+"""References to a buffer that nobody uses: the list's, the loop's and the call's."""
+
+_lock = threading.Lock()
+_kept: list[Bytes] = []
+
+
+def take() -> Bytes:
+    """A buffer of BUFFER_BYTES that nobody uses. A process keeps a few for all its readers. Thread safe."""
+    with _lock:
+        for buffer in _kept:
+            if sys.getrefcount(buffer) <= _OURS:
+                return buffer
+        fresh = np.empty(BUFFER_BYTES, np.uint8)
+        if len(_kept) < _KEPT:
+            _kept.append(fresh)
+        return fresh
+
+
+def carry(buffer: Bytes, at: int, filled: int, size: int = BUFFER_BYTES) -> Bytes:
+    """Another buffer that begins with `buffer[at:filled]` and has room for more: at least `size`, at least twice that."""
+    rest = filled - at
+    size = max(size, 2 * rest)
+    fresh = take() if size == BUFFER_BYTES else np.empty(size, np.uint8)
+    fresh[:rest] = buffer[at:filled]
+    return fresh
