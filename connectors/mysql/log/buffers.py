@@ -38,7 +38,7 @@ def take() -> Bytes:
 
 
 def carry(buffer: Bytes, at: int, filled: int, size: int = BUFFER_BYTES) -> Bytes:
-    """Another buffer that begins with `buffer[at:filled]` and has room for more: at least `size`, at least twice that."""
+    """Another buffer that begins with `buffer[at:filled]`, of at least `size` bytes and twice what it begins with."""
     rest = filled - at
     size = max(size, 2 * rest)
     fresh = take() if size == BUFFER_BYTES else np.empty(size, np.uint8)

@@ -18,7 +18,7 @@ import pymysql
 from cdc.errors import PositionLost, SourceUnavailable
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import dump_command
-from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
+from connectors.mysql.log.buffers import carry, take
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.server.connection import MySqlConnection
