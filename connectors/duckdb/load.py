@@ -30,6 +30,7 @@ from connectors.duckdb.database import Session, quoted
 from connectors.duckdb.stage import KIND
 
 _SHARED_ROWS = 10_000
+_ROW_GROUP = 122_880
 _STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
 _TABLE, _POSITION, _KEEP, _GONE = "__cdc_table", "__cdc_position", "__cdc_keep", "__cdc_gone"
 
@@ -106,7 +107,7 @@ class _Registered:
             rows = rows.append_column(_TABLE, pa.array(numbers))
         for name, values in extra.items():
             rows = rows.append_column(name, pa.array(values))
-        session.connection.register(_STAGED, rows)
+        session.connection.register(_STAGED, _in_row_groups(rows))
         self.source = _STAGED
 
     def materialize(self) -> None:
@@ -126,6 +127,13 @@ class _Registered:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:  # after an error the transaction refuses it, and the roll-back removes the view
             self._session.connection.unregister(_STAGED)
+
+
+def _in_row_groups(rows: pa.Table) -> pa.Table:
+    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come."""
+    if rows.num_rows < _ROW_GROUP:
+        return rows
+    return pa.Table.from_batches(rows.combine_chunks().to_batches(max_chunksize=_ROW_GROUP))
 
 
 def _append(session: Session, group: Sequence[StagedTable]) -> None:
