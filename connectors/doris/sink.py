@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from cdc.block import ChangeBlock
@@ -15,7 +16,7 @@ from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSch
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.doris import settings
-from connectors.doris.alter import Planner
+from connectors.doris.alter import Planner, Step
 from connectors.doris.catalog import Layout
 from connectors.doris.jobs import Runner
 from connectors.doris.load import Loader
@@ -23,6 +24,7 @@ from connectors.doris.options import DorisSinkOptions
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
 from connectors.streamload import applied
+from connectors.streamload.creations import creations, side_by_side
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.sender import send
@@ -49,16 +51,18 @@ class DorisSink(Sink):
         if record.done == len(changes):
             return
         with self._session() as session:
-            runner = Runner(session, Waits(self._options.schema_change_timeout_s))
             layout = Layout(session)
-            self._wait_for_earlier_work(runner, layout, changes)
+            self._wait_for_earlier_work(self._runner(session), layout, changes)
             planner = Planner(layout, settings.ddl_rules(self._options))
-            for index in range(record.done, len(changes)):
-                for step in planner.steps(changes[index]):
-                    runner.run(changes[index].table, step)
-                    reached("mid-apply", self._next_batch)
-                if not _creates(changes[index : index + 2]):
-                    record.note(index + 1)
+            while record.done < len(changes):
+                new = creations(changes, record.done)
+                if new:
+                    self._create(session, planner, new)
+                    record.note(record.done + len(new))
+                else:
+                    change = changes[record.done]
+                    self._run(session, change.table, planner.steps(change))
+                    record.note(record.done + 1)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -132,6 +136,27 @@ class DorisSink(Sink):
                 hint = "GRANT SELECT_PRIV on the database, and what CREATE and ALTER need, to the user"
                 raise SinkError(f"Doris refused a query: {error.message}", where=session.server, hint=hint) from error
 
+    def _create(self, session: Session, planner: Planner, new: Sequence[CreateTable]) -> None:
+        """Creations show in the tables, so a row of them is noted as one. A database comes with its first table."""
+        work, databases = [], set[str]()
+        for change in new:
+            steps = list(planner.steps(change))
+            if change.table.database in databases:
+                work.append(partial(self._run, table=change.table, steps=steps))
+            else:
+                self._run(session, change.table, steps)
+                databases.add(change.table.database)
+        side_by_side(self._session, work)
+
+    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
+        runner = self._runner(session)
+        for step in steps:
+            runner.run(table, step)
+            reached("mid-apply", self._next_batch)
+
+    def _runner(self, session: Session) -> Runner:
+        return Runner(session, Waits(self._options.schema_change_timeout_s))
+
     def _wait_for_earlier_work(self, runner: Runner, layout: Layout, changes: Sequence[SchemaChange]) -> None:
         """Jobs that were started and loads that were committed show in the tables only when they are through."""
         tables = {change.table for change in changes}
@@ -139,8 +164,3 @@ class DorisSink(Sink):
         there = sorted(table for table in tables if layout.exists(table))
         runner.wait_until_visible(sorted({table.database for table in there}), self._labels)
         runner.wait_for_running(there)
-
-
-def _creates(changes: Sequence[SchemaChange]) -> bool:
-    """Whether these are two CreateTables: the first one shows in the tables, and need not be noted."""
-    return len(changes) == 2 and all(isinstance(change, CreateTable) for change in changes)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSch
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.starrocks import settings
-from connectors.starrocks.alter import Planner, Statement
+from connectors.starrocks.alter import Planner, Statement, Step
 from connectors.starrocks.catalog import Layout, read_layout, read_table
 from connectors.starrocks.client import Transactions
 from connectors.starrocks.jobs import Runner
@@ -25,6 +26,7 @@ from connectors.starrocks.settle import LabelCommit, commit_all, roll_back_lefto
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
 from connectors.streamload import applied
+from connectors.streamload.creations import creations, side_by_side
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.sender import SendLimits, send
@@ -54,18 +56,17 @@ class StarRocksSink(Sink):
         if record.done == len(changes):
             return
         with self._session() as session:
-            runner = Runner(session, Waits(self._options.schema_change_timeout_s))
-            layout = self._layout(session, changes, runner)
+            layout = self._layout(session, changes, self._runner(session))
             planner = Planner(layout, settings.table_rules(self._options))
-            for index in range(record.done, len(changes)):
-                change = changes[index]
-                for step in planner.steps(change, changes[index + 1 :]):
-                    runner.run(step)
-                    reached("mid-apply", self._next_batch)
-                # Creations show in the tables, so one note for a row of them will do.
-                if not all(isinstance(one, CreateTable) for one in changes[index : index + 2]):
-                    record.note(index + 1)
-        record.note(len(changes))
+            while record.done < len(changes):
+                new = creations(changes, record.done)
+                if new:
+                    self._create(session, planner, new, changes[record.done + len(new) :])
+                    record.note(record.done + len(new))
+                else:
+                    later = changes[record.done + 1 :]
+                    self._run(session, planner.steps(changes[record.done], later))
+                    record.note(record.done + 1)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -130,6 +131,29 @@ class StarRocksSink(Sink):
             for step in planner.steps(change, changes[index + 1 :])
             if isinstance(step, Statement)
         ]
+
+    def _create(
+        self, session: Session, planner: Planner, new: Sequence[CreateTable], later: Sequence[SchemaChange]
+    ) -> None:
+        """Creations show in the tables, so a row of them is noted as one. A database comes with its first table."""
+        work, databases = [], set[str]()
+        for change in new:
+            steps = list(planner.steps(change, later))
+            if change.table.database in databases:
+                work.append(partial(self._run, steps=steps))
+            else:
+                self._run(session, steps)
+                databases.add(change.table.database)
+        side_by_side(self._session, work)
+
+    def _run(self, session: Session, steps: Iterable[Step]) -> None:
+        runner = self._runner(session)
+        for step in steps:
+            runner.run(step)
+            reached("mid-apply", self._next_batch)
+
+    def _runner(self, session: Session) -> Runner:
+        return Runner(session, Waits(self._options.schema_change_timeout_s))
 
     @property
     def _in_phases(self) -> bool:

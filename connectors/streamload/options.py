@@ -107,7 +107,7 @@ class LoadSinkOptions(SinkOptions):
         "has no zone.",
     )
     threads: int = Field(
-        4,
+        8,
         alias="sink.io.thread-count",
         ge=1,
         le=64,
