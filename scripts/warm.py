@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cdc.job.class_archive import archive_path
@@ -34,13 +35,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = sum(decoded(options.build(Context("warm", Path(folder)))))
     sys.stdout.write(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s\n")
-    started = time.monotonic()
-    warm_snapshot_kernels()
-    sys.stdout.write(f"snapshot reader ready in {time.monotonic() - started:.0f} s\n")
-    started = time.monotonic()
-    warm_load_text()
-    sys.stdout.write(f"load text ready in {time.monotonic() - started:.0f} s\n")
-    archive_classes()
+    with ThreadPoolExecutor(1) as beside:
+        archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
+        started = time.monotonic()
+        warm_snapshot_kernels()
+        sys.stdout.write(f"snapshot reader ready in {time.monotonic() - started:.0f} s\n")
+        started = time.monotonic()
+        warm_load_text()
+        sys.stdout.write(f"load text ready in {time.monotonic() - started:.0f} s\n")
+        archived.result()
     return 0
 
 

@@ -9,6 +9,7 @@ from cdc.schema import TableId
 from connectors.doris.replies import State, TxnReply, backends_reply, state_reply, txn_reply
 from connectors.streamload.address import Address
 from connectors.streamload.http import HttpClient, Servers, Upload
+from connectors.streamload.pack import Packing
 
 
 class DorisClient:
@@ -21,10 +22,10 @@ class DorisClient:
     def __reduce__(self) -> tuple[object, ...]:
         return _client, (self._http.servers, self._ask_backends)
 
-    def load(self, table: TableId, headers: Mapping[str, str]) -> Upload:
+    def load(self, table: TableId, headers: Mapping[str, str], packing: Packing = "") -> Upload:
         """Begin a stream load; the rows are written to what is returned."""
         path = f"/api/{quote(table.database, safe='')}/{quote(table.table, safe='')}/_stream_load"
-        return self._loading().upload(path, headers)
+        return self._loading().upload(path, headers, packing)
 
     def commit(self, database: str, txn: int) -> TxnReply:
         """Commit a precommitted transaction. Raises CommitUnknown when the answer is lost."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from connectors.streamload.dead_letter import DeadLetters
 from connectors.streamload.dialect import DORIS
 from connectors.streamload.http import Upload
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.pack import Packing
 from connectors.streamload.sender import Written
 from connectors.streamload.sql import SqlClient
 from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
@@ -41,7 +41,7 @@ class LoadRules:
 
     headers: Mapping[str, str]
     two_phase: bool = True
-    compressed: bool = False
+    packing: Packing = ""
     dead_letters: str | None = None
 
 
@@ -84,7 +84,6 @@ class TableLoad:
         self._upload: Upload | None = None
         self._label = ""
         self._rows = 0
-        self._gzip = zlib.compressobj(1, wbits=31) if loader.rules.compressed else None
         self._lock = threading.Lock()
         self._cancelled = False
 
@@ -104,8 +103,6 @@ class TableLoad:
         if self._upload is None:
             self._letters.close()
             return Handle("", 0, 0).to_json()
-        if self._gzip is not None:
-            self._upload.write(self._gzip.flush())
         try:
             answer = self._upload.finish()
         except CommitUnknown as error:
@@ -125,7 +122,7 @@ class TableLoad:
         self._letters.discard()
 
     def _send(self, upload: Upload, text: memoryview) -> None:
-        if not upload.write(text if self._gzip is None else self._gzip.compress(text)):
+        if not upload.write(text):
             raise self._failure(load_reply(upload.finish()))
 
     def _open(self, encoded: Encoded) -> Upload:
@@ -146,7 +143,7 @@ class TableLoad:
         phases = {"two_phase_commit": "true"} if rules.two_phase else {}
         headers = {**rules.headers, **_ALWAYS, **phases, **encoded.headers, "label": label}
         for _ in range(_MOST_LABELS):
-            upload = self._loader.client.load(self._table, headers)
+            upload = self._loader.client.load(self._table, headers, rules.packing)
             with self._lock:
                 self._upload = upload
                 cancelled = self._cancelled

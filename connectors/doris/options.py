@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
@@ -20,6 +20,7 @@ from connectors.streamload.options import (
     at_least_once,
     no_effect,
 )
+from connectors.streamload.pack import Packing
 
 _SET_BY_SINK = frozenset({
     "format", "column_separator", "line_delimiter", "columns", "two_phase_commit", "hidden_columns", "merge_type",
@@ -38,6 +39,8 @@ _HARMFUL = {
     "unique_key_update_mode": "it would leave columns as they were",
     "enable_profile": "it slows every load down",
 }
+PACKINGS: Mapping[str, Packing] = {"": "", "gz": "gzip", "lz4": "lz4"}
+"""How bodies are compressed, by the header `compress_type`."""
 _HARMLESS = frozenset({"", "false", "off_mode", "upsert", "0", "0.0"})
 _PARTITIONS = "tables are created without partitions; create a table yourself to partition it, the sink fills it"
 
@@ -140,8 +143,8 @@ class DorisSinkOptions(LoadSinkOptions):
         for key, name, text in self.headers():
             if name in _HARMFUL and text.lower() not in _HARMLESS:
                 yield Remark(key, f"cannot be used: {_HARMFUL[name]}", "remove the key")
-            if name == "compress_type" and text.lower() not in ("gz", ""):
-                yield Remark(key, "only gz can be sent", "write gz, or remove the key")
+            if name == "compress_type" and text.lower() not in PACKINGS:
+                yield Remark(key, "only gz and lz4 can be sent", "write one of them, or remove the key")
 
     def warnings(self) -> Iterator[Remark]:
         """Headers without effect, and settings that lose what the defaults keep."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from connectors.doris.alter import DdlRules
 from connectors.doris.client import DorisClient
 from connectors.doris.load import LoadRules
-from connectors.doris.options import DorisSinkOptions
+from connectors.doris.options import PACKINGS, DorisSinkOptions
 from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
 from connectors.streamload.last_image import KeylessChanges
@@ -55,7 +55,7 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
     return LoadRules(
         headers=headers,
         two_phase=options.delivery_guarantee == "exactly-once",
-        compressed=headers.get("compress_type", "").lower() == "gz",
+        packing=PACKINGS[headers.get("compress_type", "").lower()],
         dead_letters=options.dead_letters,
     )
 

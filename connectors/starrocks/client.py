@@ -22,11 +22,13 @@ from cdc.schema import TableId
 from connectors.starrocks import replies
 from connectors.starrocks.replies import Reply
 from connectors.streamload.http import HttpClient, Servers, Upload
+from connectors.streamload.pack import Packing
 
 log = logging.getLogger(__name__)
 
 _PATH = "/api/transaction/"
 _BEGIN_TRIES = 4
+_ERROR_LINES, _ERROR_CHARACTERS = 3, 600
 
 
 class State(StrEnum):
@@ -68,11 +70,12 @@ class LabelFinishedError(Exception):
 class Transactions:
     """Calls of the interface. Thread safe and picklable."""
 
-    def __init__(self, servers: Servers, limits: TransactionLimits) -> None:
-        self._http, self._limits = HttpClient(servers), limits
+    def __init__(self, servers: Servers, limits: TransactionLimits, packing: Packing = "") -> None:
+        """`packing`: how bodies are compressed; the headers of the loads have to say so."""
+        self._http, self._limits, self._packing = HttpClient(servers), limits, packing
 
-    def __reduce__(self) -> tuple[type[Transactions], tuple[Servers, TransactionLimits]]:
-        return Transactions, (self._http.servers, self._limits)
+    def __reduce__(self) -> tuple[type[Transactions], tuple[Servers, TransactionLimits, Packing]]:
+        return Transactions, (self._http.servers, self._limits, self._packing)
 
     def begin(self, table: TableId, label: str) -> int:
         """Begin a transaction of our own under the label; returns its id.
@@ -99,12 +102,13 @@ class Transactions:
     def load(self, table: TableId, label: str, headers: Mapping[str, str]) -> Upload:
         """Start sending rows. Raises SinkUnavailable or SinkError."""
         own = {"db": table.database, "table": table.table, "label": label}
-        return self._http.upload(f"{_PATH}load", {**headers, **own})
+        return self._http.upload(f"{_PATH}load", {**headers, **own}, self._packing)
 
     def plain_load(self, table: TableId, headers: Mapping[str, str], pieces: Iterable[bytes]) -> Reply:
         """One load in one phase: sent, committed and visible. Raises CommitUnknown, SinkUnavailable or SinkError."""
         place = f"{quote(table.database, safe='')}/{quote(table.table, safe='')}"
-        upload = self._http.upload(f"/api/{place}/_stream_load", {**headers, "timeout": str(self._limits.load_s)})
+        heads = {**headers, "timeout": str(self._limits.load_s)}
+        upload = self._http.upload(f"/api/{place}/_stream_load", heads, self._packing)
         try:
             for piece in pieces:
                 if not upload.write(piece):
@@ -164,9 +168,13 @@ class Transactions:
             log.warning("a load cannot be rolled back now: %s", error)
 
     def error_rows(self, reply: Reply) -> str:
-        """What the server says about rows that it filtered, as `. Rows: ...`; empty when it does not say."""
+        """What the server says about rows that it filtered, as `; rows: ...`; empty when it does not say.
+
+        The first lines of its error log, or where that is when it cannot be read from here.
+        """
         url = str(reply.fields.get("ErrorURL") or "")
-        return f"; rows: {url}" if url else ""
+        lines = " | ".join(self._http.fetch(url).splitlines()[:_ERROR_LINES]) if url else ""
+        return f"; rows: {lines[:_ERROR_CHARACTERS] or url}" if url else ""
 
     def _cancel(self, table: TableId, label: str) -> State:
         """For a transaction whose back end was restarted and does not know it: a rollback does not end that one."""

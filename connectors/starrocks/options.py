@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from cdc.options import AnyCase, Duration, Field, Remark, SecretStr
@@ -17,11 +17,12 @@ from connectors.streamload.options import (
     at_least_once,
     no_effect,
 )
+from connectors.streamload.pack import Packing
 
 _OWN_HEADERS = frozenset({
     "db", "table", "label", "columns", "format", "column_separator", "row_delimiter", "strict_mode", "max_filter_ratio",
     "jsonpaths", "json_root", "strip_outer_array", "ignore_json_size", "enclose", "escape", "skip_header", "trim_space",
-    "compression", "timeout", "idle_transaction_timeout", "prepared_timeout", "transaction_type", "where",
+    "content-encoding", "timeout", "idle_transaction_timeout", "prepared_timeout", "transaction_type", "where",
     "partial_update", "partial_update_mode", "merge_condition", "authorization", "expect", "content-length",
 })  # fmt: skip
 _HARMFUL = {
@@ -32,6 +33,8 @@ _HARMFUL = {
     "transaction_type": "loads of this sink are transactions of one table",
 }
 _LABELLED = frozenset({"label", "db", "table"})
+PACKINGS: Mapping[str, Packing] = {"": "", "gzip": "gzip", "lz4_frame": "lz4", "zstd": "zstd"}
+"""How bodies are compressed, by the header `compression`."""
 
 
 class StarRocksSinkOptions(LoadSinkOptions):
@@ -40,7 +43,7 @@ class StarRocksSinkOptions(LoadSinkOptions):
     implementation: ClassVar[str] = "connectors.starrocks.sink:StarRocksSink"
     prefixes: ClassVar[dict[str, str]] = {
         TABLE_PROPERTIES: "Properties of new tables, such as `table.create.properties.replication_num`.",
-        LOAD_PROPERTIES: "Headers of the loads, such as `sink.properties.load_mem_limit`.",
+        LOAD_PROPERTIES: "Headers of the loads, such as `sink.properties.compression: lz4_frame`.",
     }
     flink_only: ClassVar[dict[str, str]] = {
         "sink.buffer-flush.max-bytes": BATCHES,
@@ -130,6 +133,8 @@ class StarRocksSinkOptions(LoadSinkOptions):
                 yield Remark(key, f"cannot be used: {_HARMFUL[name]}", "remove the key")
             if name in _LABELLED:
                 yield Remark(key, "is set by the sink", "remove the key; sink.label-prefix begins the labels")
+            if name == "compression" and text.lower() not in PACKINGS:
+                yield Remark(key, "only gzip, lz4_frame and zstd can be sent", "write one of them, or remove the key")
 
     def warnings(self) -> Iterator[Remark]:
         """Headers without effect, and settings that lose what the defaults keep."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from connectors.starrocks.client import TransactionLimits
 from connectors.starrocks.ddl import TableRules
-from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.options import PACKINGS, StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
 from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
 from connectors.streamload.last_image import KeylessChanges
 from connectors.streamload.options import HTTP_PORT, jdbc_addresses
+from connectors.streamload.pack import Packing
 from connectors.streamload.policy import MisfitPolicy
 from connectors.streamload.sql import SqlServers
 from connectors.streamload.window import WindowRules
@@ -37,6 +38,11 @@ def sql_servers(options: StarRocksSinkOptions) -> SqlServers:
         limits=_limits(options),
         query_s=max(_QUERY_S, options.schema_change_timeout_s),
     )
+
+
+def packing(options: StarRocksSinkOptions) -> Packing:
+    """How load bodies are compressed."""
+    return PACKINGS[next((text.lower() for _, name, text in options.headers() if name == "compression"), "")]
 
 
 def table_rules(options: StarRocksSinkOptions) -> TableRules:

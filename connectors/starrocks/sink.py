@@ -46,7 +46,9 @@ class StarRocksSink(Sink):
         self._pipeline: str = context.pipeline
         self._directory: Path = context.directory
         self._sql = SqlClient(settings.sql_servers(options))
-        self._transactions = Transactions(settings.servers(options), settings.transaction_limits(options))
+        self._transactions = Transactions(
+            settings.servers(options), settings.transaction_limits(options), settings.packing(options)
+        )
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._next_batch = 0
 

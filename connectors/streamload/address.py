@@ -6,6 +6,8 @@ import base64
 import re
 import ssl
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from cdc.errors import SinkError
@@ -86,16 +88,22 @@ class Tls:
     plain_backends: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """A client context. Raises SinkError for a file that cannot be used."""
+        """A client context, one for all connections. Raises SinkError for a file that cannot be used."""
         try:
-            context = ssl.create_default_context(cafile=self.ca)
+            return _context(self, Path(self.ca).stat().st_mtime_ns if self.ca else 0)
         except OSError as error:
             reason = f"a TLS file cannot be used: {error.strerror or error}"
             raise SinkError(reason, where=str(self.ca), hint="it must be a readable PEM file") from error
-        if not self.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+
+
+@lru_cache(maxsize=16)
+def _context(tls: Tls, _changed_ns: int) -> ssl.SSLContext:
+    """Reading the system's authorities takes 50 ms, as long as several loads of few rows."""
+    context = ssl.create_default_context(cafile=tls.ca)
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 @dataclass(frozen=True, slots=True)

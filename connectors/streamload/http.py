@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.streamload.address import Account, Address, TimeLimits, Tls
+from connectors.streamload.pack import Packer, Packing, packer
 from connectors.streamload.wire import Answer, Headers, Wire
 
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -97,8 +98,10 @@ class HttpClient:
                 last = error
         raise _unavailable(last)
 
-    def upload(self, path: str, headers: Headers) -> Upload:
+    def upload(self, path: str, headers: Headers, packing: Packing = "") -> Upload:
         """Start a PUT whose body is written in pieces: to a back end of `servers`, or the one a front end names.
+
+        `packing`: how the body is compressed; the headers have to say so.
 
         Returns when the server said `100 Continue`, or has answered instead of it (`Upload.early`). Raises
         SinkUnavailable or SinkError; nothing was loaded then.
@@ -112,7 +115,7 @@ class HttpClient:
         last: CdcError | None = None
         for address in self._in_turn(self.servers.backends or self.servers.frontends):
             try:
-                return Upload(*self._follow(address, path, exchange, SinkUnavailable))
+                return Upload(*self._follow(address, path, exchange, SinkUnavailable), packer(packing))
             except SinkUnavailable as error:
                 last = error
         raise _unavailable(last)
@@ -190,8 +193,8 @@ class Upload:
         sent_bytes: how much of the body was written.
     """
 
-    def __init__(self, wire: Wire, early: Answer | None) -> None:
-        self._wire, self.early = wire, early
+    def __init__(self, wire: Wire, early: Answer | None, packer: Packer) -> None:
+        self._wire, self.early, self._packer = wire, early, packer
         self.sent_bytes = 0
         if early is not None:
             wire.close()
@@ -201,8 +204,9 @@ class Upload:
 
         Raises SinkUnavailable when the connection broke: the server forgets a body that is not whole.
         """
-        if self.early is not None:
-            return False
+        return self.early is None and self._write(self._packer.pack(data))
+
+    def _write(self, data: bytes | memoryview) -> bool:
         try:
             if not self._wire.answered_early():
                 self._wire.send_chunk(data)
@@ -222,6 +226,8 @@ class Upload:
 
     def finish(self) -> Answer:
         """End the body and wait for the answer. Raises CommitUnknown when none came: the load may be done or not."""
+        if self.early is None:
+            self._write_rest()
         if self.early is not None:
             return self.early
         try:
@@ -234,6 +240,11 @@ class Upload:
             raise CommitUnknown(reason, where=self.server, hint=_LOST) from None
         finally:
             self._wire.close()
+
+    def _write_rest(self) -> None:
+        rest = self._packer.end()
+        if rest:
+            self._write(rest)
 
     def cancel(self) -> None:
         """Break off: the server forgets what came so far. May be called after `finish`, and from another thread."""

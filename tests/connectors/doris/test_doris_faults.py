@@ -192,7 +192,10 @@ def test_a_copy_of_a_table_waits_for_rows_that_are_not_visible_yet(harness: Harn
     assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b")]
 
 
-@pytest.mark.parametrize("options", [{"auto-redirect": False}, {"sink.properties.compress_type": "gz"}])
+@pytest.mark.parametrize(
+    "options",
+    [{"auto-redirect": False}, {"sink.properties.compress_type": "gz"}, {"sink.properties.compress_type": "lz4"}],
+)
 def test_other_ways_to_send(harness: Harness, options: dict[str, Any]) -> None:
     sink = created(harness, **options)
     check_once(harness, sink, LOG, prepare(sink, 0, [ONE_ROW[LOG]]))

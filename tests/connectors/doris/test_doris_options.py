@@ -61,7 +61,7 @@ def test_values_that_cannot_be_right(wrong: dict[str, object]) -> None:
         ({"sink.properties.partial_columns": "true"}, "sink.properties.partial_columns"),
         ({"sink.properties.where": "id > 1"}, "sink.properties.where"),
         ({"sink.properties.max_filter_ratio": "0.1"}, "sink.properties.max_filter_ratio"),
-        ({"sink.properties.compress_type": "lz4"}, "sink.properties.compress_type"),
+        ({"sink.properties.compress_type": "bz2"}, "sink.properties.compress_type"),
     ],
 )
 def test_what_would_lose_rows_is_a_problem(given: dict[str, object], key: str) -> None:
@@ -106,7 +106,7 @@ def test_headers_of_the_user_go_with_every_load() -> None:
     given = {"sink.properties.compress_type": "gz", "sink.properties.load_to_single_tablet": "false"}
     rules = settings.load_rules(options(**given, **{"sink.load.timeout": "5 min"}))
     assert rules.headers == {"compress_type": "gz", "load_to_single_tablet": "false", "timeout": "300"}
-    assert rules.compressed
+    assert rules.packing == "gzip"
 
 
 def test_the_password_shows_nowhere() -> None:

@@ -27,6 +27,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Prepared, Task
+from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks import settle
 from connectors.starrocks.sink import StarRocksSink
@@ -233,3 +234,13 @@ def test_random_faults(harness: Harness, own_server: StarRocksServer) -> None:
             standin.fault(**fault)
         run_all(run)
         standin.clear()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize("compression", ["gzip", "lz4_frame", "zstd"])
+def test_bodies_can_be_compressed(harness: Harness, compression: str, guarantee: str) -> None:
+    sink = harness.sink(**{"sink.properties.compression": compression, "sink.delivery-guarantee": guarantee})
+    blocks = [keyed("+I", row(1, "a"), "+I", row(2, "b" * 1000)), keyless("+I", row(3, "c"))]
+    sink.commit(0, conformance.prepare(sink, 0, blocks, create=True))
+    assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b" * 1000)]
+    assert harness.rows(LOG) == [row(3, "c")]

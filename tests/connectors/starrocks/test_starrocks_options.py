@@ -61,7 +61,10 @@ def test_options_of_flink_without_meaning_are_accepted_and_explained(key: str) -
 
 @pytest.mark.parametrize(
     ("header", "text"),
-    [("max_filter_ratio", "0.1"), ("where", "id > 1"), ("partial_update", "true"), ("label", "mine")],
+    [
+        ("max_filter_ratio", "0.1"), ("where", "id > 1"), ("partial_update", "true"), ("label", "mine"),
+        ("compression", "bzip2"),
+    ],
 )
 def test_headers_that_would_lose_rows_are_refused(header: str, text: str) -> None:
     key = f"sink.properties.{header}"
@@ -83,6 +86,13 @@ def test_other_headers_and_table_properties_are_passed_on() -> None:
     assert made.load_headers() == {"load_mem_limit": "1000"}
     assert settings.table_rules(made).properties == (("replication_num", "1"),)
     assert list(made.warnings()) == []
+
+
+@pytest.mark.parametrize(("text", "packing"), [("gzip", "gzip"), ("LZ4_FRAME", "lz4"), ("zstd", "zstd")])
+def test_bodies_are_compressed_as_the_header_says(text: str, packing: str) -> None:
+    made = options(**{"sink.properties.compression": text})
+    assert list(made.problems()) == list(made.warnings()) == []
+    assert (made.load_headers(), settings.packing(made)) == ({"compression": text}, packing)
 
 
 def test_dead_letters_need_a_folder() -> None:

@@ -15,6 +15,7 @@ from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType
 from cdc.source import Context
 from cdc.testing import block
 from cdc.testing.sink_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
+from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.sink import StarRocksSink
 
 pytestmark = pytest.mark.slow  # a stand-in at work
@@ -268,3 +269,16 @@ def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) 
     sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
     with pytest.raises(ChangeRefused, match="spelled otherwise"):
         sink.apply([change])
+
+
+def test_the_error_log_of_filtered_rows_is_read(harness: Harness) -> None:
+    sink = harness.sink()
+    sink.apply([CreateTable(ORDERS, KEYED)])
+    transactions = sink._transactions
+    transactions.begin(ORDERS, "by-hand")
+    upload = transactions.load(ORDERS, "by-hand", {**ALWAYS, "columns": "id,name"})
+    assert upload.write(b"no number\ta\n")
+    upload.finish()
+    reply = transactions.prepare(ORDERS, "by-hand")
+    assert not reply.ok
+    assert "no number" in transactions.error_rows(reply)

@@ -1,0 +1,83 @@
+"""Compression of load bodies as they are sent, for networks that are slower than a core. Executor and driver."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+Packing = Literal["", "gzip", "lz4", "zstd"]
+"""gzip (RFC 1952), LZ4 frames, Zstandard frames (RFC 8878); empty: as it is."""
+
+
+class Packer(Protocol):
+    """One body. One thread at a time."""
+
+    def pack(self, data: bytes | memoryview) -> bytes | memoryview:
+        """What can be sent once `data` has come; may be nothing."""
+
+    def end(self) -> bytes:
+        """The rest."""
+
+
+def packer(packing: Packing) -> Packer:
+    """A packer for a new body."""
+    if packing == "":
+        return _Plain()
+    return _Gzip() if packing == "gzip" else _Frames(packing)
+
+
+class _Plain:
+    def pack(self, data: bytes | memoryview) -> bytes | memoryview:
+        return data
+
+    def end(self) -> bytes:
+        return b""
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._stream = zlib.compressobj(1, wbits=31)
+
+    def pack(self, data: bytes | memoryview) -> bytes:
+        return self._stream.compress(data)
+
+    def end(self) -> bytes:
+        return self._stream.flush()
+
+
+class _Pieces(io.RawIOBase):
+    """What a stream writes, until it is taken."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        piece = bytes(data)  # type: ignore[call-overload]
+        self._pieces.append(piece)
+        return len(piece)
+
+    def take(self) -> bytes:
+        """All that was written since the last time."""
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)
+
+
+class _Frames:
+    def __init__(self, codec: str) -> None:
+        self._pieces = _Pieces()
+        self._stream = pa.CompressedOutputStream(pa.PythonFile(self._pieces, mode="w"), codec)
+
+    def pack(self, data: bytes | memoryview) -> bytes:
+        self._stream.write(pa.py_buffer(data))
+        return self._pieces.take()
+
+    def end(self) -> bytes:
+        # Closing the stream closes what it writes to, which forgets nothing.
+        self._stream.close()
+        return self._pieces.take()
