@@ -224,7 +224,7 @@ class SourceOptions(Options):
         description="How much of the log one batch may hold. A single larger transaction still is one batch.",
     )
     max_batch_rows: int = Field(
-        4_000_000,
+        1_000_000,
         alias="max-batch-rows",
         ge=1,
         description="How many rows one batch may hold, roughly. A single larger transaction still is one batch.",

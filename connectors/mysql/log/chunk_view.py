@@ -8,8 +8,8 @@ from cdc.errors import CorruptLog
 from connectors.mysql.log import events
 from connectors.mysql.log.chunk import EventChunk, Ints
 
-_ROW_BYTES = 40
-"""Row estimate: at least one row an event, about one for every 40 bytes."""
+_ROW_BYTES = 100
+"""Row estimate: at least one row an event, about one for every 100 bytes."""
 
 _ROWS = np.array(sorted(events.ROWS_TYPES), np.uint8)
 _TABLE_ID_SIZE = 6

@@ -186,7 +186,7 @@ def test_segments_keep_to_the_limits_of_a_batch(limits: Limits, most: int) -> No
 
 
 def test_row_limits_use_an_estimate_of_the_rows() -> None:
-    script = [*insert(1, "shop.t", size=4000), *insert(2, "shop.t", size=4000), *insert(3, "shop.t", size=40)]
+    script = [*insert(1, "shop.t", size=10_000), *insert(2, "shop.t", size=10_000), *insert(3, "shop.t", size=100)]
     found = planned(*script, limits=Limits(1 << 40, 110))
     assert [segment.rows for segment in found] == [100, 101]
 

@@ -62,7 +62,10 @@ def test_options_of_flink_without_meaning_are_accepted_and_explained(key: str) -
 @pytest.mark.parametrize(
     ("header", "text"),
     [
-        ("max_filter_ratio", "0.1"), ("where", "id > 1"), ("partial_update", "true"), ("label", "mine"),
+        ("max_filter_ratio", "0.1"),
+        ("where", "id > 1"),
+        ("partial_update", "true"),
+        ("label", "mine"),
         ("compression", "bzip2"),
     ],
 )

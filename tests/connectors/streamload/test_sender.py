@@ -25,6 +25,7 @@ class Loads:
         self.open: set[str] = set()
         self.most_open = 0
         self.lock = threading.Lock()
+        self.hanging = threading.Event()
 
     def note(self, what: str, load: str) -> None:
         with self.lock:
@@ -48,8 +49,10 @@ class Load:
     def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
         behaviour = self.loads.behaviour
         if behaviour.get("fail_at") == self.name:
+            assert "hang_at" not in behaviour or self.loads.hanging.wait(60)
             raise SinkError("no", where=self.name)
         if behaviour.get("hang_at") == self.name:
+            self.loads.hanging.set()
             assert self.cancelled.wait(60)
             raise SinkError("cancelled", where=self.name)
         numbers = [number for item in blocks for number in item.rows.column(0).to_pylist()]
