@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdc.testing.standins.doris import csv_rows
@@ -91,6 +91,7 @@ FORMATS = [
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(st.lists(st.sampled_from(list(b",\"'\\\n\r|N\x01\x02a\0")), max_size=24).map(bytes))
+@example(b"''\x00,")
 def test_the_reader_does_what_the_state_machine_does(form: CsvFormat, text: bytes) -> None:
     lines = [line for line in lines_by_state_machine(form, text) if line != [b""]]
     trimmed = [[resolved(form, field) for field in line] for line in lines]

@@ -92,7 +92,7 @@ def client(server: TlsServer, tls: Tls) -> HttpClient:
 
 
 def test_a_server_that_nobody_vouches_for_gets_nothing(server: TlsServer) -> None:
-    with pytest.raises(SinkError, match="(?i)certificate") as caught:
+    with pytest.raises(SinkError, match=r"(?i)certificate") as caught:
         client(server, Tls()).request("GET", "/x")
     assert not caught.value.retryable
     assert "sink.tls.ca" in caught.value.hint
@@ -108,7 +108,7 @@ def test_the_own_authority_vouches_for_it(server: TlsServer, tmp_path: Path) -> 
 def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
     cert, key = certificate(tmp_path / "other", "127.0.0.9")
     server = TlsServer(cert, key)
-    with pytest.raises(SinkError, match="(?i)certificate"):
+    with pytest.raises(SinkError, match=r"(?i)certificate"):
         client(server, Tls(ca=str(cert))).request("GET", "/x")
     assert server.heads == []
     server.close()

@@ -155,9 +155,11 @@ def _field_pattern(form: CsvFormat) -> re.Pattern[bytes]:
     plain = rb"(?:(?!" + separator + rb"|" + delimiter + rb").)*+"
     if len(form.separator) == len(form.delimiter) == 1:
         plain = rb"[^" + separator + delimiter + rb"]*+"
-    quoted = enclose + rb"(?:[^" + enclose + escape + rb"]++|" + escape + rb".|" + enclose + enclose + rb")*+"
+    escaped = rb"(?:" + escape + rb".)*+"  # also between the two bytes of a doubled one, and after the closing one
+    doubled = enclose + escaped + enclose
+    quoted = enclose + rb"(?:[^" + enclose + escape + rb"]++|" + escape + rb".|" + doubled + rb")*+"
     return re.compile(
-        rb"(" + quoted + enclose + plain + rb"|(?!" + enclose + rb")" + plain + rb"|" + enclose + rb".*)"
+        rb"(" + quoted + enclose + escaped + plain + rb"|(?!" + enclose + rb")" + plain + rb"|" + enclose + rb".*)"
         rb"(" + separator + rb"|" + delimiter + rb"|\Z)",
         re.DOTALL,
     )
