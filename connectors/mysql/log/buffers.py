@@ -18,19 +18,36 @@ from connectors.mysql.log.chunk import Bytes
 BUFFER_BYTES: Final = 8 << 20
 """Most bytes in one chunk, unless one event is bigger."""
 _KEPT = 3
-_OURS = 3
-"""References to a buffer that nobody uses: the list's, the loop's and the call's."""
 
 _lock = threading.Lock()
 _kept: list[Bytes] = []
 
 
+def _idle(kept: list[Bytes]) -> Bytes | None:
+    """A buffer of the list that nobody else refers to."""
+    for buffer in kept:
+        if sys.getrefcount(buffer) <= _OURS:
+            return buffer
+    return None
+
+
+def _count_ours() -> int:
+    """References to a buffer that nobody uses, as `_idle` counts them: how many differs between versions of Python."""
+    count = 0
+    for buffer in [np.empty(1, np.uint8)]:
+        count = sys.getrefcount(buffer)
+    return count
+
+
+_OURS = _count_ours()
+
+
 def take() -> Bytes:
     """A buffer of BUFFER_BYTES that nobody uses. A process keeps a few for all its readers. Thread safe."""
     with _lock:
-        for buffer in _kept:
-            if sys.getrefcount(buffer) <= _OURS:
-                return buffer
+        idle = _idle(_kept)
+        if idle is not None:
+            return idle
         fresh = np.empty(BUFFER_BYTES, np.uint8)
         if len(_kept) < _KEPT:
             _kept.append(fresh)
