@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
-from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.doris import settings
@@ -24,9 +23,9 @@ from connectors.doris.options import DorisSinkOptions
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
 from connectors.streamload import applied
-from connectors.streamload.creations import creations, side_by_side
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
+from connectors.streamload.schema_changes import SchemaWork
 from connectors.streamload.sender import send
 from connectors.streamload.sql import Refused, Session, SqlClient
 
@@ -54,15 +53,8 @@ class DorisSink(Sink):
             layout = Layout(session)
             self._wait_for_earlier_work(self._runner(session), layout, changes)
             planner = Planner(layout, settings.ddl_rules(self._options))
-            while record.done < len(changes):
-                new = creations(changes, record.done)
-                if new:
-                    self._create(session, planner, new)
-                    record.note(record.done + len(new))
-                else:
-                    change = changes[record.done]
-                    self._run(session, change.table, planner.steps(change))
-                    record.note(record.done + 1)
+            work = SchemaWork(lambda change, _: planner.steps(change), self._run, self._session)
+            work.carry_out(session, record, changes)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -135,18 +127,6 @@ class DorisSink(Sink):
             except Refused as error:
                 hint = "GRANT SELECT_PRIV on the database, and what CREATE and ALTER need, to the user"
                 raise SinkError(f"Doris refused a query: {error.message}", where=session.server, hint=hint) from error
-
-    def _create(self, session: Session, planner: Planner, new: Sequence[CreateTable]) -> None:
-        """Creations show in the tables, so a row of them is noted as one. A database comes with its first table."""
-        work, databases = [], set[str]()
-        for change in new:
-            steps = list(planner.steps(change))
-            if change.table.database in databases:
-                work.append(partial(self._run, table=change.table, steps=steps))
-            else:
-                self._run(session, change.table, steps)
-                databases.add(change.table.database)
-        side_by_side(self._session, work)
 
     def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
         runner = self._runner(session)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
-from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
 from connectors.starrocks import settings
@@ -26,9 +25,9 @@ from connectors.starrocks.settle import LabelCommit, commit_all, roll_back_lefto
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
 from connectors.streamload import applied
-from connectors.streamload.creations import creations, side_by_side
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
+from connectors.streamload.schema_changes import SchemaWork
 from connectors.streamload.sender import SendLimits, send
 from connectors.streamload.sql import Refused, Session, SqlClient
 
@@ -60,15 +59,7 @@ class StarRocksSink(Sink):
         with self._session() as session:
             layout = self._layout(session, changes, self._runner(session))
             planner = Planner(layout, settings.table_rules(self._options))
-            while record.done < len(changes):
-                new = creations(changes, record.done)
-                if new:
-                    self._create(session, planner, new, changes[record.done + len(new) :])
-                    record.note(record.done + len(new))
-                else:
-                    later = changes[record.done + 1 :]
-                    self._run(session, planner.steps(changes[record.done], later))
-                    record.note(record.done + 1)
+            SchemaWork(planner.steps, self._run, self._session).carry_out(session, record, changes)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -134,21 +125,7 @@ class StarRocksSink(Sink):
             if isinstance(step, Statement)
         ]
 
-    def _create(
-        self, session: Session, planner: Planner, new: Sequence[CreateTable], later: Sequence[SchemaChange]
-    ) -> None:
-        """Creations show in the tables, so a row of them is noted as one. A database comes with its first table."""
-        work, databases = [], set[str]()
-        for change in new:
-            steps = list(planner.steps(change, later))
-            if change.table.database in databases:
-                work.append(partial(self._run, steps=steps))
-            else:
-                self._run(session, steps)
-                databases.add(change.table.database)
-        side_by_side(self._session, work)
-
-    def _run(self, session: Session, steps: Iterable[Step]) -> None:
+    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
         runner = self._runner(session)
         for step in steps:
             runner.run(step)

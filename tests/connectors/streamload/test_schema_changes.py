@@ -12,7 +12,7 @@ import pytest
 from cdc.errors import ChangeRefused
 from cdc.schema import CreateTable, DropTable, SchemaChange, TableId
 from cdc.testing.sink_conformance import KEYED
-from connectors.streamload.creations import creations, side_by_side
+from connectors.streamload.schema_changes import creations, side_by_side
 
 
 class Sessions:
@@ -65,7 +65,7 @@ def test_pieces_run_at_the_same_time_each_once() -> None:
 
 
 def test_after_an_error_what_has_not_begun_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.streamload.creations._SESSIONS", 1)
+    monkeypatch.setattr("connectors.streamload.schema_changes._SESSIONS", 1)
     sessions, done = Sessions(), list[int]()
 
     def fail(_: Any) -> None:
