@@ -18,7 +18,7 @@ entered in the middle legitimately deletes rows the sink never had; the number o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def _groups(staged: Iterable[StagedTable]) -> Iterator[list[StagedTable]]:
     shared: dict[tuple[Any, ...], list[StagedTable]] = {}
     for item in staged:
         if item.rows.num_rows > _SHARED_ROWS:
-            yield [item]
+            yield [replace(item, rows=_in_row_groups(item.rows))]
         else:
             shape = (tuple(zip(item.rows.schema.names, item.rows.schema.types, strict=True)), item.key)
             shared.setdefault(shape, []).append(item)
@@ -101,13 +101,13 @@ class _Registered:
         self._session, self._group = session, group
         self.columns = [name for name in group[0].rows.schema.names if name != KIND]
         self.shared = len(group) > 1
-        rows = pa.concat_tables([item.rows for item in group]) if self.shared else group[0].rows
+        rows = _in_row_groups(pa.concat_tables([item.rows for item in group])) if self.shared else group[0].rows
         if self.shared:
             numbers = np.repeat(np.arange(len(group), dtype=np.int32), [item.rows.num_rows for item in group])
             rows = rows.append_column(_TABLE, pa.array(numbers))
         for name, values in extra.items():
             rows = rows.append_column(name, pa.array(values))
-        session.connection.register(_STAGED, _in_row_groups(rows))
+        session.connection.register(_STAGED, rows)
         self.source = _STAGED
 
     def materialize(self) -> None:

@@ -225,7 +225,10 @@ class Upload:
         return False
 
     def finish(self) -> Answer:
-        """End the body and wait for the answer. Raises CommitUnknown when none came: the load may be done or not."""
+        """End the body and wait for the answer.
+
+        Raises CommitUnknown when none came: the load may be done or not; SinkUnavailable as `write`.
+        """
         if self.early is None:
             self._write_rest()
         if self.early is not None:

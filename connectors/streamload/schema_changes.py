@@ -95,7 +95,7 @@ def side_by_side(sessions: Sessions, work: Sequence[Work]) -> None:
                     waiting.clear()
                     raise
 
-    with ThreadPoolExecutor(max(1, min(_SESSIONS, len(work))), thread_name_prefix="cdc-create") as pool:
-        running = [pool.submit(run) for _ in range(min(_SESSIONS, len(work)))]
+    with ThreadPoolExecutor(_SESSIONS, thread_name_prefix="cdc-create") as pool:
+        running = [pool.submit(run) for _ in work[:_SESSIONS]]
     for one in running:
         one.result()

@@ -42,13 +42,15 @@ def _count_ours() -> int:
 _OURS = _count_ours()
 
 
-def take() -> Bytes:
-    """A buffer of BUFFER_BYTES that nobody uses. A process keeps a few for all its readers. Thread safe."""
+def take(size: int = BUFFER_BYTES) -> Bytes:
+    """A buffer that nobody uses; a process keeps a few of the usual size for all its readers. Thread safe."""
+    if size != BUFFER_BYTES:
+        return np.empty(size, np.uint8)
     with _lock:
         idle = _idle(_kept)
         if idle is not None:
             return idle
-        fresh = np.empty(BUFFER_BYTES, np.uint8)
+        fresh = np.empty(size, np.uint8)
         if len(_kept) < _KEPT:
             _kept.append(fresh)
         return fresh
@@ -57,7 +59,6 @@ def take() -> Bytes:
 def carry(buffer: Bytes, at: int, filled: int, size: int = BUFFER_BYTES) -> Bytes:
     """Another buffer that begins with `buffer[at:filled]`, of at least `size` bytes and twice what it begins with."""
     rest = filled - at
-    size = max(size, 2 * rest)
-    fresh = take() if size == BUFFER_BYTES else np.empty(size, np.uint8)
+    fresh = take(max(size, 2 * rest))
     fresh[:rest] = buffer[at:filled]
     return fresh

@@ -12,13 +12,13 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
-from connectors.mysql.log.buffers import carry
+from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
 from connectors.mysql.log.chunk import Bytes, EventChunk
 from connectors.mysql.log.indexer import Indexer
 
 
 def read_chunks(
-    path: str | PathLike[str], start: int = 4, end: int | None = None, chunk_bytes: int = 8 << 20
+    path: str | PathLike[str], start: int = 4, end: int | None = None, chunk_bytes: int = BUFFER_BYTES
 ) -> Iterator[EventChunk]:
     """The events of a binary log file that begin at or after `start` and end at or before `end`, in order.
 
@@ -50,7 +50,7 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: i
         _read_format(file, indexer)
         indexer.position = start
         file.seek(start)
-    buffer, filled, left = np.empty(chunk_bytes, np.uint8), 0, None if end is None else end - start
+    buffer, filled, left = take(chunk_bytes), 0, None if end is None else end - start
     while True:
         want = len(buffer) - filled if left is None else min(len(buffer) - filled, left)
         got = _fill(file, buffer, filled, want)
