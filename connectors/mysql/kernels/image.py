@@ -100,6 +100,21 @@ def _temporal(op: Int, at: Int, fraction: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
+def _instant(op: Int, at: Int, need: Int, column: Int, limit: Int) -> Int:
+    """As `_temporal`; a value that is the same as the column's last one, as most are in an update, is not read again."""
+    if at > limit:
+        return _temporal(op, at, peek64(column + _A))
+    raw = peek64(at) << (64 - 8 * need)
+    if raw == peek64(column + _C):
+        return peek64(column + _D)
+    stamp = _temporal(op, at, peek64(column + _A))
+    if stamp != INVALID:
+        poke64(column + _C, raw)
+        poke64(column + _D, stamp)
+    return stamp
+
+
+@njit(cache=True, nogil=True)
 def _invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
     """An invalid date: NULL, or a fault. Returns a code."""
     if op == ops.TIME2 or op == ops.TIME_OLD:
@@ -373,7 +388,7 @@ def decode_image(
                     pos += need
                     continue
             elif op >= ops.DATE:
-                stamp = _temporal(op, pos, peek64(column + _A))
+                stamp = _instant(op, pos, need, column, limit)
                 if stamp == INVALID:
                     code = _invalid(op, pos, row, c, column, context)
                 else:

@@ -88,8 +88,8 @@ BOOLEAN: Final = 8
 """One byte, not 0 is true."""
 YEAR: Final = 9
 DATE: Final = 10
+"""Dates and times: [bytes of fraction, -, the last value's bytes, what they mean], see NO_BYTES."""
 TIME2: Final = 11
-"""[bytes of fraction]"""
 DATETIME2: Final = 12
 TIMESTAMP2: Final = 13
 TIME_OLD: Final = 14
@@ -107,6 +107,9 @@ JSON: Final = 22
 """[-, number of the column among JSON columns]"""
 VECTOR: Final = 23
 UUID: Final = 24
+
+NO_BYTES: Final = -1
+"""In place of the last value's bytes, meaning `temporal.INVALID`: the first bytes of no valid value."""
 
 # Return codes.
 DONE: Final = 0

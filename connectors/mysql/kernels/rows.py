@@ -159,6 +159,8 @@ def decode_rows(
     pending = peek64(context + _PENDING)
     state = peek64(context + _STATE)
     fault = peek64(context + _FAULT)
+    kinds, sequences = peek64(head + _KINDS), peek64(head + _SEQUENCES)
+    rows, stamps = peek64(head + _ROWS), peek64(head + _TIMES)
     row = peek64(state + _DONE_ROWS)
     for entry in range(peek64(state + _EVENT), last):
         event = peek64(order + 8 * entry)
@@ -180,7 +182,7 @@ def decode_rows(
             return -pos
         if peek64(state + _AT) > 0:
             pos = source + peek64(state + _AT)
-        sequence = base + peek64(positions + 8 * event)
+        sequence, time = base + peek64(positions + 8 * event), peek64(times + 8 * event)
         number = np.int64(0)
         if sequence == peek64(state + _SEQUENCE):
             number = peek64(state + _NEXT_ROW)
@@ -212,10 +214,10 @@ def decode_rows(
                 _count_invalid(pending, layout)
             for image in range(images):
                 at = row + image
-                poke8(peek64(head + _KINDS) + at, kind + image)
-                poke64(peek64(head + _SEQUENCES) + 8 * at, sequence)
-                poke32(peek64(head + _ROWS) + 4 * at, number + image)
-                poke64(peek64(head + _TIMES) + 8 * at, peek64(times + 8 * event))
+                poke8(kinds + at, kind + image)
+                poke64(sequences + 8 * at, sequence)
+                poke32(rows + 4 * at, number + image)
+                poke64(stamps + 8 * at, time)
             row += images
             number += images
             poke64(state + _DONE_ROWS, row)

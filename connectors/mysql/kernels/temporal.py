@@ -15,8 +15,11 @@ from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek8, peek24, peek32, peek32b, peek64, peekb
 
 INVALID = -(1 << 62)
-_DAYS_BEFORE = np.array([0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 0, 0, 0], np.int64)
+_DAYS_BEFORE = np.array([0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0], np.int64)
+"""Days of a year that begins in March before each month: so the 29th of February is a year's last day."""
 _DAYS_IN = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 0, 0, 0], np.int64)
+_EPOCH = 719_469
+"""Days from 1 March of year 0 to 1970-01-01, and the one that days of a month are counted from."""
 _SECOND = 1_000_000
 
 
@@ -32,21 +35,28 @@ def _micros(at: Int, fraction: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
+def _quotient(value: Int, divisor: Int) -> Int:
+    """value // divisor of numbers that are not negative, which the machine divides with less."""
+    return np.int64(np.uint64(value) // np.uint64(divisor))
+
+
+@njit(cache=True, nogil=True)
+def _exists(year: Int, month: Int, day: Int) -> bool:
+    """Whether a month has a 29th, 30th or 31st."""
+    leap = (year & 3) == 0 and (year % 100 != 0 or year % 400 == 0)
+    return bool(day <= _DAYS_IN[month & 15] + (1 if leap and month == 2 else 0))
+
+
+@njit(cache=True, nogil=True)
 def days(year: Int, month: Int, day: Int) -> Int:
     """Days since 1970-01-01, INVALID when there is no such day. Year 0 counts as invalid: sinks cannot show it."""
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:
         return INVALID
-    leap = (year & 3) == 0 and (year % 100 != 0 or year % 400 == 0)
-    last = _DAYS_IN[month & 15]
-    before = _DAYS_BEFORE[month & 15]
-    if leap and month == 2:
-        last += 1
-    if leap and month > 2:
-        before += 1
-    if day > last:
+    if day > 28 and not _exists(year, month, day):
         return INVALID
-    years = year - 1
-    return years * 365 + (years >> 2) - years // 100 + years // 400 + before + day - 719_163
+    years = year - (1 if month < 3 else 0)
+    centuries = _quotient(years, 100)
+    return years * 365 + (years >> 2) - centuries + (centuries >> 2) + _DAYS_BEFORE[month & 15] + day - _EPOCH
 
 
 @njit(cache=True, nogil=True)
@@ -71,9 +81,10 @@ def datetime2(at: Int, fraction: Int) -> Int:
     if value < 0:
         return INVALID
     months = value >> 22
+    year = _quotient(months, 13)
     return _instant(
-        months // 13,
-        months % 13,
+        year,
+        months - 13 * year,
         value >> 17 & 31,
         value >> 12 & 31,
         value >> 6 & 63,

@@ -45,7 +45,7 @@ def read_range(
 def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[EventChunk]:
     try:
         while True:
-            chunk = stream.read(READ_S)
+            chunk = stream.read(READ_S, wanted.end)
             if chunk is None:
                 raise SourceUnavailable(
                     f"the server sent nothing for {READ_S:.0f} s inside a part of its log that it has",

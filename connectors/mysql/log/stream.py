@@ -6,9 +6,6 @@ chunk owns its buffer.
 
 from __future__ import annotations
 
-import select
-import socket
-import ssl
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -18,20 +15,16 @@ import pymysql
 from cdc.errors import PositionLost, SourceUnavailable
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import dump_command
-from connectors.mysql.log.buffers import carry, take
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import where_of
 
-_COPY_BYTES: Final = 64 << 10
-"""Up to this much is copied out of the receive buffer, so that a few small events do not hold 8 MB."""
-_LINGER_S: Final = 0.002
-_LONGEST_LINGER_S: Final = 0.05
-"""While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""
-_LOW_WATER_BYTES: Final = 1 << 20
-"""While lingering, wake up for no less (socket(7), SO_RCVLOWAT)."""
+_FRAMING_SHARE: Final = 16
+"""A range of the log is expected to come with at most one in so many bytes of packet headers."""
 _MISSED_HEARTBEATS: Final = 4
 """So many heartbeats may be missing before the connection counts as dead."""
 _LEAST_SILENCE_S: Final = 10.0
@@ -88,14 +81,10 @@ class BinlogStream:
                 self._skip_to, position = position, 4
             command = dump_command.by_position(file, position, server_id, until_end=until_end)
         dump_command.start_dump(connection, *command)
-        self._socket = driver._sock
-        self._socket.settimeout(0)
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
+        self._receiver = Receiver(driver._sock)
         self._indexer = Indexer(framing.STREAM, file, position)
-        self._buffer, self._filled = take(), 0
         self._ready: Iterator[EventChunk] = iter(())
-        self._silent_s, self._broken = 0.0, ""
+        self._silent_s = 0.0
         self.last_seen = time.monotonic()
 
     @property
@@ -113,8 +102,11 @@ class BinlogStream:
         """Version text of the server that wrote `file`; empty before its format description came."""
         return self._indexer.format.version if self._indexer.format else ""
 
-    def read(self, timeout_s: float) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
         """The next whole events that have arrived, in log order; None when none came within `timeout_s` seconds.
+
+        up_to: the caller wants nothing behind this position, so little more is received and not waited for. What came
+        from behind it is returned all the same.
 
         Raises EndOfLog with `until_end`, otherwise as the class says. After an error the stream is of no more use.
         """
@@ -124,7 +116,7 @@ class BinlogStream:
                 wanted = self._wanted(chunk)
                 if len(wanted):
                     return wanted
-            if self._fill():
+            if self._fill(up_to):
                 self._ready = self._index()
                 continue
             left = deadline - time.monotonic()
@@ -157,28 +149,19 @@ class BinlogStream:
         )
 
     def _index(self) -> Iterator[EventChunk]:
-        """The whole events of the receive buffer; afterwards the rest is at the start of the buffer again."""
-        buffer, filled = self._buffer, self._filled
-        if filled <= _COPY_BYTES:
-            yield from self._indexer.chunks(buffer[:filled].copy(), filled)
-            at = self._indexer.at
-            if at:
-                buffer[: filled - at] = buffer[at:filled].copy()
-        else:
-            yield from self._indexer.chunks(buffer, filled)
-            at = self._indexer.at
-            if at or filled == len(buffer):
-                self._buffer = carry(buffer, at, filled)
-        self._filled = filled - at
+        """The whole events of what has come."""
+        held = self._receiver.contents()
+        yield from self._indexer.chunks(held, len(held))
+        self._receiver.consume(self._indexer.at)
         if self._indexer.stopped == framing.NOT_AN_EVENT:
             self._no_event()
 
     def _no_event(self) -> None:
         """The rest of the buffer begins with a packet that is no event: the end, or an error. Returns if incomplete."""
-        size = int.from_bytes(self._buffer[:3].tobytes(), "little")
-        if self._filled < 4 + size:
+        size = int.from_bytes(self._receiver.first(3), "little")
+        if self._receiver.filled < 4 + size:
             return
-        payload = self._buffer[4 : 4 + size].tobytes()
+        payload = self._receiver.first(4 + size)[4:]
         if payload[:1] == b"\xff":
             try:
                 pymysql.err.raise_mysql_exception(payload)
@@ -192,58 +175,34 @@ class BinlogStream:
             "the server ended the replication stream", where=f"{self._where} at {self._indexer.where}"
         )
 
-    def _fill(self) -> int:
-        """Receive what is there without waiting, up to a full buffer; the number of bytes.
+    def _fill(self, up_to: LogPosition | None) -> int:
+        """Receive what is there; the number of bytes.
 
         A broken connection is an error only once everything that came before was handed on.
         """
-        if self._broken:
-            raise self._lost(self._broken)
-        before = self._filled
-        self._receive()
-        if self._filled - before >= _COPY_BYTES:
-            self._linger()
-        got = self._filled - before
+        if self._receiver.broken:
+            raise self._lost(self._receiver.broken)
+        got = self._receiver.fill(self._limit(up_to))
         if got:
             self._silent_s, self.last_seen = 0.0, time.monotonic()
-        elif self._broken:
-            raise self._lost(self._broken)
+        elif self._receiver.broken:
+            raise self._lost(self._receiver.broken)
         return got
 
-    def _linger(self) -> None:
-        """Much has come: wait for more, woken up once for many packets instead of for each."""
-        started = time.monotonic()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _LOW_WATER_BYTES)
-        while self._filled < len(self._buffer) and not self._broken and time.monotonic() - started < _LONGEST_LINGER_S:
-            before = self._filled
-            self._poll.poll(_LINGER_S * 1000)
-            self._receive()
-            if self._filled == before:
-                break
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-
-    def _receive(self) -> None:
-        view = memoryview(self._buffer.data)
-        while self._filled < len(view):
-            try:
-                got = self._socket.recv_into(view[self._filled :])
-            except (BlockingIOError, ssl.SSLWantReadError):
-                return
-            except OSError as error:
-                self._broken = f"the connection broke: {error.strerror or error}"
-                return
-            if got == 0:
-                self._broken = "the server closed the connection"
-                return
-            self._filled += got
+    def _limit(self, up_to: LogPosition | None) -> int | None:
+        """How far to fill the buffer so that everything before `up_to` fits; None when that is not known."""
+        if up_to is None or up_to.file != self.file:
+            return None
+        left = max(0, up_to.position - self.position)
+        return max(left + left // _FRAMING_SHARE, self._receiver.filled) + SMALL_BYTES
 
     def _wait(self, timeout_s: float) -> None:
         started = time.monotonic()
-        if not self._poll.poll(timeout_s * 1000):
+        if not self._receiver.wait(timeout_s):
             self._silent_s += time.monotonic() - started
             if self._silent_s > self._patience_s:
                 raise self._lost(f"the server sent nothing for {self._patience_s:.0f} seconds, not even a heartbeat")
 
     def _lost(self, reason: str) -> SourceUnavailable:
-        inside = " inside an event" if self._filled else ""
+        inside = " inside an event" if self._receiver.filled else ""
         return SourceUnavailable(f"{reason}{inside}", where=f"{self._where} at {self._indexer.where}")

@@ -18,7 +18,7 @@ class FakeStream:
         self.closed = False
         self.file, self.position = "binlog.000001", 4
 
-    def read(self, timeout_s: float) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
         step = self._steps.pop(0) if self._steps else self._then()
         if isinstance(step, Exception):
             raise step

@@ -203,6 +203,35 @@ def test_zero_and_invalid_dates_become_null_and_are_counted(flavor: str, request
 
 
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_dates_that_come_again_after_others(flavor: str, request: pytest.FixtureRequest) -> None:
+    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
+    database = server.new_database()
+    day, zero, moment = "'2024-02-29'", "'0000-00-00'", "'2024-02-29 23:59:59.123456'"
+    values = [day, day, zero, day, "NULL", day, "'2024-03-01'", zero, zero, "NULL", day]
+    moments = [moment if value == day else value for value in values]
+    rows = ", ".join(f"({n}, {a}, {b}, {b}, TIME({a}))" for n, (a, b) in enumerate(zip(values, moments, strict=True)))
+    table = TableId(database, "t")
+    with logged(server) as chunks:
+        server.execute(
+            "SET sql_mode = ''",
+            "CREATE TABLE t (id INT PRIMARY KEY, a DATE, b DATETIME(6), c DATETIME, d TIME)",
+            f"INSERT INTO t VALUES {rows}",
+            database=database,
+        )
+        known = definitions(server, database)
+        inserted = selected(server, known[table], "id")
+        server.execute("SET sql_mode = ''", "UPDATE t SET id = id + 100", database=database)
+        updated = selected(server, known[table], "id")
+    found = decode(known, chunks)
+    by_kind = {
+        kind: [row for row, of in zip(found.rows(table), found.kinds(table), strict=True) if of == kind]
+        for kind in (0, 1, 2)
+    }
+    assert by_kind == {0: inserted, 1: inserted, 2: updated}
+    assert [row[1] is None for row in inserted] == [value in (zero, "NULL") for value in values]
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_generated_and_invisible_columns_are_there(flavor: str, request: pytest.FixtureRequest) -> None:
     server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
     database = server.new_database()

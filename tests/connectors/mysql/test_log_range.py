@@ -187,9 +187,9 @@ class OneEvent:
         self._stream, self._left = stream, 1
         self.file, self.position = "", 4
 
-    def read(self, timeout_s: float) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
         while self._left:
-            chunk = self._stream.read(timeout_s)
+            chunk = self._stream.read(timeout_s, up_to)
             assert chunk is not None
             events_left = np.flatnonzero(chunk.type != events.FORMAT_DESCRIPTION)
             if len(events_left):

@@ -21,6 +21,7 @@ from connectors.mysql.log.log_file import read_chunks
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.server.positions import LogPosition
 
 LONG_S = 20.0
 
@@ -175,6 +176,31 @@ def test_new_events_arrive_without_polling_and_silence_is_none(logged: StartedSe
             seen.append(chunk)
         assert stream.position == int(seen[-1].end_position[-1])
         assert stream.read(0) is None
+
+
+@pytest.mark.mysql
+def test_little_more_is_received_than_was_asked_for(logged: StartedServer) -> None:
+    logged.execute("FLUSH LOGS")
+    start = files(logged)[-1]
+    for _ in range(40):
+        logged.execute("INSERT INTO shop.t (body) VALUES (REPEAT('b', 100000))")
+    positions = [position for file, position, *_ in sent(files(logged)) if file == start.file]
+    up_to = LogPosition(files(logged)[-1].file, positions[len(positions) // 4])
+    with opened(logged.connect(), file=up_to.file) as stream:
+        while stream.position < up_to.position:
+            assert stream.read(LONG_S, up_to) is not None
+        assert stream.position < positions[-1] / 2
+
+
+@pytest.mark.mysql
+def test_everything_comes_whatever_is_said_to_be_the_end(logged: StartedServer) -> None:
+    last = sent(files(logged))[-1]
+    for file, position in [(last[0], 4), (last[0], last[1] - 1), (last[0], 1 << 40), ("binlog.000001", 200)]:
+        found: list[EventChunk] = []
+        with opened(logged.connect(), until_end=True) as stream, pytest.raises(EndOfLog):
+            while (chunk := stream.read(LONG_S, LogPosition(file, position))) is not None:
+                found.append(chunk)
+        assert sent(found) == sent(files(logged))
 
 
 @pytest.mark.mysql

@@ -1,0 +1,101 @@
+"""Takes the bytes of a replication stream off its socket.
+
+What is handed on is never overwritten: much goes out as the buffer itself, which is then replaced, little as a copy.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import time
+from typing import Final
+
+from connectors.mysql.log.buffers import carry, take
+from connectors.mysql.log.chunk import Bytes
+
+SMALL_BYTES: Final = 64 << 10
+"""Up to this much is copied out of the buffer, so that a few small events do not hold 8 MB."""
+_LINGER_S: Final = 0.002
+_LONGEST_LINGER_S: Final = 0.05
+"""While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""
+_LOW_WATER_BYTES: Final = 1 << 20
+"""While lingering, wake up for no less (socket(7), SO_RCVLOWAT), unless less is wanted."""
+
+
+class Receiver:
+    """One socket and the buffer that it fills. The socket stays the caller's.
+
+    Attributes:
+        filled: bytes at the start of the buffer that have come and were not consumed.
+        broken: why nothing more will come; empty while the connection is good.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.settimeout(0)
+        self._socket, self._buffer = sock, take()
+        self._poll = select.poll()
+        self._poll.register(sock, select.POLLIN)
+        self.filled, self.broken = 0, ""
+
+    def fill(self, limit: int | None) -> int:
+        """Receive what is there, and wait for more only while much flows; the number of bytes.
+
+        limit: have no more than this in the buffer, which must leave room for some; None: as much as fits.
+        """
+        before = self.filled
+        limit = len(self._buffer) if limit is None else min(limit, len(self._buffer))
+        self._receive(limit)
+        if self.filled - before >= SMALL_BYTES:
+            self._linger(limit)
+        return self.filled - before
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until something comes or the connection ends; False when nothing did."""
+        return bool(self._poll.poll(timeout_s * 1000))
+
+    def contents(self) -> Bytes:
+        """What has come and was not consumed. Nothing writes to it any more once `consume` was called."""
+        held = self._buffer[: self.filled]
+        return held.copy() if self.filled <= SMALL_BYTES else held
+
+    def consume(self, size: int) -> None:
+        """Drop the first bytes of `contents`: what follows them is at the start of the buffer afterwards."""
+        buffer, filled = self._buffer, self.filled
+        if filled <= SMALL_BYTES:
+            buffer[: filled - size] = buffer[size:filled].copy()
+        elif size or filled == len(buffer):
+            self._buffer = carry(buffer, size, filled)
+        self.filled = filled - size
+
+    def first(self, size: int) -> bytes:
+        """The first bytes of the buffer."""
+        return self._buffer[:size].tobytes()
+
+    def _linger(self, limit: int) -> None:
+        """Much has come: wait for more, woken up once for many packets instead of for each."""
+        started = time.monotonic()
+        while self.filled < limit and not self.broken and time.monotonic() - started < _LONGEST_LINGER_S:
+            before = self.filled
+            low_water = min(_LOW_WATER_BYTES, limit - before)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+            self.wait(_LINGER_S)
+            self._receive(limit)
+            if self.filled == before:
+                break
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+
+    def _receive(self, limit: int) -> None:
+        view = memoryview(self._buffer.data)[:limit]
+        while self.filled < limit:
+            try:
+                got = self._socket.recv_into(view[self.filled :])
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return
+            except OSError as error:
+                self.broken = f"the connection broke: {error.strerror or error}"
+                return
+            if got == 0:
+                self.broken = "the server closed the connection"
+                return
+            self.filled += got
