@@ -101,7 +101,7 @@ def _temporal(op: Int, at: Int, fraction: Int) -> Int:
 
 @njit(cache=True, nogil=True)
 def _instant(op: Int, at: Int, need: Int, column: Int, limit: Int) -> Int:
-    """As `_temporal`; a value that is the same as the column's last one, as most are in an update, is not read again."""
+    """As `_temporal`; a value equal to the column's last one, as most are in an update, is not converted again."""
     if at > limit:
         return _temporal(op, at, peek64(column + _A))
     raw = peek64(at) << (64 - 8 * need)

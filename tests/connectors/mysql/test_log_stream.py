@@ -43,9 +43,9 @@ def drained(server: MySqlServer, *, connect: dict[str, Any] | None = None, **opt
     return chunks
 
 
-def arriving(stream: BinlogStream, timeout_s: float) -> Iterator[EventChunk]:
+def arriving(stream: BinlogStream, timeout_s: float, up_to: LogPosition | None = None) -> Iterator[EventChunk]:
     """Chunks until none comes in time."""
-    while (chunk := stream.read(timeout_s)) is not None:
+    while (chunk := stream.read(timeout_s, up_to)) is not None:
         yield chunk
 
 
@@ -198,8 +198,7 @@ def test_everything_comes_whatever_is_said_to_be_the_end(logged: StartedServer) 
     for file, position in [(last[0], 4), (last[0], last[1] - 1), (last[0], 1 << 40), ("binlog.000001", 200)]:
         found: list[EventChunk] = []
         with opened(logged.connect(), until_end=True) as stream, pytest.raises(EndOfLog):
-            while (chunk := stream.read(LONG_S, LogPosition(file, position))) is not None:
-                found.append(chunk)
+            found.extend(arriving(stream, LONG_S, LogPosition(file, position)))
         assert sent(found) == sent(files(logged))
 
 
