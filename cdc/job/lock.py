@@ -1,10 +1,16 @@
-"""One run per state directory at a time, and none while the Java process of a killed run is still dying."""
+"""One run per state directory at a time, and none while the Java process of a killed run is still dying.
+
+The lock file also names the folder for temporary files of the run's Java process, so that the next run removes what a
+killed one has left.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +19,7 @@ from typing import IO
 from cdc.errors import StateError
 
 _HINT = "stop that run, or choose another --state-dir"
+_SCRATCH = "cdc-scratch-"
 
 
 class RunLock:
@@ -22,6 +29,7 @@ class RunLock:
     def __init__(self, root: Path, *, wait_s: float = 30.0, sleep: Callable[[float], None] = time.sleep) -> None:
         self._path, self._wait_s, self._sleep = root / "lock", wait_s, sleep
         self._file: IO[str] | None = None
+        self._holder: dict[str, int | str] = {}
 
     def acquire(self) -> None:
         """Take the lock. Raises StateError when another run holds it."""
@@ -38,26 +46,45 @@ class RunLock:
                 hint=_HINT,
             ) from error
         file.seek(0)
+        earlier = _holder(file.read())
         try:
-            self._await_java(_holder(file.read()))
+            self._await_java(earlier)
         except StateError:
             file.close()
             raise
+        _remove_scratch(earlier)
         self._file = file
         self._write({"driver": os.getpid()})
 
+    def make_scratch(self) -> Path:
+        """A new folder in the system's place for temporary files, ours alone, which goes when the lock is given back.
+
+        Raises StateError when there is no place for it.
+        """
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH))
+        except OSError as error:
+            hint = "free some space there, or name another place in TMPDIR"
+            raise StateError(
+                f"cannot make a temporary folder: {error.strerror}", where=str(error.filename or ""), hint=hint
+            ) from error
+        self._write({**self._holder, "scratch": str(folder)})
+        return folder
+
     def name_java(self, pid: int) -> None:
         """Record the Java process of this run."""
-        self._write({"driver": os.getpid(), "java": pid, "java_started": _started(pid)})
+        self._write({**self._holder, "java": pid, "java_started": _started(pid)})
 
     def release(self) -> None:
         """Give the lock back; the Java process has ended."""
         if self._file is not None:
+            _remove_scratch(self._holder)
             self._write({})
             self._file.close()
             self._file = None
 
     def _write(self, holder: dict[str, int | str]) -> None:
+        self._holder = holder
         if self._file is not None:
             self._file.seek(0)
             self._file.truncate()
@@ -86,6 +113,12 @@ def _holder(text: str) -> dict[str, int | str]:
     except ValueError:
         return {}
     return fields if isinstance(fields, dict) else {}
+
+
+def _remove_scratch(holder: dict[str, int | str]) -> None:
+    folder = Path(str(holder.get("scratch", "")))
+    if folder.name.startswith(_SCRATCH) and not folder.is_symlink():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _started(pid: int) -> str:

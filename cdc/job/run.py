@@ -107,7 +107,7 @@ def _parallelism(spec: PipelineSpec, spark: SparkSession) -> int:
 @contextlib.contextmanager
 def _session(pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog) -> Iterator[SparkSession]:
     with json_log.of_children():
-        spark = start_session(pipeline, master, java)
+        spark = start_session(pipeline, master, java, lock.make_scratch())
     try:
         jvm: Any = spark.sparkContext._jvm
         lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))

@@ -25,10 +25,12 @@ _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
-def session_settings(name: str, master: str, environment: Mapping[str, str], java: str = "") -> dict[str, str]:
+def session_settings(
+    name: str, master: str, environment: Mapping[str, str], scratch: Path, java: str = ""
+) -> dict[str, str]:
     """Spark settings of a pipeline; `CDC_SPARK_CONF` (`key=value` separated by `;`) overrides any of them.
 
-    `java` are further options for the driver's Java.
+    `scratch` is for temporary files of the driver; `java` are further options for the driver's Java.
 
     Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
     (code generation, adaptive plans) are off. Spark's local checksum file system forks a process per file; the raw one
@@ -36,6 +38,7 @@ def session_settings(name: str, master: str, environment: Mapping[str, str], jav
     """
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log_settings} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {java}".rstrip()
+    java_options += f' "-Djava.io.tmpdir={scratch}"'
     settings = {
         "spark.app.name": name,
         "spark.master": master,
@@ -54,15 +57,19 @@ def session_settings(name: str, master: str, environment: Mapping[str, str], jav
         "spark.sql.streaming.numRecentProgressUpdates": "2",
     }
     if master.startswith("local"):
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        settings |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(scratch),
+        }
     for pair in filter(None, environment.get("CDC_SPARK_CONF", "").split(";")):
         key, _, value = pair.partition("=")
         settings[key.strip()] = value.strip()
     return settings
 
 
-def start_session(name: str, master: str, java: Java) -> SparkSession:
-    """Start Java and Spark. Raises EngineError when they do not start.
+def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSession:
+    """Start Java and Spark, with `scratch` for their temporary files. Raises EngineError when they do not start.
 
     Workers get the interpreter of this environment: without PYSPARK_PYTHON they would take whatever `python3` the PATH
     has, and fail to connect back.
@@ -75,7 +82,7 @@ def start_session(name: str, master: str, java: Java) -> SparkSession:
         del os.environ["SPARK_LOCAL_IP"]
     _quiet_at_the_end_of_java()
     builder = SparkSession.builder
-    for key, value in session_settings(name, master, os.environ, archive_options(os.environ, java)).items():
+    for key, value in session_settings(name, master, os.environ, scratch, archive_options(os.environ, java)).items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()

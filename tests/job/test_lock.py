@@ -112,3 +112,55 @@ def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess
 def test_a_damaged_lock_file_is_no_obstacle(tmp_path: Path, content: str) -> None:
     (tmp_path / "lock").write_text(content)
     acquired_and_released(RunLock(tmp_path, sleep=never))
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The system's place for temporary files."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_temporary_files_go_with_the_run(tmp_path: Path, temporary: Path) -> None:
+    lock = RunLock(tmp_path, sleep=never)
+    lock.acquire()
+    scratch = lock.make_scratch()
+    assert scratch.parent == temporary
+    assert scratch.stat().st_mode & 0o077 == 0
+    (scratch / "blockmgr").mkdir()
+    lock.release()
+    assert not list(temporary.iterdir())
+
+
+def test_temporary_files_of_a_killed_run_go_with_the_next(tmp_path: Path, temporary: Path) -> None:
+    program = (
+        "import os, tempfile; from pathlib import Path; from cdc.job.lock import RunLock; "
+        f"tempfile.tempdir = {str(temporary)!r}; lock = RunLock(Path({str(tmp_path)!r})); lock.acquire(); "
+        "(lock.make_scratch() / 'spark').mkdir(); lock.name_java(os.getpid()); os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=False)
+    assert [folder.name for folder in temporary.glob("*/*")] == ["spark"]
+    acquired_and_released(RunLock(tmp_path, sleep=never))
+    assert not list(temporary.iterdir())
+
+
+def test_nothing_but_such_a_folder_is_removed(tmp_path: Path, temporary: Path) -> None:
+    mine = temporary / "mine"
+    mine.mkdir()
+    link = temporary / "cdc-scratch-link"
+    link.symlink_to(mine)
+    for folder in (mine, link, ""):
+        left(tmp_path, driver=1, scratch=str(folder))
+        acquired_and_released(RunLock(tmp_path, sleep=never))
+        assert mine.is_dir()
+
+
+def test_no_place_for_temporary_files(tmp_path: Path, temporary: Path) -> None:
+    lock = RunLock(tmp_path, sleep=never)
+    lock.acquire()
+    temporary.rmdir()
+    with pytest.raises(StateError, match=r"cannot make a temporary folder: No such file or directory .*TMPDIR"):
+        lock.make_scratch()
+    lock.release()

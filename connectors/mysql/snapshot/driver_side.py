@@ -41,7 +41,7 @@ class DriverSide:
         self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
         self._lost, self._requests = LostNote(directory), Requests(directory)
         self._tables: dict[TableId, _Table] = {}
-        self._chunks: dict[int, TableId] = {}
+        self._chunks: dict[int, _Table] = {}
         self._taken = 0
         self._old: set[int] | None = None
         self._counted: set[int] = set()
@@ -74,23 +74,21 @@ class DriverSide:
             match entry:
                 case Begin(table=table):  # what an earlier copy has read does not count for this one
                     self._tables[table] = _Table()
-                    self._chunks = {n: other for n, other in self._chunks.items() if other != table}
                 case Chunk(table=table):
                     known = self._tables[table]
                     known.planned += entry.replaces is None
                     known.estimated = max(known.estimated, entry.table_rows)
                     known.complete = known.complete or entry.last
-                    self._chunks[index] = table
+                    self._chunks[index] = known
                 case End(table=table, why=why) if why != "done":
                     self._tables.pop(table, None)
                 case Rename(table=table, new_table=new) if table in self._tables:
                     self._tables[new] = self._tables.pop(table)
-                    self._chunks = {n: new if old == table else old for n, old in self._chunks.items()}
         self._taken = count
 
     def _count(self, number: int, now: float) -> None:
         self._counted.add(number)
-        known = self._tables.get(self._chunks.get(number, TableId("", "")))
+        known = self._chunks.get(number)
         mark = self._marks[number]
         if known is None or not mark.done:
             return
