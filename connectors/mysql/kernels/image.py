@@ -17,6 +17,8 @@ from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import (
     fill,
     move,
+    move16,
+    move32,
     move64,
     peek,
     peek8,
@@ -51,6 +53,7 @@ _VALUES, _VALID, _NULLS = offset(COLUMN, "values"), offset(COLUMN, "valid"), off
 _DATA, _DATA_AT, _DATA_END = offset(COLUMN, "data"), offset(COLUMN, "data_at"), offset(COLUMN, "data_end")
 _SOURCE, _LIMIT, _STRICT = offset(CONTEXT, "source"), offset(CONTEXT, "limit"), offset(CONTEXT, "strict")
 _LABELS, _TEXT, _DOCUMENTS = offset(CONTEXT, "labels"), offset(CONTEXT, "text"), offset(CONTEXT, "documents")
+_JSON_STACK = offset(CONTEXT, "json_stack")
 _PENDING, _SLOW_LIST = offset(CONTEXT, "pending"), offset(CONTEXT, "slow")
 _STATE, _FAULT = offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 _STATE_SLOW, _FAULT_COLUMN, _FAULT_VALUE = offset(STATE, "slow"), offset(FAULT, "column"), offset(FAULT, "value")
@@ -181,7 +184,8 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
     poke64(document, at)
     poke64(document + 8, end)
     room = peek64(column + _DATA_AT)
-    written = json_text(view(at, end - at), 0, end - at, view(room, peek64(column + _DATA_END) - room), 0)
+    text, stack = view(room, peek64(column + _DATA_END) - room), peek64(context + _JSON_STACK)
+    written = json_text(view(at, end - at), 0, end - at, text, 0, stack)
     if written >= 0:
         poke64(column + _DATA_AT, room + written)
         return ops.DONE
@@ -370,7 +374,12 @@ def decode_image(
                     to = peek64(column + _DATA_AT)
                     short = size <= 64 and at <= limit and peek64(column + _DATA_END) - to >= 64
                     if short and size <= end - at and (size == peek64(column + _B) or peek64(column + _B) == 0):
-                        move64(to, at)
+                        if size <= 16:
+                            move16(to, at)
+                        elif size <= 32:
+                            move32(to, at)
+                        else:
+                            move64(to, at)
                         to += size
                         poke64(column + _DATA_AT, to)
                         poke32(values + 4 * row + 4, to - peek64(column + _DATA))

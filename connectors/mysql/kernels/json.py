@@ -28,10 +28,12 @@ from connectors.mysql.kernels.json_scalar import (
     variable_length,
 )
 from connectors.mysql.kernels.kernel_types import Bytes, Int
+from connectors.mysql.kernels.memory import peek32, poke32
 from connectors.mysql.kernels.number_text import FULL
 
 MAX_DEPTH = 100
 """Objects and arrays that MySQL allows inside each other."""
+STACK_BYTES = 8 * MAX_DEPTH
 
 _OBJECT, _LARGE = 1, 2
 _NULL = np.frombuffer(b"null", np.uint8)
@@ -44,8 +46,10 @@ def json_text_bound(size: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
+def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int) -> Int:
     """Write the text of the binary JSON document `src[start:end]` (uint8) at `dst[at:]` (uint8).
+
+    stack: address of STACK_BYTES to work with, so that no document allocates any.
 
     Returns the offset after the text; -1 when `dst` may be too small (`json_text_bound` is always enough for the whole
     of `dst[at:]`); -2 when the bytes cannot be a JSON document (`json_text_slow` says why). -3 is kept for values that
@@ -58,8 +62,7 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
         return _null_text(dst, at)
     # A sound document cannot grow beyond this; one whose offsets point to the same bytes again and again can.
     ceiling = at + json_text_bound(end - start)
-    # One row per container around the current one: its offset from `start`, and its next element * 4 + its kind.
-    outer = np.empty((MAX_DEPTH, 2), np.uint32)
+    # On the stack, for each container around the current one: its offset from `start`, its next element * 4 + its kind.
     depth, index, holder, flags, count = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     base, limit = start, end
     kind, value = np.int64(src[np.uint64(start)]), start + 1
@@ -79,7 +82,8 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
             if depth >= MAX_DEPTH:
                 return CORRUPT
             if depth > 0:
-                outer[depth - 1, 0], outer[depth - 1, 1] = base - start, index << 2 | holder
+                poke32(stack + 8 * depth - 8, base - start)
+                poke32(stack + 8 * depth - 4, index << 2 | holder)
             depth += 1
             base, index, holder = value, np.int64(0), kind
             flags, count, limit = _open(kind, src, base, limit)
@@ -98,8 +102,8 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
             at += 1
             depth -= 1
             if depth > 0:
-                base, index = start + np.int64(outer[depth - 1, 0]), np.int64(outer[depth - 1, 1]) >> 2
-                holder = np.int64(outer[depth - 1, 1]) & 3
+                base = start + peek32(stack + 8 * depth - 8)
+                index, holder = peek32(stack + 8 * depth - 4) >> 2, peek32(stack + 8 * depth - 4) & 3
                 flags, count, limit = _open(holder, src, base, end)
         if depth == 0:
             return at

@@ -67,18 +67,23 @@ def move(typing: Any, to: Any, source: Any, size: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
-def move64(typing: Any, to: Any, source: Any) -> Any:
-    """move64(to, source): copy 64 bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
+def _mover(bits: int) -> Any:
+    @intrinsic
+    def copy(typing: Any, to: Any, source: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = ir.VectorType(_I64, bits // 64).as_pointer()
+            builder.store(
+                builder.load(builder.inttoptr(args[1], pointer), align=1), builder.inttoptr(args[0], pointer), align=1
+            )
+            return context.get_dummy_value()
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = ir.VectorType(_I64, 8).as_pointer()
-        builder.store(
-            builder.load(builder.inttoptr(args[1], pointer), align=1), builder.inttoptr(args[0], pointer), align=1
-        )
-        return context.get_dummy_value()
+        return types.void(types.int64, types.int64), generate
 
-    return types.void(types.int64, types.int64), generate
+    return copy
+
+
+move16, move32, move64 = _mover(128), _mover(256), _mover(512)
+"""move(to, source): copy so many bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
 
 
 @intrinsic

@@ -36,14 +36,15 @@ written up to data_at. nulls: NULLs so far; invalid: zero and invalid dates amon
 places in its arena, as addresses once that is open.
 """
 CONTEXT: Final = _record(
-    "source", "limit", "strict", "labels", "text", "json_columns", "documents", "pending", "slow", "state", "fault"
-)
+    "source", "limit", "strict", "labels", "text", "json_columns", "json_stack", "documents", "pending", "slow",
+    "state", "fault",
+)  # fmt: skip
 """What seldom changes in a run of the row kernel, as addresses unless said otherwise.
 
 source: the chunk's buffer. limit: 64 bytes before its end. strict: 1 when an invalid date is a fault. labels: int64
-places in `text`, one more than there are labels. json_columns: how many. documents: (start, end) of the before image's
-document, per JSON column. pending: a count, and that many columns whose invalid dates became NULL in this row. slow:
-SLOW_CAPACITY records. state, fault: one record.
+places in `text`, one more than there are labels. json_columns: how many. json_stack: see `json.json_text`. documents:
+(start, end) of the before image's document, per JSON column. pending: a count, and that many columns whose invalid
+dates became NULL in this row. slow: SLOW_CAPACITY records. state, fault: one record.
 """
 HEAD: Final = _record("kinds", "sequences", "rows", "times", "ones_end", "zeros_end", "total")
 """Places of what is known about each row image; ends of the parts preset to ones and zeros; size of the arena."""

@@ -16,6 +16,7 @@ from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Count
 from connectors.mysql.kernels import ops
+from connectors.mysql.kernels.json import STACK_BYTES
 from connectors.mysql.kernels.rows import decode_rows
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.rows.arena import Arena, text_patch
@@ -55,6 +56,7 @@ class Decoder:
         self._count = count
         self._strict = invalid_dates == "fail"
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
+        self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)
         self._context = np.zeros(1, ops.CONTEXT)
 
@@ -119,8 +121,8 @@ class Decoder:
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
         self._context[0] = (
             place(chunk.buffer), place(chunk.buffer) + len(chunk.buffer) - 64, self._strict, place(plan.labels),
-            place(plan.text), plan.json_columns, place(slot.documents), place(slot.pending), place(self._slow),
-            place(slot.state), place(self._fault),
+            place(plan.text), plan.json_columns, place(self._json_stack), place(slot.documents), place(slot.pending),
+            place(self._slow), place(slot.state), place(self._fault),
         )  # fmt: skip
         code = decode_rows(
             len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type), place(chunk.end_position),

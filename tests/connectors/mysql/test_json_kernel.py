@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_binary import encode, opaque, random_document
-from json_kernel import kernel_text
+from json_kernel import STACK, kernel_text
 
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import double_text as double_kernel
@@ -79,7 +79,7 @@ def test_a_narrow_buffer_is_reported_and_nothing_behind_it_is_written() -> None:
     fitted = 0
     for room in range(len(text) + 64):
         out = np.full(room + 64, 0xAA, np.uint8)
-        end = json_text(source, 0, len(document), out[: room + 5], 5)
+        end = json_text(source, 0, len(document), out[: room + 5], 5, STACK)
         assert (out[room + 5 :] == 0xAA).all()
         assert (out[:5] == 0xAA).all()
         if end >= 0:
@@ -93,7 +93,7 @@ def test_a_narrow_buffer_is_reported_and_nothing_behind_it_is_written() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 99), (3, 2)])
 def test_a_range_outside_the_buffer_is_corrupt(start: int, end: int) -> None:
-    assert json_text(np.frombuffer(encode([1]), np.uint8).copy(), start, end, np.zeros(99, np.uint8), 0) == -2
+    assert json_text(np.frombuffer(encode([1]), np.uint8).copy(), start, end, np.zeros(99, np.uint8), 0, STACK) == -2
 
 
 def test_more_than_a_hundred_levels_are_corrupt() -> None:
@@ -156,7 +156,7 @@ def test_damaged_documents_get_the_twins_answer_whatever_lies_around_them() -> N
         out = np.zeros(json_text_bound(len(document)), np.uint8)
         answers = []
         for source in (low, high):
-            end = json_text(source, 70_000, 70_000 + len(document), out, 0)
+            end = json_text(source, 70_000, 70_000 + len(document), out, 0, STACK)
             answers.append(out[:end].tobytes().decode() if end >= 0 else int(end))
         assert answers[0] == answers[1]
         try:

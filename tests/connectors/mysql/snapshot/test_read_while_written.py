@@ -130,7 +130,7 @@ def _read_all(server: MySqlServer, rounds: int, settings: ReadSettings, *, keyle
             "AND table_name = 'named' AND column_name = 'id'"
         )[0]
         with _writing(server, database, keyless=keyless) as writers:
-            while sum(writer.transactions for writer in writers) < 40:
+            while min(writer.transactions for writer in writers) < 30:
                 time.sleep(0.01)
             for _ in range(rounds):
                 for chunk, _ in _chunks(database)[: 3 + keyless]:
