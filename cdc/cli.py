@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from cdc import __version__
+from cdc.background import give_way
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
@@ -110,10 +111,15 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
     ] = None,
     log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
+    background: Annotated[
+        bool, typer.Option("--background", help="Give way to everything else that runs on this machine.")
+    ] = False,
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--log-format")
+    if background:
+        give_way()
     with _errors_as(log_format):
         from cdc.spec.check import check_file
 

@@ -21,7 +21,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.transform", "cdc.route", "cdc.evolution", "cdc.state"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.plan", "cdc.testing"),
-    ("cdc.job", "cdc.warm"),
+    ("cdc.job", "cdc.warm", "cdc.background"),
     ("cdc.console",),
     ("cdc.cli",),
     ("cdc.__main__",),

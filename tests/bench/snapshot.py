@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -88,19 +87,17 @@ def _writers(bench: Bench, generator: Generator) -> Figures:
     generator.run("SET SESSION sql_log_bin = 1")
     waits = _lock_waits(generator)
     found: Figures = {"p99_alone_ms": _p99(bench, "a writer alone", lambda: None)}
-    found["p99_beside_ms"] = _beside(bench, "busy", idle=False)
-    found["p99_beside_idle_ms"] = _beside(bench, "busy", idle=True)
+    found["p99_beside_ms"] = _beside(bench, "busy")
+    found["p99_beside_background_ms"] = _beside(bench, "busy", "--background")
     return {**found, "lock_waits": _lock_waits(generator) - waits}
 
 
-def _beside(bench: Bench, table: str, *, idle: bool) -> float:
-    """While the table is copied; `idle`: by a run that takes only what the writer and the server leave of the machine,
-    which comes nearer to a run on a machine of its own."""
-    pipeline = Pipeline(bench.folder / f"snapshot-{table}-{idle}", bench.server, table, None)
-    running = pipeline.start()
-    if idle:
-        os.sched_setscheduler(running.pid, os.SCHED_IDLE, os.sched_param(0))  # before it has started anything
-    found = _p99(bench, "the writer beside it" + " at idle priority" * idle, lambda: pipeline.wait_for_rows(1, running))
+def _beside(bench: Bench, table: str, *flags: str) -> float:
+    """While the table is copied."""
+    pipeline = Pipeline(bench.folder / f"snapshot-{table}{''.join(flags)}", bench.server, table, None)
+    running = pipeline.start(*flags)
+    what = " ".join(["the writer beside it", *flags])
+    found = _p99(bench, what, lambda: pipeline.wait_for_rows(1, running))
     checked(running, running.stop())
     return found
 

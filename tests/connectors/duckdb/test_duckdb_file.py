@@ -226,3 +226,19 @@ def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
         second.apply([CreateTable(ORDERS, SCHEMA)])
     second.apply([DropTable(ORDERS)])
     assert first.describe(ORDERS) is None
+
+
+def block_bytes(path: Path) -> int:
+    with duckdb.connect(str(path), read_only=True) as connection:
+        return int(connection.execute("SELECT block_size FROM pragma_database_size()").fetchall()[0][0])
+
+
+def test_a_new_file_has_small_blocks_and_one_that_exists_keeps_its_own(tmp_path: Path) -> None:
+    sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+    assert block_bytes(tmp_path / "x.duckdb") == 65_536
+    other = tmp_path / "other"
+    other.mkdir()
+    with duckdb.connect(str(other / "x.duckdb")) as connection:
+        connection.execute("CREATE TABLE mine (id INT)")
+    sink_at(other).apply([CreateTable(ORDERS, SCHEMA)])
+    assert block_bytes(other / "x.duckdb") == 262_144

@@ -1,0 +1,37 @@
+"""Runs that give way to others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from cdc import cli
+
+_PROGRAM = """
+import os, subprocess, sys, threading
+from cdc.background import give_way
+give_way()
+show = "import os; print(os.sched_getscheduler(0))"
+thread = threading.Thread(target=lambda: print(os.sched_getscheduler(0), flush=True))
+thread.start()
+thread.join()
+subprocess.run([sys.executable, "-c", show], check=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no idle priority, niceness is used")
+def test_threads_and_processes_started_later_are_at_idle_priority() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(os.SCHED_IDLE)] * 2
+
+
+@pytest.mark.parametrize("flags", [[], ["--background"]])
+def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(cli, "give_way", lambda: asked.append(True))
+    CliRunner().invoke(cli.app, ["run", "missing.yaml", *flags])
+    assert asked == [True] * len(flags)
