@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 450
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc", "cdc.errors", "cdc.schema", "cdc.units", "cdc.faults"),
+    ("cdc", "cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options",),
     ("cdc.source", "cdc.sink"),

@@ -29,6 +29,7 @@ from cdc.plan import check_routes
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
+from cdc.without_pandas import keep_pandas_out
 
 
 def run(
@@ -69,6 +70,7 @@ def _run_locked(
     master: str,
     until_caught_up: bool,
 ) -> None:
+    keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     java = choose_java(os.environ)

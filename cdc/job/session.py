@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from cdc.errors import EngineError
 from cdc.job.class_archive import archive_options
 from cdc.job.java import Java
+from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
 """All cores; a task is tried four times before the run stops (plain `local[*]` would give it one try)."""
@@ -84,6 +86,8 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
     builder = SparkSession.builder
     for key, value in session_settings(name, master, os.environ, scratch, archive_options(os.environ, java)).items():
         builder = builder.config(key, value)
+    with pandas_hidden():
+        importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy
     try:
         return builder.getOrCreate()
     except Exception as error:

@@ -52,8 +52,11 @@ class SealedPlan:
 
     @property
     def plan(self) -> StreamPlan:
-        """The plan, one object per process."""
+        """The plan, one object per process, which from then on makes Arrow values and has no use for pandas."""
         if self._plan is None:
+            from cdc.without_pandas import keep_pandas_out
+
+            keep_pandas_out()
             self._plan = pickle.loads(self._pickled)
         return self._plan
 

@@ -21,6 +21,7 @@ from cdc.job.wire import CrossingError
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Source, Split
+from cdc.without_pandas import keep_pandas_out
 
 Route = Callable[[TableId], TableId]
 
@@ -68,6 +69,7 @@ class PrepareTask:
 
     def warm(self) -> None:
         """Load what the first task needs."""
+        keep_pandas_out()
         self.source.warm()
         self.sink.warm()
 

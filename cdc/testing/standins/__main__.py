@@ -13,21 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from cdc.testing.standins.run import running
-
-
-class _NotPandas:
-    """Says that pandas is not installed: pyarrow would load it for the first array, which takes a second."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """For the import system."""
-        if name == "pandas":
-            raise ModuleNotFoundError("a stand-in has no use for pandas", name=name)
+from cdc.without_pandas import keep_pandas_out
 
 
 def main(kind: str, folder: str, options: str) -> None:
     """Run one stand-in until standard input ends."""
-    sys.meta_path.insert(0, _NotPandas)
+    keep_pandas_out()
     gc.set_threshold(200_000, 50, 100)  # rows are many lists at once, and none of them a cycle
     chosen: dict[str, Any] = json.loads(options)
     with running(kind, Path(folder), chosen) as ports:

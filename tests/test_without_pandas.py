@@ -1,0 +1,26 @@
+"""PyArrow leaves pandas alone, and nobody else has to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_PROGRAM = """
+import sys
+import pyarrow as pa
+import pyarrow.compute as pc
+from cdc.without_pandas import keep_pandas_out
+keep_pandas_out()
+keep_pandas_out()
+assert pc.equal(pa.array([1, 2]), 1).to_pylist() == [True, False]
+assert pa.table({"a": [1, None]}).num_rows == 2
+print("pandas" in sys.modules)
+import pandas
+keep_pandas_out()
+print(pandas.Series([1, 2]).sum())
+"""
+
+
+def test_arrow_values_do_not_load_pandas() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "3"]
