@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -91,7 +92,7 @@ class _Writer:
             return
         table = self._table(block)
         _refuse_null_keys(block)
-        for kind, number in _kind_counts(block.kinds):
+        for kind, number in enumerate(np.bincount(block.kinds.to_numpy(), minlength=len(table.counts)).tolist()):
             table.counts[kind] += number
         rows = _staged(block, table.schema)
         size = int(rows.nbytes)
@@ -144,11 +145,6 @@ def _refuse_null_keys(block: ChangeBlock) -> None:
             )
 
 
-def _kind_counts(kinds: pa.Array) -> Iterator[tuple[int, int]]:
-    for entry in pc.value_counts(kinds):
-        yield entry["values"].as_py(), entry["counts"].as_py()
-
-
 def _coalesced(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     rows = sum(batch.num_rows for batch in batches)
     if len(batches) == 1 or rows // len(batches) >= _SMALL_BATCH_ROWS:
@@ -166,9 +162,9 @@ def _staged(block: ChangeBlock, schema: pa.Schema) -> pa.RecordBatch:
 
 def _needless_befores(block: ChangeBlock) -> pa.Array | None:
     """Which rows are update-before images followed by an update-after image of the same key; None when none is."""
-    befores = pc.equal(block.kinds, int(RowKind.UPDATE_BEFORE))
-    if len(block) < 2 or not pc.any(befores).as_py():
+    if len(block) < 2 or not np.any(block.kinds.to_numpy() == RowKind.UPDATE_BEFORE):
         return None
+    befores = pc.equal(block.kinds, int(RowKind.UPDATE_BEFORE))
     paired = pc.and_(befores[:-1], pc.equal(block.kinds[1:], int(RowKind.UPDATE_AFTER)))
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
