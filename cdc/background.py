@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 
+from cdc.errors import EngineError
+
 
 def give_way() -> None:
     """Put this process at idle priority, and so every process and thread that it starts from here on.
 
     Linux: the scheduling policy SCHED_IDLE (sched(7)), which needs no privilege and cannot be taken back without one.
-    Elsewhere: the lowest niceness.
+    Elsewhere: the lowest niceness. Raises EngineError where neither is allowed.
     """
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    else:
-        os.nice(19)
+    try:
+        if hasattr(os, "SCHED_IDLE"):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        else:
+            os.nice(19)
+    except OSError as error:
+        hint = "leave --background out, and limit the run from outside"
+        raise EngineError(f"cannot go to idle priority: {error.strerror}", hint=hint) from error

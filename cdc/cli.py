@@ -118,9 +118,9 @@ def run(
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
         raise typer.BadParameter("must be text or json", param_hint="--log-format")
-    if background:
-        give_way()
     with _errors_as(log_format):
+        if background:
+            give_way()
         from cdc.spec.check import check_file
 
         checked = check_file(file)

@@ -10,6 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cdc import cli
+from cdc.background import give_way
+from cdc.errors import EngineError
 
 _PROGRAM = """
 import os, subprocess, sys, threading
@@ -35,3 +37,13 @@ def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.Monkey
     monkeypatch.setattr(cli, "give_way", lambda: asked.append(True))
     CliRunner().invoke(cli.app, ["run", "missing.yaml", *flags])
     assert asked == [True] * len(flags)
+
+
+def test_where_it_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse, raising=False)
+    monkeypatch.setattr(os, "SCHED_IDLE", 5, raising=False)
+    with pytest.raises(EngineError, match=r"cannot go to idle priority: Operation not permitted .*--background"):
+        give_way()
