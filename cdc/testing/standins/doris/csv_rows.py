@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 NULL = b"\\N"
 BLOCK_ROWS = 4064
@@ -106,8 +107,9 @@ class CsvReader:
     def _enclosed_lines(self, text: bytes) -> Iterator[list[bytes]]:
         form = self._form
         line: list[bytes] = []
-        for found, end in _field_pattern(form).findall(text):
-            line.append(found)
+        for match in _field_pattern(form).finditer(text):
+            end = match["end"]
+            line.append(match["field"])
             if end == form.separator:
                 continue
             if form.delimiter == b"\n" and end and line[-1].endswith(b"\r"):
@@ -152,15 +154,26 @@ def _field_pattern(form: CsvFormat) -> re.Pattern[bytes]:
     """
     enclose, escape = re.escape(form.enclose), re.escape(form.escape or b"\0")
     separator, delimiter = re.escape(form.separator), re.escape(form.delimiter)
-    plain = rb"(?:(?!" + separator + rb"|" + delimiter + rb").)*+"
+    plain = rb"(?:(?!" + separator + rb"|" + delimiter + rb").)*"
     if len(form.separator) == len(form.delimiter) == 1:
-        plain = rb"[^" + separator + delimiter + rb"]*+"
-    escaped = rb"(?:" + escape + rb".)*+"  # also between the two bytes of a doubled one, and after the closing one
-    doubled = enclose + escaped + enclose
-    quoted = enclose + rb"(?:[^" + enclose + escape + rb"]++|" + escape + rb".|" + doubled + rb")*+"
+        plain = rb"[^" + separator + delimiter + rb"]*"
+    names = (b"atom%d" % number for number in count())
+
+    def atomic(pattern: bytes) -> bytes:
+        """Matched once and never tried another way. Possessive quantifiers of groups are wrong before Python 3.11.5."""
+        name = next(names)
+        return rb"(?=(?P<" + name + rb">" + pattern + rb"))(?P=" + name + rb")"
+
+    def escaped() -> bytes:
+        """Also between the two bytes of a doubled one, and after the closing one."""
+        return atomic(rb"(?:" + escape + rb".)*")
+
+    doubled = enclose + escaped() + enclose
+    inside = atomic(rb"(?:[^" + enclose + escape + rb"]+|" + escape + rb".|" + doubled + rb")*")
+    quoted = enclose + inside + enclose + escaped() + atomic(plain)
     return re.compile(
-        rb"(" + quoted + enclose + escaped + plain + rb"|(?!" + enclose + rb")" + plain + rb"|" + enclose + rb".*)"
-        rb"(" + separator + rb"|" + delimiter + rb"|\Z)",
+        rb"(?P<field>" + quoted + rb"|(?!" + enclose + rb")" + atomic(plain) + rb"|" + enclose + rb".*)"
+        rb"(?P<end>" + separator + rb"|" + delimiter + rb"|\Z)",
         re.DOTALL,
     )
 
