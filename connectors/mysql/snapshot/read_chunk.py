@@ -66,6 +66,7 @@ def read_chunk(
     count: Count,
     *,
     kept: KeptSessions | None = None,
+    throttle: Throttle | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Generator[ChangeBlock, None, ChunkReport]:
@@ -75,6 +76,7 @@ def read_chunk(
         table: as the schema history has it where the chunk was planned.
         count: told about invalid dates that became NULL.
         kept: sessions for several chunks that are read one after the other; the caller closes it.
+        throttle: for all of them together; None for no limit.
 
     A repeat gives the table's rows of then, with another position: only the report of the attempt whose rows are used
     counts. Sessions are ended, also when the caller stops early; those of a chunk that was read may be kept.
@@ -85,7 +87,7 @@ def read_chunk(
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
     sessions = kept or KeptSessions()
-    work = _Chunk(access, chunk, table, inside, settings, count, sessions, clock, sleep)
+    work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, sleep)
     try:
         opened = work.open()
         if isinstance(opened, ChunkReport):
@@ -112,11 +114,13 @@ class _Chunk:
         settings: ReadSettings,
         count: Count,
         kept: KeptSessions,
+        throttle: Throttle,
         clock: Callable[[], float],
         sleep: Callable[[float], object],
     ) -> None:
         self._access, self._chunk, self._table, self._inside = access, chunk, table, inside
-        self._settings, self._count, self._kept, self._clock, self._sleep = settings, count, kept, clock, sleep
+        self._settings, self._count, self._clock, self._sleep = settings, count, clock, sleep
+        self._kept, self._throttle = kept, throttle
         self._key = table.primary_key if settings.key is None else settings.key
 
     def open(self) -> _Opened | ChunkReport:
@@ -139,7 +143,7 @@ class _Chunk:
         plan = result_plan(
             self._table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
         )
-        strict, throttle = settings.invalid_dates == "fail", Throttle(settings.rows_per_second, sleep=self._sleep)
+        strict = settings.invalid_dates == "fail"
         reader = RowReader(plan, Stamp(sequence, 0, view.opened_ms), self._count, strict=strict, where=where)
         rows = 0
         for reason, found in opened.invalid.items():
@@ -149,7 +153,7 @@ class _Chunk:
             block = block if keep is None else _filtered(block, keep)
             rows += len(block)
             yield block
-            throttle.take(len(block))
+            self._throttle.take(len(block))
         number = reader.rows
         for batch in self._last_images(window):
             yield _as_block(self._table, plan.schema, batch, sequence, number, view.opened_ms)

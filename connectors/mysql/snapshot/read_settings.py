@@ -36,7 +36,6 @@ class ReadSettings:
         key: columns that tell rows apart; None for the primary key.
         skip_window: leave out what changed while the view was opened; the chunk then counts as of the view's `low`, and
             the log repeats those changes. For sinks that keep one row per key.
-        rows_per_second: of this reader; None for no limit.
         most_window_rows: images of changed rows that are held.
         margin_s: see `view`.
         lock_wait_s: how long to wait for a table that is being altered.
@@ -50,7 +49,6 @@ class ReadSettings:
     where: str = ""
     key: tuple[str, ...] | None = None
     skip_window: bool = False
-    rows_per_second: float | None = None
     most_window_rows: int = 100_000
     margin_s: float = 1.0
     lock_wait_s: int = 10

@@ -32,6 +32,7 @@ from connectors.mysql.snapshot.sequences import sequence_of
 from connectors.mysql.snapshot.session import KeptSessions
 from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange
 from connectors.mysql.snapshot.tail_filter import TailFilter
+from connectors.mysql.snapshot.throttle import Throttle
 from connectors.mysql.streams import Streams
 
 
@@ -108,13 +109,14 @@ def read_chunks(
         partial(streams.at, reader=reader, server=wanted.server),
         partial(streams.after, reader=reader, server=wanted.server),
     )
-    order, kept = _Order(), KeptSessions()
+    order, kept, throttle = _Order(), KeptSessions(), Throttle(wanted.rows_per_second)
     try:
         for number in wanted.chunks:
             chunk = _plan(directory).chunk(number)
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
-            blocks = read_chunk(access, chunk, table, Inside(chunk, table, asking), settings, count, kept=kept)
+            inside = Inside(chunk, table, asking)
+            blocks = read_chunk(access, chunk, table, inside, settings, count, kept=kept, throttle=throttle)
             reached("before-chunk", number)
             found = yield from order.blocks(blocks, wanted.least, number)
             reached("after-chunk", number)
@@ -133,7 +135,6 @@ def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) ->
         invalid_dates=options.invalid_dates,
         where=options.snapshot_filter(table) or "",
         skip_window=options.backfill_skip,
-        rows_per_second=wanted.rows_per_second,
     )
 
 

@@ -1,13 +1,18 @@
-"""Keeps a reader at so many rows a second, with at most one second's worth at once."""
+"""Keeps a reader at so many rows a second."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Final
+
+BURST_S: Final = 0.2
+"""A reader that was held up, by a slow sink for instance, may make up for so much of the time."""
 
 
 class Throttle:
-    """A token bucket. Not thread safe.
+    """A token bucket that begins empty: over any time no more rows than the rate allows, and `BURST_S` of them. One for
+    all that a task reads; not thread safe.
 
     Args:
         rows_per_second: None or 0 does not limit.
@@ -21,14 +26,14 @@ class Throttle:
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._rate, self._clock, self._sleep = rows_per_second or 0.0, clock, sleep
-        self._tokens, self._at = self._rate, clock()
+        self._tokens, self._at = 0.0, clock()
 
     def take(self, rows: int) -> None:
         """Count `rows` rows that were handed on; returns when the rate allows the next ones."""
         if not self._rate:
             return
         now = self._clock()
-        self._tokens = min(self._rate, self._tokens + (now - self._at) * self._rate) - rows
+        self._tokens = min(BURST_S * self._rate, self._tokens + (now - self._at) * self._rate) - rows
         self._at = now
         if self._tokens < 0:
             self._sleep(-self._tokens / self._rate)

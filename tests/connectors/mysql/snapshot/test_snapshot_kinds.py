@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from test_snapshot_source import Shop, numbers
 from cdc.services.server import MySqlServer
 from cdc.source import Offset, Split
 from connectors.mysql.snapshot import read_chunk as reader_module
-from connectors.mysql.snapshot import throttle as throttle_module
+from connectors.mysql.snapshot import reading as reading_module
 from connectors.mysql.snapshot.splits import ChunkRead
+from connectors.mysql.snapshot.throttle import Throttle
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql
@@ -83,15 +85,26 @@ def test_rows_per_second_holds_all_readers_back_together(shop: Shop, monkeypatch
     shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(400)}")
     rates: list[float | None] = []
 
-    class Noting(throttle_module.Throttle):
+    class Noting(Throttle):
         def __init__(self, rows_per_second: float | None, **fields: Any) -> None:
             rates.append(rows_per_second)
             super().__init__(rows_per_second, **fields)
 
-    monkeypatch.setattr(reader_module, "Throttle", Noting)
+    monkeypatch.setattr(reading_module, "Throttle", Noting)
     assert shop.catch_up(limits=None, parallelism=2).inserts == 400
     assert set(rates) <= {500, 1000}
     assert rates
+
+
+def test_a_throttle_holds_for_all_chunks_of_a_reader_together(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.options |= {"scan.snapshot.rows-per-second": 1000, "scan.incremental.snapshot.chunk.size": 50}
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(400)}")
+    slept: list[float] = []
+    stopped_clock = partial(Throttle, clock=lambda: 0.0, sleep=slept.append)
+    monkeypatch.setattr(reading_module, "Throttle", stopped_clock)
+    assert shop.catch_up(limits=None, parallelism=1).inserts == 400
+    assert len(slept) >= 8
+    assert max(slept) == pytest.approx(0.4), "the 400th row at 1,000 rows a second"
 
 
 def test_connections_are_no_more_than_allowed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
