@@ -112,7 +112,7 @@ def run(
     ] = None,
     log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
     background: Annotated[
-        bool, typer.Option("--background", help="Give way to everything else that runs on this machine.")
+        bool, typer.Option("--background", help="Give way to everything else on this machine, and use half its cores.")
     ] = False,
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
@@ -134,6 +134,7 @@ def run(
             master=master,
             state_dir=state_dir,
             log_format=log_format,
+            background=background,
         )
     raise typer.Exit(code)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from cdc import cli
 from cdc.background import give_way
 from cdc.errors import EngineError
+from cdc.job.run import Mode
 
 _PROGRAM = """
 import os, subprocess, sys, threading
@@ -37,6 +40,18 @@ def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.Monkey
     monkeypatch.setattr(cli, "give_way", lambda: asked.append(True))
     CliRunner().invoke(cli.app, ["run", "missing.yaml", *flags])
     assert asked == [True] * len(flags)
+
+
+@pytest.mark.parametrize(
+    ("background", "asked", "cores", "tasks"),
+    [(False, None, 4, 4), (True, None, 4, 2), (True, None, 1, 1), (True, 3, 4, 3), (False, 3, 4, 3)],
+)
+def test_a_run_in_the_background_reads_with_half_the_cores(
+    background: bool, asked: int | None, cores: int, tasks: int
+) -> None:
+    spec: Any = SimpleNamespace(pipeline=SimpleNamespace(parallelism=asked))
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=cores))
+    assert Mode("local[*]", until_caught_up=False, background=background).parallelism(spec, spark) == tasks
 
 
 def test_where_it_is_not_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,20 @@ from cdc.state import StateDir
 from cdc.without_pandas import keep_pandas_out
 
 
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How this run was asked to go about it."""
+
+    master: str
+    until_caught_up: bool
+    background: bool
+
+    def parallelism(self, spec: PipelineSpec, spark: SparkSession) -> int:
+        """Most tasks of a batch."""
+        cores = int(spark.sparkContext.defaultParallelism)
+        return spec.pipeline.parallelism or (max(1, cores // 2) if self.background else cores)
+
+
 def run(
     spec: PipelineSpec,
     *,
@@ -39,8 +54,12 @@ def run(
     master: str | None = None,
     state_dir: Path | None = None,
     log_format: str = "text",
+    background: bool = False,
 ) -> int:
     """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
+
+    `background` reads with half the cores when the pipeline does not say how many: what a server on this machine does
+    for us is at no lower priority than what it does for others. The rest of it is `cdc.background`.
 
     Returns 0. Raises CdcError with the exit code of what failed; everything committed until then stays committed, and
     the next run with the same state directory continues there.
@@ -54,7 +73,8 @@ def run(
     try:
         state.clear_control()
         with json_log.of_python():
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, master or DEFAULT_MASTER, until_caught_up)
+            mode = Mode(master or DEFAULT_MASTER, until_caught_up, background)
+            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode)
     finally:
         lock.release()
     return 0
@@ -67,8 +87,7 @@ def _run_locked(
     lock: RunLock,
     reporter: Reporter,
     json_log: JsonLog,
-    master: str,
-    until_caught_up: bool,
+    mode: Mode,
 ) -> None:
     keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
@@ -83,10 +102,10 @@ def _run_locked(
     runner = BatchRunner(source, sink, route, guard, state, progress)
     sink.check()
     runner.recover()
-    with signals.installed(), _session(pipeline, master, java, lock, json_log) as spark:
+    with signals.installed(), _session(pipeline, mode.master, java, lock, json_log) as spark:
         signals.take_over()
-        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), _parallelism(spec, spark))
-        start = partial(_start, spark, plan, runner, bounded=until_caught_up or source.bounded)
+        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
+        start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.root, reporter.line)
         watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
@@ -100,10 +119,6 @@ def _run_locked(
 def _limits(spec: PipelineSpec) -> Limits:
     options: Any = spec.source
     return Limits(max_bytes=options.max_batch_bytes, max_rows=options.max_batch_rows)
-
-
-def _parallelism(spec: PipelineSpec, spark: SparkSession) -> int:
-    return spec.pipeline.parallelism or int(spark.sparkContext.defaultParallelism)
 
 
 @contextlib.contextmanager

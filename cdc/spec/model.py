@@ -81,7 +81,10 @@ class PipelineOptions(Block):
 
     name: str | None = Field(None, description="Name of the pipeline. Default: the file's name.")
     parallelism: int | None = Field(
-        None, ge=1, description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`)."
+        None,
+        ge=1,
+        description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`), half of "
+        "them with `--background`.",
     )
     local_time_zone: Zone | None = Field(
         None, alias="local-time-zone", description="Time zone of time functions in transforms; no effect without them."

@@ -65,7 +65,7 @@ def _snapshot(found: Figures) -> Iterator[str]:
         (
             f"{run['rows']:,} rows into {sink}", f"{run['rows_per_s']:,}",
             f"{run['rows_per_s_after_first_batch'] or 0:,}", f"{run['cpu_s_per_million']:.2f}", str(run["batches"]),
-            f"{run['pss_mb']:,.0f}", f"{run['other_cores']:.1f}",
+            "" if run["pss_mb"] is None else f"{run['pss_mb']:,.0f}", f"{run['other_cores']:.1f}",
         )
         for sink, run in (("DuckDB", small), ("DuckDB", large), ("a doris stand-in", found["large_doris"]))
     ]  # fmt: skip
