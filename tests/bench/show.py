@@ -76,6 +76,7 @@ def _snapshot(found: Figures) -> Iterator[str]:
     yield from _lines(heads, [("reading to Arrow, one process", *only), *rows])
     yield f"memory into DuckDB: {100 * large['pss_mb'] / small['pss_mb'] - 100:+.0f} % for ten times the rows"
     text = f"p99 of its commits {writers['p99_alone_ms']} ms alone, {writers['p99_beside_ms']} ms beside it"
+    text += f", {writers['p99_beside_select_ms']} ms beside one plain SELECT"
     text += f", {writers['p99_beside_background_ms']} ms beside it with --background"
     yield f"a writer of 2,000 rows/s: {text}; {writers['lock_waits']} lock waits"
 

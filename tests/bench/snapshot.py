@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,7 @@ from live import write_steadily
 from loads import sink_of
 from pipeline import Pipeline, Sink, checked
 from read_snapshot import snapshot_read
-from readers import Bench, per_million
+from readers import Bench, address, per_million
 from workload import DATABASE, Generator
 
 from cdc.testing.standins import start
@@ -94,15 +98,27 @@ def _writers(bench: Bench, generator: Generator) -> Figures:
     generator.run(f"INSERT INTO busy (payload) SELECT repeat('x', 80) FROM {DATABASE}.large")
     generator.run("SET SESSION sql_log_bin = 1")
     waits = _lock_waits(generator)
-    times: dict[str, list[float]] = {"alone": [], "beside": [], "beside_background": []}
+    times: dict[str, list[float]] = {"alone": [], "beside_select": [], "beside": [], "beside_background": []}
     for number in range(WRITE_ROUNDS):
         times["alone"].append(_p99(bench, "a writer alone", lambda: None))
+        times["beside_select"].append(_beside_select(bench))
         times["beside"].append(_beside(bench, number))
         times["beside_background"].append(_beside(bench, number, "--background"))
     found: Figures = {}
     for name, p99s in times.items():
         found |= {f"p99_{name}_ms": statistics.median(p99s), f"p99_{name}_all_ms": p99s}
     return {**found, "lock_waits": _lock_waits(generator) - waits}
+
+
+def _beside_select(bench: Bench) -> float:
+    """While one connection reads the table and throws it away."""
+    script = Path(__file__).with_name("read_plain.py")
+    given = {"server": address(bench.server), "table": "busy"}
+    with subprocess.Popen([sys.executable, str(script), json.dumps(given)]) as reader:
+        try:
+            return _p99(bench, "the writer beside a plain SELECT", lambda: None)
+        finally:
+            reader.terminate()
 
 
 def _beside(bench: Bench, number: int, *flags: str) -> float:
