@@ -103,7 +103,7 @@ def _temporal(op: Int, at: Int, fraction: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def _instant(op: Int, at: Int, need: Int, column: Int, limit: Int) -> Int:
+def _kept_instant(op: Int, at: Int, need: Int, column: Int, limit: Int) -> Int:
     """As `_temporal`; a value equal to the column's last one, as most are in an update, is not converted again."""
     if at > limit:
         return _temporal(op, at, peek64(column + _A))
@@ -397,7 +397,7 @@ def decode_image(
                     pos += need
                     continue
             elif op >= ops.DATE:
-                stamp = _instant(op, pos, need, column, limit)
+                stamp = _kept_instant(op, pos, need, column, limit)
                 if stamp == INVALID:
                     code = _invalid(op, pos, row, c, column, context)
                 else:
