@@ -39,6 +39,10 @@ MOST_CHUNKS = 512
 BYTES_FACTOR = 4
 """A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
 
+PACED_S = 10
+"""With `rows-per-second` a chunk and a batch hold no more rows than may be copied in so many seconds: what was read is
+kept, no view stays open for long, and a run that is to stop does not wait for longer."""
+
 TRIES = 20
 """A chunk whose table has another definition than the log gave it is planned again so often."""
 
@@ -230,7 +234,7 @@ class Coordinator:
             if not copy.complete and table in known and table not in self._blocked
         ]
         options = self._options
-        size = ChunkSize(options.chunk_rows, options.chunk_factor_low, options.chunk_factor_high)
+        size = ChunkSize(self._paced(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
         self._finder = Finder(self._session, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
@@ -287,6 +291,7 @@ class Coordinator:
         assert self._finder is not None
         chunks: list[Chunk] = []
         rows = size = 0
+        most_rows = self._paced(limits.max_rows) if limits is not None else 0
         while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
             if found.part is None:
                 self._finder.take()
@@ -294,11 +299,16 @@ class Coordinator:
                 continue
             rows += found.part.rows
             size += found.part.rows * found.row_bytes
-            full = limits is not None and (rows > limits.max_rows or size > BYTES_FACTOR * limits.max_bytes)
+            full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
             if chunks and full:
                 break
             chunks.append(_chunk(number + len(chunks), self._finder.take()))
         return chunks
+
+    def _paced(self, rows: int) -> int:
+        """So many rows, or as many as are read in `PACED_S`."""
+        rate = self._options.rows_per_second
+        return rows if rate is None else min(rows, PACED_S * rate)
 
     def _block(self, table: TableId, end: Offset) -> None:
         """The server's table is another one than the log has made it so far: wait for the log."""

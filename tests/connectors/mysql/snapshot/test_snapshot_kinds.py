@@ -13,7 +13,7 @@ from stepping import Steps
 from test_snapshot_source import Shop, numbers
 
 from cdc.services.server import MySqlServer
-from cdc.source import Offset, Split
+from cdc.source import Limits, Offset, Split
 from connectors.mysql.snapshot import read_chunk as reader_module
 from connectors.mysql.snapshot import reading as reading_module
 from connectors.mysql.snapshot.splits import ChunkRead
@@ -105,6 +105,16 @@ def test_a_throttle_holds_for_all_chunks_of_a_reader_together(shop: Shop, monkey
     assert shop.catch_up(limits=None, parallelism=1).inserts == 400
     assert len(slept) >= 8
     assert max(slept) == pytest.approx(0.4), "the 400th row at 1,000 rows a second"
+
+
+def test_a_slow_copy_goes_in_small_steps(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.options |= {"scan.snapshot.rows-per-second": 5, "scan.incremental.snapshot.chunk.size": 8096}
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))", f"INSERT INTO t VALUES {numbers(400)}")
+    monkeypatch.setattr(reading_module, "Throttle", lambda rate: Throttle(None))
+    run = shop.catch_up(limits=Limits(1 << 26, 100_000))
+    assert run.inserts == 400
+    assert run.batches >= 8, "no more than 50 rows in each"
+    assert not shop.differs("t", "id, name")
 
 
 def test_connections_are_no_more_than_allowed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
