@@ -41,7 +41,8 @@ BYTES_FACTOR = 4
 
 PACED_S = 10
 """With `rows-per-second` a chunk and a batch hold no more rows than may be copied in so many seconds: what was read is
-kept, no view stays open for long, and a run that is to stop does not wait for longer."""
+kept, no view stays open for long, and a run that is to stop does not wait for longer. A table that cannot be cut is one
+chunk all the same."""
 
 TRIES = 20
 """A chunk whose table has another definition than the log gave it is planned again so often."""
