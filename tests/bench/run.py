@@ -69,7 +69,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench ARGS=...", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, a 200 MB backlog")
     parser.add_argument("--rows", type=float, default=1.0, metavar="FACTOR", help="times the default number of rows")
-    parser.add_argument("--repeat", type=int, default=7, help="runs of our decoder and of the raw drain")
+    parser.add_argument("--repeat", type=int, default=5, help="rounds of the decoders and of the snapshot's reader")
     parser.add_argument("--only", default=",".join(STEPS), metavar="STEPS", help=f"of {','.join(STEPS)}")
     parser.add_argument("--no-peers", action="store_true", help="leave python-mysql-replication and Debezium out")
     options = parser.parse_args()

@@ -28,19 +28,19 @@ def _decode(found: Figures) -> Iterator[str]:
         warm, raw = (tools.get(tool, {}).get("cpu_s_per_million") for tool in (WARM, RAW))
         for tool, run in tools.items():
             if "skipped" in run:
-                rows.append((tool, run["skipped"], "", "", "", "", ""))
+                rows.append((tool, run["skipped"], "", "", "", "", "", ""))
                 continue
-            cpu = run["cpu_s_per_million"]
+            cpu, (least, most) = run["cpu_s_per_million"], run["cpu_s_per_million_range"]
             rows.append(
                 (
-                    tool, f"{run['rows_per_s']:,}", f"{cpu:.3f}", f"{run['rss_mb']:,.0f}", _ratio(warm, cpu),
-                    _ratio(cpu, raw), f"{run['other_cores']:.1f}",
+                    tool, f"{run['rows_per_s']:,}", f"{cpu:.3f}", f"{least:.3f} to {most:.3f}", f"{run['rss_mb']:,.0f}",
+                    _ratio(warm, cpu), _ratio(cpu, raw), f"{run['other_cores']:.1f}",
                 )
             )  # fmt: skip
         yield ""
         yield f"decode: {name}"
-        heads = ("reader", "rows/s", "CPU s per M rows", "RSS MB", "Debezium warm / it", "it / raw drain", "other load")
-        yield from _lines(heads, rows)
+        heads = ("reader", "rows/s", "CPU s per M rows", "range", "RSS MB", "Debezium warm / it", "it / raw drain")
+        yield from _lines((*heads, "other load"), rows)
     for tool, reason in found["skipped"].items():
         yield f"{tool} was not measured: {reason}"
 
