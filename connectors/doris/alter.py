@@ -32,8 +32,9 @@ from cdc.schema import (
 )
 from connectors.doris import ddl
 from connectors.doris.catalog import DUPLICATE, UNIQUE, ActualColumn, ActualTable, Layout, same
-from connectors.doris.refusal import Doubt, by_copy, doubt, in_place
+from connectors.doris.conversion import by_copy, in_place
 from connectors.doris.types import WHOLE, SqlType, default_text, holds, wanted
+from connectors.streamload.doubt import Doubt, doubt
 from connectors.streamload.respelled import respelled
 from connectors.streamload.sql import quoted, text_literal
 
@@ -185,7 +186,8 @@ class Planner:
         there = self._column(table, column.name)
         key = _in_unique_key(table, there.name)
         new_type = wanted(column.type, key=key)
-        found = doubt(quoted(there.name), column.type, None if old is None else old.type)
+        before = None if old is None else old.type
+        found = doubt(quoted(there.name), column.type, before, native_bytes=False)
         stays = _stays(there.type, column, old, key=key)
         if not stays and not by_copy(there.type, new_type):
             found = Doubt(f"{quoted(there.name)} IS NOT NULL", f"Doris cannot change {there.type} to {new_type}")

@@ -9,12 +9,15 @@ carried out where DuckDB comes to the same values; where it may not, the stateme
 | text | JSON | the server sorts keys and sets spaces anew |
 | integers | STRING, BINARY | an ENUM takes the number for a member's place, a BIT for its bits |
 | STRING, BINARY | numbers | the same the other way |
+| TIMESTAMP_LTZ | anything else | the server converts it in the time zone of the session that ran the ALTER |
+| anything else | TIMESTAMP_LTZ | the same the other way |
+| DECIMAL beyond 38 digits | another one | it is text here, with all digits of its scale |
 """
 
 from __future__ import annotations
 
 from cdc.schema import Column, DataType, Kind
-from connectors.duckdb.types import BLOB, INTERVAL, TEXT, TIMESTAMPTZ, duckdb_type, text_literal
+from connectors.duckdb.types import BLOB, INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ, duckdb_type, text_literal
 
 _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 _BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
@@ -38,6 +41,8 @@ def rewrites(new: DataType, old: Column | None) -> bool:
     if old is None:
         return False
     fewer = _length(new) < _length(old.type)
+    if new.kind is Kind.DECIMAL:
+        return _other_decimal_text(old.type, new)
     if new.kind in _TIMED:
         return old.type.kind is new.kind and (new.length or 0) < (old.type.length or 0)
     if new.kind in _TEXTS and old.type.kind in _TEXTS:
@@ -53,8 +58,8 @@ def conversion(expression: str, actual: str, column: Column, old: Column | None)
     `old` is the definition before, when known.
     """
     new = duckdb_type(column.type)
-    if old is not None and _unsure(old.type.kind, column.type.kind):
-        reason = f"{old.type} values may come out differently as {column.type} in the source"
+    if (actual == TIMESTAMPTZ) != (new == TIMESTAMPTZ) or (old is not None and _unsure(old.type, column.type)):
+        reason = f"{actual if old is None else old.type} values may come out differently as {column.type} in the source"
         return f"CASE WHEN {expression} IS NULL THEN NULL ELSE error({text_literal(reason)}) END"
     if actual == new:
         return _rewritten(expression, new, column.type, old)
@@ -64,11 +69,20 @@ def conversion(expression: str, actual: str, column: Column, old: Column | None)
         return f"CAST(decode({expression}) AS {new})"
     if new == TEXT and old is not None and old.type.kind in _TIMED:
         return _timed_text(expression, old.type)
+    if actual == TIMESTAMP and new == "DATE":
+        return _day(expression)
     return f"CAST({expression} AS {new})"
 
 
-def _unsure(old: Kind, new: Kind) -> bool:
-    return any(old in before and new in after for before, after in _UNSURE)
+def _unsure(old: DataType, new: DataType) -> bool:
+    return _other_decimal_text(old, new) or any(old.kind in before and new.kind in after for before, after in _UNSURE)
+
+
+def _other_decimal_text(old: DataType, new: DataType) -> bool:
+    """Whether decimals that are text here get other digits: with the scale, or cut to fewer digits."""
+    if old.kind is not Kind.DECIMAL or new.kind is not Kind.DECIMAL or {duckdb_type(old), duckdb_type(new)} != {TEXT}:
+        return False
+    return old != new and (old.scale != new.scale or _length(new) < _length(old))
 
 
 def _length(data_type: DataType) -> float:
@@ -100,6 +114,14 @@ def _rewritten(expression: str, sql: str, new: DataType, old: Column | None) -> 
         return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
     text = expression if new.length is None else f"left({expression}, {new.length})"
     return f"rtrim({text}, ' ')" if new.kind is Kind.CHAR else text
+
+
+def _day(expression: str) -> str:
+    """MySQL rounds to the next day from its last half second on, MariaDB does not: such a value fails."""
+    day, rounded = f"CAST({expression} AS DATE)", f"CAST({expression} + INTERVAL 500 MILLISECONDS AS DATE)"
+    return (
+        f"CASE WHEN {day} <> {rounded} THEN error('the last half second of a day may be the next one') ELSE {day} END"
+    )
 
 
 def _rounded(expression: str, sql: str, new: DataType) -> str:

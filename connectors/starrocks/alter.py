@@ -30,8 +30,9 @@ from cdc.schema import (
 )
 from connectors.starrocks import ddl
 from connectors.starrocks.catalog import ActualColumn, ActualTable, Layout, same
-from connectors.starrocks.conversion import by_copy, doubt, in_place
+from connectors.starrocks.conversion import by_copy, in_place
 from connectors.starrocks.types import LONG_TEXT, SqlType
+from connectors.streamload.doubt import doubt
 from connectors.streamload.respelled import respelled
 from connectors.streamload.sql import quoted, text_literal
 
@@ -196,7 +197,8 @@ class Planner:
 
     def _alter(self, table: ActualTable, column: Column, old: Column | None) -> Iterator[Step]:
         there, in_key = self._column(table, column.name), table.in_key(column.name)
-        stands_against = doubt(quoted(there.name), column.type, old)
+        before = None if old is None else old.type
+        stands_against = doubt(quoted(there.name), column.type, before, native_bytes=True)
         if stands_against is not None:
             query = f"SELECT 1 FROM {ddl.name_of(table.id)} WHERE {stands_against.condition} LIMIT 1"
             yield Check(table.id, query, f"column {column.name}: {stands_against.reason}")
