@@ -59,3 +59,24 @@ def test_a_plan_shows_what_would_be_done_and_changes_nothing(any_server: MySqlSe
     assert any(line.startswith("  would run: CREATE TABLE") for line in lines)
     assert any_server.password not in done.stdout
     assert {path.name for path in tmp_path.rglob("*")} == {"p.yaml"}
+
+
+@pytest.mark.mysql
+def test_a_plan_tells_which_changes_the_log_will_not_hold(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = any_server.new_database("plan")
+    any_server.execute(
+        "CREATE TABLE parent (id INT PRIMARY KEY) ENGINE=InnoDB",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, CONSTRAINT belongs FOREIGN KEY (p) REFERENCES parent (id) "
+        "ON DELETE CASCADE) ENGINE=InnoDB",
+        database=database,
+    )
+    server = {"host": any_server.host, "port": any_server.port, "user": any_server.user, "database": database}
+    file = tmp_path / "p.yaml"
+    file.write_text(PIPELINE.format(**server))
+    done = subprocess.run(
+        [sys.executable, "-m", "cdc", "plan", str(file)],
+        capture_output=True, text=True, check=False, env={**os.environ, "DB_PASSWORD": any_server.password},
+    )  # fmt: skip
+    assert done.returncode == 0
+    warning = f"{database}.child: what its foreign key belongs does (ON DELETE CASCADE) is not in this server's log"
+    assert (warning in done.stderr) == (any_server.flavor == "mariadb")

@@ -6,6 +6,7 @@ imported where it is used.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schemas import Schemas, shown_schema
 from connectors.mysql.segment import LogRange
+from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
@@ -34,6 +36,8 @@ from connectors.mysql.tail import Tail
 
 if TYPE_CHECKING:
     from connectors.mysql.log.stream import BinlogStream
+
+log = logging.getLogger(__name__)
 
 PATIENCE_S = 600.0
 """How long a bounded run waits for a table that cannot be copied yet."""
@@ -79,14 +83,19 @@ class MySqlSource(Source):
         self._forget()
 
     def tables(self) -> Mapping[TableId, TableSchema]:
-        """The captured tables as the server has them now. Raises SourceError when it cannot be captured from."""
+        """The captured tables as the server has them now. Warns of changes to them that its log will not hold.
+
+        Raises SourceError when it cannot be captured from.
+        """
         connection = self._streams.session()
         try:
-            check_server(connection)
+            info = check_server(connection)
             found = read_tables(connection, self._wanted)
             if not found:
                 raise explain_no_tables(table_ids(connection), self._options.tables, connection)
             check_select(connection, found)
+            for cascade in unlogged_cascades(connection, info, found.keys()):
+                log.warning("%s", cascade)
         finally:
             connection.close()
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}

@@ -1,0 +1,81 @@
+"""Foreign keys that change rows of captured tables without a word in the log.
+
+InnoDB carries out ON DELETE and ON UPDATE by itself, below the binary log: a deleted parent is logged, the children
+that went with it are not (MySQL manual, "InnoDB and Replication"). From 9.6 on MySQL does it above, and logs every
+row, unless `innodb_native_foreign_keys` says otherwise. MariaDB never does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import is_gone
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import ServerInfo, query
+
+_SILENT = ("CASCADE", "SET NULL", "SET DEFAULT")
+_RULES = (
+    "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
+    "FROM information_schema.REFERENTIAL_CONSTRAINTS ORDER BY 1, 2, 3"
+)
+_CONSTRAINT = re.compile(r"^\s*CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY (.*)$", re.MULTILINE)
+_ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """A foreign key of `table` and its `actions`, such as `ON DELETE CASCADE`."""
+
+    table: TableId
+    constraint: str
+    actions: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
+            "and not done in the sink (change the children by statements of their own, before the parent)"
+        )
+
+
+def unlogged_cascades(
+    connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]
+) -> tuple[Cascade, ...]:
+    """Those of the given tables. Driver, once per new pipeline; one query per table on MariaDB."""
+    if info.mariadb:
+        return tuple(found for table in tables for found in _shown(connection, table))
+    if _logged(connection):
+        return ()
+    return tuple(found for found in _listed(connection) if found.table in tables)
+
+
+def _logged(connection: MySqlConnection) -> bool:
+    rows = query(connection, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'")
+    return bool(rows) and str(rows[0][1]).upper() == "OFF"
+
+
+def _listed(connection: MySqlConnection) -> Iterator[Cascade]:
+    for database, table, constraint, on_delete, on_update in query(connection, _RULES):
+        rules = (("DELETE", str(on_delete)), ("UPDATE", str(on_update)))
+        actions = [f"ON {when} {rule}" for when, rule in rules if rule in _SILENT]
+        if actions:
+            yield Cascade(TableId(str(database), str(table)), str(constraint), ", ".join(actions))
+
+
+def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
+    """From SHOW CREATE TABLE: MariaDB's information_schema tells constraints only to who may write to the table."""
+    try:
+        name = f"{quoted(table.database)}.{quoted(table.table)}"
+        definition = str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])
+    except SourceError as error:
+        if is_gone(error):
+            return  # dropped in the meantime
+        raise
+    for constraint, rest in _CONSTRAINT.findall(definition):
+        actions = [f"ON {when} {rule}" for when, rule in _ACTION.findall(rest)]
+        if actions:
+            yield Cascade(table, constraint[1:-1].replace("``", "`"), ", ".join(actions))
