@@ -8,24 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import os
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Iterator
-from typing import Protocol
+
+from cdc.job.log_records import LONGEST_CHARS, Lines
 
 _DRAIN_S = 0.5
-_LONGEST_CHARS = 8_000
-
-
-class Lines(Protocol):
-    """Where log lines go; `Reporter.line`."""
-
-    def __call__(self, message: str, level: str = "info") -> None:
-        """One log line."""
 
 
 class JsonLog:
@@ -37,21 +29,18 @@ class JsonLog:
 
     @contextlib.contextmanager
     def of_python(self) -> Iterator[None]:
-        """While the block runs, Python's warnings, log records, errors of threads and whatever is written to
-        `sys.stderr` are lines."""
+        """While the block runs, Python's warnings, errors of threads and whatever is written to `sys.stderr` are lines.
+        Log records are in either format: `log_records`."""
         if not self._wanted:
             yield
             return
-        handler = _Handler(self._line)
         before = warnings.showwarning, threading.excepthook
         with warnings.catch_warnings(), contextlib.redirect_stderr(_LineWriter(self._line)):
             warnings.showwarning = self._warning
             threading.excepthook = self._thread_error
-            logging.getLogger().addHandler(handler)
             try:
                 yield
             finally:
-                logging.getLogger().removeHandler(handler)
                 warnings.showwarning, threading.excepthook = before
                 self._drain()
 
@@ -82,7 +71,7 @@ class JsonLog:
             for raw in pipe:
                 text = raw.decode("utf-8", "replace").strip()
                 if text:
-                    self._line(text[:_LONGEST_CHARS], "warning")
+                    self._line(text[:LONGEST_CHARS], "warning")
 
     def _drain(self) -> None:
         """What the children wrote last; they may live on for a moment."""
@@ -102,7 +91,7 @@ class JsonLog:
 
     def _thread_error(self, error: threading.ExceptHookArgs) -> None:
         text = "".join(traceback.format_exception(error.exc_type, error.exc_value, error.exc_traceback))
-        self._line(text[-_LONGEST_CHARS:], "error")
+        self._line(text[-LONGEST_CHARS:], "error")
 
 
 class _LineWriter(io.TextIOBase):
@@ -117,16 +106,5 @@ class _LineWriter(io.TextIOBase):
     def write(self, text: str) -> int:
         *whole, self._rest = (self._rest + text).split("\n")
         for part in filter(str.strip, whole):
-            self._line(part[:_LONGEST_CHARS], "warning")
+            self._line(part[:LONGEST_CHARS], "warning")
         return len(text)
-
-
-class _Handler(logging.Handler):
-    """Log records of libraries, warnings and worse."""
-
-    def __init__(self, line: Lines) -> None:
-        super().__init__(logging.WARNING)
-        self._line = line
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._line(f"{record.name}: {record.getMessage()}"[:_LONGEST_CHARS], record.levelname.lower())

@@ -18,6 +18,7 @@ from cdc.job.copying import Copying
 from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
+from cdc.job.log_records import log_records
 from cdc.job.place import default_state_dir
 from cdc.job.progress import Progress
 from cdc.job.report import Reporter
@@ -72,7 +73,7 @@ def run(
     lock.acquire()
     try:
         state.clear_control()
-        with json_log.of_python():
+        with log_records(reporter.line), json_log.of_python():
             mode = Mode(master or DEFAULT_MASTER, until_caught_up, background)
             _run_locked(spec, pipeline, state, lock, reporter, json_log, mode)
     finally:
