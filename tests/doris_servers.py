@@ -9,74 +9,31 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import pymysql
 import pytest
+from load_servers import Answer, LoadServer, of_standin, shared
 
-from cdc.testing.standins import StandIn, start_doris
+from cdc.testing.standins import start_doris
 
 _IMAGE = "apache/doris:doris-all-in-one-2.1.0"
-_READY_S = 180
 _VISIBLE_S = 60
 ONE_REPLICA = "PROPERTIES ('replication_num' = '1')"
 COMMA = {"column_separator": ","}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered; `answer["Status"]` is a key of its JSON."""
-
-    status: int
-    text: str
-    headers: Mapping[str, str]
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.json[name]
-
-
 @dataclass(slots=True)
-class DorisServer:
+class DorisServer(LoadServer):
     """A Doris to test with. `standin` is there when it is ours: then faults and restarts are possible."""
-
-    host: str
-    http_port: int
-    be_http_port: int
-    sql_port: int
-    user: str = "root"
-    password: str = ""
-    standin: StandIn | None = field(default=None, repr=False)
-
-    @property
-    def own(self) -> StandIn:
-        """The stand-in, for tests that need one."""
-        assert self.standin is not None
-        return self.standin
-
-    def query(self, sql: str, *, user: str | None = None, password: str = "", db: str | None = None) -> list[Any]:
-        """The rows of a statement."""
-        login = (self.user, self.password) if user is None else (user, password)
-        connection = pymysql.connect(
-            host=self.host, port=self.sql_port, user=login[0], password=login[1], autocommit=True, charset="utf8mb4",
-            database=db,
-        )  # fmt: skip
-        with connection, connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
 
     def eventually(self, sql: str, wanted: list[Any]) -> list[Any]:
         """The rows of a query, once they are these: publishing is asynchronous."""
@@ -85,23 +42,11 @@ class DorisServer:
             time.sleep(0.02)
         return rows
 
-    def refused(self, sql: str, **login: str) -> str:
-        """The message of the error that a statement must give."""
-        with pytest.raises(pymysql.MySQLError) as caught:
-            self.query(sql, **login)
-        return str(caught.value.args[1])
-
     def errno(self, sql: str, **login: str) -> int:
         """The number of the error that a statement must give."""
         with pytest.raises(pymysql.MySQLError) as caught:
             self.query(sql, **login)
         return int(caught.value.args[0])
-
-    def new_database(self) -> str:
-        """A database of a fresh name."""
-        name = f"db_{uuid4().hex[:12]}"
-        self.query(f"CREATE DATABASE {name}")
-        return name
 
     def send(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None, *,
@@ -142,18 +87,9 @@ class DorisServer:
         return str(self.send("GET", path, port=self.http_port)["data"])
 
 
-@contextmanager
-def shared_doris() -> Iterator[DorisServer]:
+def shared_doris() -> AbstractContextManager[DorisServer]:
     """A server that all tests of the session share: use `new_database`, never stop it, arm no faults."""
-    wanted = os.environ.get("CDC_TEST_DORIS", "")
-    if wanted == "docker":
-        with _in_docker() as server:
-            yield server
-    elif wanted:
-        yield _at(wanted)
-    else:
-        with own_doris() as server:
-            yield server
+    return shared(DorisServer, "doris", _IMAGE, own_doris)
 
 
 @contextmanager
@@ -163,42 +99,4 @@ def own_doris(**options: Any) -> Iterator[DorisServer]:
         tempfile.TemporaryDirectory(prefix="doris-") as folder,
         start_doris(Path(folder) / "standin", **options) as standin,
     ):
-        password = str(options.get("root_password", ""))
-        yield DorisServer(
-            standin.host, standin.http_port, standin.be_http_port, standin.sql_port, "root", password, standin
-        )
-
-
-def _at(address: str) -> DorisServer:
-    parts = urlsplit(address)
-    if parts.scheme != "doris" or not parts.hostname:
-        pytest.fail("CDC_TEST_DORIS must look like doris://user:password@host:9030?http=8030", pytrace=False)
-    ports = {name: int(values[0]) for name, values in parse_qs(parts.query).items()}
-    return DorisServer(
-        parts.hostname, ports.get("http", 8030), ports.get("be_http", 8040), parts.port or 9030,
-        unquote(parts.username or "root"), unquote(parts.password or ""),
-    )  # fmt: skip
-
-
-@contextmanager
-def _in_docker() -> Iterator[DorisServer]:
-    from testcontainers.core.container import DockerContainer
-
-    container = DockerContainer(_IMAGE)
-    for port in (8030, 8040, 9030):  # loads are redirected to the port that the back end knows itself by
-        container = container.with_bind_ports(port, port)
-    with container:
-        server = DorisServer(container.get_container_host_ip(), 8030, 8040, 9030)
-        deadline = time.monotonic() + _READY_S
-        while not _alive(server):
-            if time.monotonic() > deadline:
-                pytest.fail(f"{_IMAGE} has no back end after {_READY_S} s", pytrace=False)
-            time.sleep(1)
-        yield server
-
-
-def _alive(server: DorisServer) -> bool:
-    try:
-        return any("true" in map(str, row) for row in server.query("SHOW BACKENDS"))
-    except (pymysql.MySQLError, OSError):
-        return False
+        yield of_standin(DorisServer, standin, str(options.get("root_password", "")))

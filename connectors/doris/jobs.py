@@ -1,8 +1,5 @@
 """Runs planned steps on the server, and waits for the schema-change jobs that they start. Driver.
 
-    ALTER TABLE -> (light) FINISHED at once
-                -> PENDING -> WAITING_TXN -> RUNNING -> FINISHED | CANCELLED
-
 A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
 too. So all of this pipeline's transactions are decided when a step runs (`Sink.apply` is called between batches), and
 those that are committed but not visible yet are waited for: a copy of a table would miss their rows.
@@ -10,21 +7,17 @@ those that are committed but not visible yet are waited for: a copy of a table w
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
 from connectors.doris.alter import Step
+from connectors.streamload.alter_jobs import AlterJobs
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Patience, Waits
-from connectors.streamload.sql import Refused, Session, quoted, text_literal
+from connectors.streamload.sql import Refused, Session, quoted
 
-log = logging.getLogger(__name__)
-
-_ENDED = ("FINISHED", "CANCELLED")
 _BUSY = re.compile(
     r"is not NORMAL|transactions in the COMMITTED state|still some transactions|lock timeout|is not stable", re.I
 )
@@ -36,6 +29,13 @@ class Runner:
 
     def __init__(self, session: Session, waits: Waits) -> None:
         self._session, self._waits = session, waits
+        self._jobs = AlterJobs(
+            session,
+            waits,
+            "Doris",
+            newest_by="CreateTime",
+            blocked="see SHOW TRANSACTION, let them end, then start again",
+        )
 
     def run(self, table: TableId, step: Step) -> None:
         """Carry out one step; returns when the table is as the step says. Raises ChangeRefused or SinkUnavailable."""
@@ -47,15 +47,11 @@ class Runner:
             return
         self._execute(table, step)
         if step.waits:
-            self._wait(table)
+            self._jobs.wait(table)
 
     def wait_for_running(self, tables: Iterable[TableId]) -> None:
         """Wait for jobs that an earlier run started: until they end, the tables do not show the change."""
-        for table in tables:
-            job = self._last_job(table)
-            if job is not None and _state(job) not in _ENDED:
-                log.info("%s: a schema change of an earlier run is still under way", table)
-                self._wait(table)
+        self._jobs.wait_for_running(tables)
 
     def wait_until_visible(self, databases: Iterable[str], space: LabelSpace) -> None:
         """Wait until all that this pipeline has committed in these databases can be read."""
@@ -84,41 +80,6 @@ class Runner:
             except Refused as error:
                 if not _BUSY.search(error.message) or not waiting.pause():
                     raise _refusal(table, step, error) from error
-
-    def _wait(self, table: TableId) -> None:
-        waiting = Patience(self._waits, f"{table}: schema change")
-        while True:
-            job = self._last_job(table)
-            state = "FINISHED" if job is None else _state(job)
-            if job is None or state == "FINISHED":
-                return
-            said = str(job.get("Msg") or "")
-            if state == "CANCELLED":
-                hint = "see SHOW ALTER TABLE COLUMN in Doris; start again to try once more"
-                raise ChangeRefused(f"the schema change was cancelled: {said}", where=str(table), hint=hint)
-            if not waiting.pause(f"{state} {job.get('Progress') or ''} {said}".strip()):
-                raise _too_long(table, state, self._waits.limit_s)
-
-    def _last_job(self, table: TableId) -> dict[str, Any] | None:
-        """The latest schema-change job of the table, None when there was none."""
-        sql = (
-            f"SHOW ALTER TABLE COLUMN FROM {quoted(table.database)} WHERE TableName = {text_literal(table.table)} "
-            "ORDER BY CreateTime DESC LIMIT 1"
-        )
-        return next(iter(self._session.records(sql)), None)
-
-
-def _state(job: dict[str, Any]) -> str:
-    return str(job.get("State") or "").upper()
-
-
-def _too_long(table: TableId, state: str, limit_s: float) -> SinkUnavailable:
-    hint = "start again to go on waiting, with a longer table.schema-change.timeout if need be"
-    if state == "WAITING_TXN":
-        hint = "it waits for loads that began before it, of other writers or left over: see SHOW TRANSACTION, "
-        hint += "let them end, then start again"
-    reason = f"the schema change has not ended within {limit_s:.0f} s; it is {state}"
-    return SinkUnavailable(reason, where=str(table), hint=hint)
 
 
 def _refusal(table: TableId, step: Step, error: Refused) -> ChangeRefused | SinkUnavailable:

@@ -197,15 +197,15 @@ class Planner:
 
     def _alter(self, table: ActualTable, column: Column, old: Column | None) -> Iterator[Step]:
         there, in_key = self._column(table, column.name), table.in_key(column.name)
+        wanted = self._types.wanted(column.type, key=in_key)
+        if in_key and wanted.is_text and old is not None and respelled(column.type, old.type):
+            reason = f"keys are text here, and {column.type} values are spelled otherwise than {old.type}"
+            yield Check(table.id, f"SELECT 1 FROM {ddl.name_of(table.id)} LIMIT 1", f"column {column.name}: {reason}")
         before = None if old is None else old.type
         stands_against = doubt(quoted(there.name), column.type, before, native_bytes=True)
         if stands_against is not None:
             query = f"SELECT 1 FROM {ddl.name_of(table.id)} WHERE {stands_against.condition} LIMIT 1"
             yield Check(table.id, query, f"column {column.name}: {stands_against.reason}")
-        wanted = self._types.wanted(column.type, key=in_key)
-        if in_key and wanted.is_text and old is not None and respelled(column.type, old.type):
-            reason = f"keys are text here, and {column.type} values are spelled otherwise than {old.type}"
-            yield Check(table.id, f"SELECT 1 FROM {ddl.name_of(table.id)} LIMIT 1", f"column {column.name}: {reason}")
         keeps = self._types.holds(there.type, column.type, key=in_key) and not _longer(there.type, wanted)
         if there.type.is_text and not wanted.is_text:
             # A column that somebody made text for values of another type stays so; one that held text does not.

@@ -1,8 +1,5 @@
 """Runs planned steps on the server, and waits for the schema-change jobs that they start. Driver.
 
-    ALTER TABLE -> (fast) FINISHED at once
-                -> PENDING -> WAITING_TXN -> RUNNING -> FINISHED | CANCELLED
-
 A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
 too. So all of this pipeline's transactions have ended when a step runs (`Sink.apply` is called between batches).
 """
@@ -11,17 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
 from connectors.starrocks.alter import Check, Remark, Statement, Step
+from connectors.streamload.alter_jobs import AlterJobs
 from connectors.streamload.patience import Patience, Waits
-from connectors.streamload.sql import Refused, Session, quoted, text_literal
+from connectors.streamload.sql import Refused, Session
 
 log = logging.getLogger(__name__)
 
-_ENDED = ("FINISHED", "CANCELLED")
 _BUSY = (
     "schema change operation is in progress", "optimize operation is in progress", "rollup operation is in progress",
     "in the committed state waiting to be completed", "there are still some transactions",
@@ -35,6 +31,13 @@ class Runner:
 
     def __init__(self, session: Session, waits: Waits) -> None:
         self._session, self._waits = session, waits
+        self._jobs = AlterJobs(
+            session,
+            waits,
+            "StarRocks",
+            newest_by="JobId",
+            blocked="see SHOW PROC '/transactions'; roll them back, then start again",
+        )
 
     def run(self, step: Step) -> None:
         """Carry out one step; returns when the table is as the step says. Raises ChangeRefused or SinkUnavailable."""
@@ -46,18 +49,14 @@ class Runner:
                     hint = "the values of those rows are not in the log: change or remove them in StarRocks, "
                     raise ChangeRefused(reason, where=str(table), hint=hint + "or drop the table there and start anew")
             case Statement():
-                before = self._last_job(step.table) if step.job else None
+                before = self._jobs.last(step.table) if step.job else None
                 self._execute(step)
                 if step.job:
-                    self._wait(step.table, "" if before is None else str(before.get("JobId")))
+                    self._jobs.wait(step.table, None if before is None else str(before.get("JobId")))
 
     def wait_for_running(self, tables: Iterable[TableId]) -> None:
         """Wait for jobs that an earlier run started: until they end, the tables do not show the change."""
-        for table in tables:
-            job = self._last_job(table)
-            if job is not None and _state(job) not in _ENDED:
-                log.info("%s: a schema change of an earlier run is still under way", table)
-                self._wait(table, "")
+        self._jobs.wait_for_running(tables)
 
     def _execute(self, step: Statement) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
@@ -69,43 +68,6 @@ class Runner:
             except Refused as error:
                 if not any(part in error.message.lower() for part in _BUSY) or not waiting.pause():
                     raise _refusal(step, error) from error
-
-    def _wait(self, table: TableId, before: str) -> None:
-        """Wait for the job that a statement started; a change that was made at once has none after job `before`."""
-        waiting = Patience(self._waits, f"{table}: schema change")
-        while True:
-            job = self._last_job(table)
-            if job is None or str(job.get("JobId")) == before:
-                return
-            state, said = _state(job), str(job.get("Msg") or "")
-            if state == "FINISHED":
-                return
-            if state == "CANCELLED":
-                hint = "see SHOW ALTER TABLE COLUMN in StarRocks; start again to try once more"
-                raise ChangeRefused(f"the schema change was cancelled: {said}", where=str(table), hint=hint)
-            if not waiting.pause(f"{state} {job.get('Progress') or ''} {said}".strip()):
-                raise _too_long(table, state, self._waits.limit_s)
-
-    def _last_job(self, table: TableId) -> dict[str, Any] | None:
-        """The latest schema-change job of the table, None when there was none."""
-        sql = (
-            f"SHOW ALTER TABLE COLUMN FROM {quoted(table.database)} WHERE TableName = {text_literal(table.table)} "
-            "ORDER BY JobId DESC LIMIT 1"
-        )
-        return next(iter(self._session.records(sql)), None)
-
-
-def _state(job: dict[str, Any]) -> str:
-    return str(job.get("State") or "").upper()
-
-
-def _too_long(table: TableId, state: str, limit_s: float) -> SinkUnavailable:
-    hint = "start again to go on waiting, with a longer table.schema-change.timeout if need be"
-    if state == "WAITING_TXN":
-        hint = "it waits for loads that began before it, of other writers or left over: see SHOW PROC '/transactions'; "
-        hint += "roll them back, then start again"
-    reason = f"the schema change has not ended within {limit_s:.0f} s; it is {state}"
-    return SinkUnavailable(reason, where=str(table), hint=hint)
 
 
 def _refusal(step: Statement, error: Refused) -> ChangeRefused | SinkUnavailable:

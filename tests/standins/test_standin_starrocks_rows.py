@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-from starrocks_servers import Answer, StarRocksServer
+from load_servers import Answer
+from starrocks_servers import StarRocksServer
 
 pytestmark = pytest.mark.slow
 TYPES = (
