@@ -24,6 +24,9 @@ Offset = dict[str, Any]
 Count = Callable[[str, int], None]
 """Reports a counted, visible reason: something that was changed or left out on purpose. Summed over the run."""
 
+NOTICES = 50
+"""Most notices that come with one report of the lag."""
+
 Report = Callable[[dict[str, Any]], None]
 """Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.decided`."""
 
@@ -67,11 +70,21 @@ class Split:
 class Lag:
     """How far the last planned batch is behind the end of the source's log, in bytes.
 
-    `note` tells the user what the source is doing when it is not simply reading: waiting for a server that is gone.
+    Attributes:
+        note: what the source is doing when it is not simply reading: waiting for a server that is gone.
+        notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.
+        noticed: all of them since the source object was made.
     """
 
     bytes: int
     note: str = ""
+    notices: tuple[str, ...] = ()
+    noticed: int = 0
+
+    @classmethod
+    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "") -> Lag:
+        """With the end of a list of notices that only grows."""
+        return cls(bytes, note, tuple(told[-NOTICES:]), len(told))
 
 
 @dataclass(frozen=True, slots=True)

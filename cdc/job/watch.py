@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -88,7 +89,7 @@ class Watch:
         self._runner, self._progress = runner, progress
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
         self._counts: dict[str, int] = {}
-        self._note = ""
+        self._note, self._noticed = "", 0
         self._stopping = self._over = self._gave_up = False
 
     def until_end(self) -> None:
@@ -192,12 +193,24 @@ class Watch:
         self._reporter.status(now, self._progress.running, bars)
 
     def _read_lag(self) -> None:
-        """The stream reader's lag comes with Spark's progress reports."""
+        """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
         try:
             latest = self._query.lastProgress
         except JAVA_GONE:
             return
         source = latest["sources"][0] if latest and latest["sources"] else None
-        lag = source.get("latestOffset") if source else None
-        if isinstance(lag, dict) and "bytes" in lag:
-            self._progress.lag(lag["bytes"], lag.get("note", ""))
+        lag = json.loads(source.get("latestOffset") or "null") if source else None
+        if lag is not None:
+            self._progress.lag(lag["bytes"], lag["note"])
+            self._tell(lag["notices"], lag["noticed"])
+
+    def _tell(self, notices: list[str], noticed: int) -> None:
+        """Those that were not told yet. A query that was started again counts from nothing."""
+        if noticed < self._noticed:
+            self._noticed = 0
+        new = noticed - self._noticed
+        if new > len(notices):
+            self._reporter.line(f"{new - len(notices)} notices of the source are left out", level="warning")
+        for notice in notices[max(0, len(notices) - new) :]:
+            self._reporter.line(notice, level="warning")
+        self._noticed = noticed

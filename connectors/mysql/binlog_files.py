@@ -15,7 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Limits, Offset, Report, Source, Split
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.log.chunk import EventChunk, file_number
 from connectors.mysql.options import BinlogFilesSourceOptions
@@ -40,9 +40,13 @@ class BinlogFilesSource(Source):
         self._planned: tuple[Offset, list[Segment]] | None = None
         self._known: Schemas | None = None
         self._error: SourceError | None = None
+        self._notices: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh = {"_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None, "_error": None}
+        fresh: dict[str, Any] = {
+            "_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None, "_error": None,
+            "_notices": [],
+        }  # fmt: skip
         return {**self.__dict__, **fresh}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
@@ -51,7 +55,7 @@ class BinlogFilesSource(Source):
         with tempfile.TemporaryDirectory() as folder:
             schemas = Schemas(Path(folder), self._options)
             start = self._begin(schemas, files)
-            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files, None)
+            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files, None, [])
             last = list(segments)[-1:]
             count = last[0].schemas if last else schemas.history.count()
             found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
@@ -67,7 +71,7 @@ class BinlogFilesSource(Source):
             return {**start, "schemas": first}
         if self._segments is None:
             fresh = Schemas(self._context.directory, self._options)
-            self._segments = self._plan(fresh, start, self._files(), limits)
+            self._segments = self._plan(fresh, start, self._files(), limits, self._notices)
         self._fill(self._segments, limits)
         batch = self._queue.take(limits)
         if not batch and self._error is not None:
@@ -109,6 +113,10 @@ class BinlogFilesSource(Source):
                 return
             self._queue.put(segment)
 
+    def lag(self) -> Lag | None:
+        """Only what the statements in the files have given reason to tell."""
+        return Lag.telling(self._notices) if self._notices else None
+
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
         from connectors.mysql.rows.warm import warm_kernels
@@ -136,13 +144,13 @@ class BinlogFilesSource(Source):
         return Known(tuple(catalog.captured.values()), dict(catalog.databases))
 
     def _plan(
-        self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None
+        self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
     ) -> Iterator[Segment]:
         from connectors.mysql.planner import Planner
 
         position = position_of(start)
         dialect = _dialect(_file(files, position.file))
-        tracker = schemas.tracker(start["schemas"], self._wanted, dialect, 0)
+        tracker = schemas.tracker(start["schemas"], self._wanted, dialect, 0, notices)
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         for chunk in _chunks(files, position, None):
             yield from planner.feed(chunk)

@@ -128,28 +128,33 @@ class Schemas:
             invalid_dates=self._options.invalid_dates,
         )
 
-    def tracker(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Tracker:
-        """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off."""
+    def tracker(
+        self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int, notices: list[str]
+    ) -> Tracker:
+        """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
+        user should see is added to `notices`."""
         writer = SchemaHistory(self._directory)
         writer.truncate(count)
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
-        return Tracker(writer, catalog, changes_allowed=self._options.schema_change_enabled)
+        return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled)
 
 
 class Tracker:
     """Applies the log's statements to the catalog and writes them to the history. Stream reader process only."""
 
-    def __init__(self, history: SchemaHistory, catalog: Catalog, *, changes_allowed: bool = True) -> None:
+    def __init__(
+        self, history: SchemaHistory, catalog: Catalog, notices: list[str], *, changes_allowed: bool = True
+    ) -> None:
         self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
         self.entries = history.count()
-        self.notices: list[str] = []
+        self._notices = notices
 
     def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
         """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(chunk, index), chunk.where(index)
         result = apply_query(self._catalog, query, chunk, index)
         self._refuse(result, query, where)
-        self.notices += [f"{where}: {notice}" for notice in result.notices]
+        self._notices += [f"{where}: {notice}" for notice in result.notices]
         if result.delta or result.changes:
             at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
@@ -170,7 +175,7 @@ class Tracker:
             result = self._catalog.define([definition])
             at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
             self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
-            self.notices.append(
+            self._notices.append(
                 f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
             )
             return result.touched

@@ -66,6 +66,7 @@ class MySqlSource(Source):
     def _forget(self) -> None:
         """What belongs to one process."""
         self._known: Schemas | None = None
+        self._notices: list[str] = []
         self._tail: Tail | None = None
         self._snapshot: Coordinator | None = None
         self._splits: SnapshotSplits | None = None
@@ -300,10 +301,9 @@ class MySqlSource(Source):
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
         lag = None if self._tail is None else self._tail.lag()
-        notices = [] if self._snapshot is None else self._snapshot.notices[-3:]
-        if not notices:
-            return lag
-        return Lag(0 if lag is None else lag.bytes, "; ".join([*filter(None, [lag.note if lag else ""]), *notices]))
+        if lag is None:
+            return Lag.telling(self._notices) if self._notices else None
+        return Lag.telling(self._notices, lag.bytes, lag.note)
 
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""
@@ -331,14 +331,17 @@ class MySqlSource(Source):
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
-            self._tail = Tail(self._options, context.directory, self._streams, self._wanted, context.stopping)
+            self._tail = Tail(
+                self._options, context.directory, self._streams, self._wanted, self._notices, context.stopping
+            )
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session
-            )
+                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session,
+                self._notices,
+            )  # fmt: skip
         return self._snapshot
 
     def _pattern(self) -> CapturedPattern:

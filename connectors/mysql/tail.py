@@ -13,7 +13,7 @@ from cdc.schema import TableId
 from cdc.source import Lag, Limits, Offset, Split
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schemas import Schemas, Tracker
+from connectors.mysql.schemas import Schemas
 from connectors.mysql.segment import Segment, end_offset, position_of, splits_of
 from connectors.mysql.server.positions import LogPosition, check_file_position
 from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same
@@ -49,13 +49,13 @@ class Tail:
         directory: Path,
         streams: Streams,
         wanted: Callable[[TableId], bool],
+        notices: list[str],
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options, self._directory, self._streams, self._wanted = options, directory, streams, wanted
-        self._stopping = stopping
+        self._notices, self._stopping = notices, stopping
         self._follower: Follower | None = None
         self._planned: tuple[Offset, list[Segment]] | None = None
-        self._tracker: Tracker | None = None
         self._away_since: float | None = None
         self._followed = False
         self._note = ""
@@ -100,11 +100,10 @@ class Tail:
             self.until = position
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and what the follower is waiting for or has met."""
+        """Bytes read ahead, and what the follower is waiting for."""
         if self._follower is None:
             return Lag(0, self._note) if self._note else None
-        notices = self._tracker.notices[-3:] if self._tracker is not None else []
-        return Lag(self._follower.waiting_bytes, "; ".join(filter(None, [self._follower.note, *notices])))
+        return Lag(self._follower.waiting_bytes, self._follower.note)
 
     def stop(self) -> None:
         """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
@@ -119,10 +118,10 @@ class Tail:
         from connectors.mysql.planner import Planner
 
         position, info = self._resume(start)
-        self._tracker = Schemas(self._directory, self._options).tracker(
-            start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names
+        tracker = Schemas(self._directory, self._options).tracker(
+            start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
         )
-        planner = Planner(self._tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:
             self.until = LogPosition(info.file, info.position), info.identity

@@ -35,6 +35,7 @@ def test_a_run_outlives_cut_connections_and_a_killed_server(
         assert proxy.cuts == 3
 
         server.kill9()
+        run.says("warning: waiting for the server: ")
         server.start()
         run.shows(work.seen(work.round()), "the round after the server was killed")
         server.restart()

@@ -148,7 +148,9 @@ def test_lag_is_reported_when_the_source_can_tell(tmp_path: Path) -> None:
             return Lag(12, "waiting")
 
     assert reader(tmp_path, ListSource(ITEMS)).reportLatestOffset() is None
-    assert reader(tmp_path, Behind(ITEMS)).reportLatestOffset() == {"bytes": 12, "note": "waiting"}
+    assert reader(tmp_path, Behind(ITEMS)).reportLatestOffset() == {
+        "bytes": 12, "note": "waiting", "notices": (), "noticed": 0,
+    }  # fmt: skip
 
 
 def test_a_partition_is_small() -> None:

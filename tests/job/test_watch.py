@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,13 +158,29 @@ def test_the_end_of_java_is_an_engine_error(tmp_path: Path, error: Exception) ->
 
 def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
     query = Query(nothing, nothing, nothing)
-    query.lastProgress = {"sources": [{"latestOffset": {"bytes": 7, "note": "waiting for the server"}}]}
+    query.lastProgress = {"sources": [{"latestOffset": lag(7, "waiting for the server")}]}
     run = Run(tmp_path, query)
     run.watch.until_end()
     assert run.progress.snapshot().lag_bytes == 7
     assert run.err.getvalue().count("warning: waiting for the server") == 1
     query.lastProgress = {"sources": []}
     run.watch.report()
+
+
+def test_every_notice_of_the_source_is_told_once(tmp_path: Path) -> None:
+    query = Query(nothing, nothing, nothing)
+    run = Run(tmp_path, query)
+    told = [f"notice {number}" for number in range(4)]
+    for notices, noticed in (([], 0), (told[:2], 2), (told[:2], 2), (told[2:], 4), (told[2:], 9), (["anew"], 1)):
+        query.lastProgress = {"sources": [{"latestOffset": lag(0, "", notices, noticed)}]}
+        run.watch.report()
+    lines = [line.partition("warning: ")[2] for line in run.err.getvalue().splitlines()]
+    assert lines == [*told, "3 notices of the source are left out", *told[2:], "anew"]
+
+
+def lag(size: int, note: str, notices: Sequence[str] = (), noticed: int = 0) -> str:
+    """As Spark reports it: JSON as a text."""
+    return json.dumps({"bytes": size, "note": note, "notices": list(notices), "noticed": noticed})
 
 
 def test_handlers_are_taken_back_from_whoever_took_them() -> None:

@@ -18,6 +18,7 @@ from connectors.mysql.ddl.charsets import charset_of
 from connectors.mysql.ddl.defaults import default_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
+from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.ddl.statements import (
     AddColumnClause,
     AddPrimaryKeyClause,
@@ -151,9 +152,12 @@ class _Alteration:
             if name in dropped:
                 continue
             if name in changed:
-                self._insert(self._resolved(changed[name].column), column.name, None)
+                new = self._resolved(changed[name].column)
+                self._note_rewritten(column, new)
+                self._insert(new, column.name, None)
                 continue
             new = in_charset(column, self.convert_to, self.dialect) if self.convert_to else column
+            self._note_rewritten(column, new)
             if name in defaults:
                 new = replace(new, default=default_text(defaults[name].default, new, self.dialect))
             if name in renamed:
@@ -189,6 +193,15 @@ class _Alteration:
             )
         elif written.default is not None and written.default.bracketed:
             self.fills[column.name] = literal_text(written.default, column)
+
+    def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
+        """Text that the server may have written otherwise, though it is text to the sink before and after."""
+        reason = rewritten_text(old, new)
+        if reason:
+            self.notices.append(
+                f"{self.table.id}: {reason} may have changed column {old.name} of rows already there; the log does not "
+                "tell these values, and the sink keeps those it has"
+            )
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
         if column.name.lower() in self.taken:

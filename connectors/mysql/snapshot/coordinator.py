@@ -65,7 +65,9 @@ class Coordinator:
         history: SchemaHistory,
         wanted: Callable[[TableId], bool],
         session: Callable[[], MySqlConnection],
+        notices: list[str],
     ) -> None:
+        self._notices = notices
         self._options, self._history, self._wanted, self._session = options, history, wanted, session
         self._plan, self._marks = ChunkPlan(directory), Watermarks(directory)
         self._requests = Requests(directory)
@@ -74,7 +76,6 @@ class Coordinator:
         self._connection: MySqlConnection | None = None
         self._opened = False
         self._away_since = 0.0
-        self.notices: list[str] = []
 
     @property
     def blocked(self) -> list[TableId]:
@@ -198,7 +199,7 @@ class Coordinator:
             if table in known and self._wanted(table):
                 found.append(Begin(table, "resync", truncate=True, request=name))
             else:
-                self.notices.append(f"{table} is not a captured table, so it cannot be copied anew")
+                self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
         return found
 

@@ -259,6 +259,41 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("VARCHAR(9)", "ENUM('a')", "a new type, ENUM, whose labels replace text that is equal to them,"),
+        ("TEXT", "SET('a')", "a new type, SET, whose labels replace text that is equal to them,"),
+        ("ENUM('a','b')", "ENUM('b')", "another list of labels"),
+        ("ENUM('a','b')", "ENUM('A','b')", "another list of labels"),
+        ("SET('a','b')", "SET('b','a')", "another list of labels"),
+        (
+            "VARCHAR(9)",
+            "VARCHAR(9) CHARACTER SET latin1",
+            "the character set latin1, which lacks characters of utf8mb4,",
+        ),
+        ("ENUM('a','b')", "ENUM('x','b','a')", ""),
+        ("SET('a','b')", "SET('a','x','b')", ""),
+        ("ENUM('a')", "VARCHAR(9)", ""),
+        ("VARCHAR(9) CHARACTER SET latin1", "VARCHAR(9) CHARACTER SET utf8mb3", ""),
+        ("VARCHAR(9) CHARACTER SET ascii", "TEXT CHARACTER SET gbk", ""),
+        ("INT", "BIGINT", ""),
+    ],
+)
+def test_text_that_the_server_may_have_written_otherwise_is_noted(before: str, after: str, reason: str) -> None:
+    one = catalog(f"CREATE TABLE t (a {before}) CHARACTER SET utf8mb4")
+    notices = one.apply(f"ALTER TABLE t MODIFY a {after}", "shop").notices
+    assert [notice.partition(" may have changed column a ")[0] for notice in notices] == (
+        [f"shop.t: {reason}"] if reason else []
+    )
+
+
+def test_a_table_converted_to_a_smaller_character_set_is_noted() -> None:
+    one = catalog("CREATE TABLE t (a VARCHAR(9), e ENUM('x'), n INT) CHARACTER SET utf8mb4")
+    (notice,) = one.apply("ALTER TABLE t CONVERT TO CHARACTER SET latin1", "shop").notices
+    assert "latin1, which lacks characters of utf8mb4, may have changed column a " in notice
+
+
 def test_sequences_are_no_tables() -> None:
     one = catalog(dialect=Dialect.of("10.11.19-MariaDB"))
     assert not one.apply("CREATE SEQUENCE sq", "shop").changes

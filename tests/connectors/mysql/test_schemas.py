@@ -43,7 +43,7 @@ def begun(folder: Path, *tables: MySqlTable, **options: Any) -> Schemas:
 
 
 def tracker(made: Schemas, count: int) -> Tracker:
-    return made.tracker(count, wanted, Dialect(), 0)
+    return made.tracker(count, wanted, Dialect(), 0, [])
 
 
 def told(made: Tracker, statement: str) -> frozenset[TableId]:

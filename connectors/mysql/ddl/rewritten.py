@@ -1,0 +1,38 @@
+"""Text that an ALTER may write otherwise in rows already there, without a trace in the log. Pure.
+
+A sink sees text before and after, so it cannot tell: labels of ENUM and SET, and characters that a character set lacks,
+which servers without a strict sql_mode turn into `?`.
+"""
+
+from __future__ import annotations
+
+from connectors.mysql.table import MySqlColumn
+
+_LABELLED = ("enum", "set")
+_WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
+
+
+def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
+    """What may have changed values of a text column that stays text; empty when nothing has."""
+    if old.charset is None or new.charset is None or "binary" in (old.charset, new.charset):
+        return ""
+    if new.type in _LABELLED and old.type not in _LABELLED:
+        return f"a new type, {new.type.upper()}, whose labels replace text that is equal to them,"
+    if new.type in _LABELLED and not _keeps_labels(old, new):
+        return "another list of labels"
+    if old.type not in _LABELLED and _lacks(new.charset, old.charset):
+        return f"the character set {new.charset}, which lacks characters of {old.charset},"
+    return ""
+
+
+def _keeps_labels(old: MySqlColumn, new: MySqlColumn) -> bool:
+    """Whether every label is there as it was spelled; of a SET also in the same order, as values show them so."""
+    kept = tuple(label for label in new.labels if label in old.labels)
+    return kept == old.labels if new.type == "set" else set(kept) == set(old.labels)
+
+
+def _lacks(new: str, old: str) -> bool:
+    if new == old or new in _WHOLE or old == "ascii":
+        return False
+    return not (new in _BASIC_PLANE and old not in _WHOLE)
