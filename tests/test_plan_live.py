@@ -32,6 +32,15 @@ pipeline:
 """
 
 
+def _planned(server: MySqlServer, database: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    file = folder / "p.yaml"
+    file.write_text(PIPELINE.format(host=server.host, port=server.port, user=server.user, database=database))
+    return subprocess.run(
+        [sys.executable, "-m", "cdc", "plan", str(file)],
+        capture_output=True, text=True, check=False, env={**os.environ, "DB_PASSWORD": server.password},
+    )  # fmt: skip
+
+
 @pytest.mark.mysql
 def test_a_plan_shows_what_would_be_done_and_changes_nothing(any_server: MySqlServer, tmp_path: Path) -> None:
     database = any_server.new_database("plan")
@@ -41,13 +50,7 @@ def test_a_plan_shows_what_would_be_done_and_changes_nothing(any_server: MySqlSe
         "CREATE TABLE tmp (x INT)",
         database=database,
     )
-    server = {"host": any_server.host, "port": any_server.port, "user": any_server.user, "database": database}
-    file = tmp_path / "p.yaml"
-    file.write_text(PIPELINE.format(**server))
-    done = subprocess.run(
-        [sys.executable, "-m", "cdc", "plan", str(file)],
-        capture_output=True, text=True, check=False, env={**os.environ, "DB_PASSWORD": any_server.password},
-    )  # fmt: skip
+    done = _planned(any_server, database, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "pipeline p: mysql -> duckdb, 2 tables"
@@ -70,13 +73,7 @@ def test_a_plan_tells_which_changes_the_log_will_not_hold(any_server: MySqlServe
         "ON DELETE CASCADE) ENGINE=InnoDB",
         database=database,
     )
-    server = {"host": any_server.host, "port": any_server.port, "user": any_server.user, "database": database}
-    file = tmp_path / "p.yaml"
-    file.write_text(PIPELINE.format(**server))
-    done = subprocess.run(
-        [sys.executable, "-m", "cdc", "plan", str(file)],
-        capture_output=True, text=True, check=False, env={**os.environ, "DB_PASSWORD": any_server.password},
-    )  # fmt: skip
+    done = _planned(any_server, database, tmp_path)
     assert done.returncode == 0
     warning = f"{database}.child: what its foreign key belongs does (ON DELETE CASCADE) is not in this server's log"
     assert (warning in done.stderr) == (any_server.flavor == "mariadb")
