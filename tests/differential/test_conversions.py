@@ -50,10 +50,13 @@ def test_a_change_is_carried_out_exactly_or_refused(kind: str, mysql_server: MyS
             before, after, _ = conversion
             database = mysql_server.new_database(f"c{number:02}")
             made = mysql_pipeline(
-                tmp_path / str(number), mysql_server, rf"{database}.\.*", scan__startup__mode="earliest-offset"
+                tmp_path / str(number), mysql_server, rf"{database}.\.*", scan__startup__mode="latest-offset"
             )
             runs = DirectRuns(pipeline_into(made))
-            mysql_server.execute(*_rows("t", conversion), database=database)
+            create, *inserts = _rows("t", conversion)
+            mysql_server.execute(create, database=database)
+            runs.catch_up(_LIMITS)
+            mysql_server.execute(*inserts, database=database)
             runs.catch_up(_LIMITS)
             assert differences(runs.pipeline, database) == []
             alter = f"ALTER TABLE t MODIFY COLUMN c {after}"

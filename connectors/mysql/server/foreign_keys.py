@@ -23,6 +23,7 @@ _RULES = (
     "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
     "FROM information_schema.REFERENTIAL_CONSTRAINTS ORDER BY 1, 2, 3"
 )
+_SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS"
 _CONSTRAINT = re.compile(r"^\s*CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY (.*)$", re.MULTILINE)
 _ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
 
@@ -45,12 +46,15 @@ class Cascade:
 def unlogged_cascades(
     connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]
 ) -> tuple[Cascade, ...]:
-    """Those of the given tables. Driver, once per new pipeline; one query per table on MariaDB."""
-    if info.mariadb:
-        return tuple(found for table in tables for found in _shown(connection, table))
-    if _logged(connection):
+    """Those of the given tables. Driver, once per new pipeline.
+
+    MariaDB lists constraints only to who may write to the table: each of the others is asked for by itself.
+    """
+    if not info.mariadb and _logged(connection):
         return ()
-    return tuple(found for found in _listed(connection) if found.table in tables)
+    listed = [found for found in _listed(connection) if found.table in tables]
+    unseen = sorted(set(tables) - _seen(connection)) if info.mariadb else []
+    return (*listed, *(found for table in unseen for found in _shown(connection, table)))
 
 
 def _logged(connection: MySqlConnection) -> bool:
@@ -66,8 +70,13 @@ def _listed(connection: MySqlConnection) -> Iterator[Cascade]:
             yield Cascade(TableId(str(database), str(table)), str(constraint), ", ".join(actions))
 
 
+def _seen(connection: MySqlConnection) -> set[TableId]:
+    """Tables whose constraints this account is told of; one without any constraint is not among them."""
+    return {TableId(str(database), str(table)) for database, table in query(connection, _SEEN)}
+
+
 def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
-    """From SHOW CREATE TABLE: MariaDB's information_schema tells constraints only to who may write to the table."""
+    """From SHOW CREATE TABLE, which SELECT is enough for."""
     try:
         name = f"{quoted(table.database)}.{quoted(table.table)}"
         definition = str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])
