@@ -8,22 +8,23 @@ row, unless `innodb_native_foreign_keys` says otherwise. MariaDB never does.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
+from connectors.mysql.server.information_schema import rows_of_databases
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query
 
 _SILENT = ("CASCADE", "SET NULL", "SET DEFAULT")
 _RULES = (
     "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
-    "FROM information_schema.REFERENTIAL_CONSTRAINTS ORDER BY 1, 2, 3"
+    "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE"
 )
-_SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS"
+_SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE"
 _CONSTRAINT = re.compile(r"^\s*CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY (.*)$", re.MULTILINE)
 _ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
 
@@ -52,8 +53,9 @@ def unlogged_cascades(
     """
     if not info.mariadb and _logged(connection):
         return ()
-    listed = [found for found in _listed(connection) if found.table in tables]
-    unseen = sorted(set(tables) - _seen(connection)) if info.mariadb else []
+    databases = sorted({table.database for table in tables})
+    listed = [found for found in _listed(connection, databases) if found.table in tables]
+    unseen = sorted(set(tables) - _seen(connection, databases)) if info.mariadb else []
     return (*listed, *(found for table in unseen for found in _shown(connection, table)))
 
 
@@ -62,17 +64,18 @@ def _logged(connection: MySqlConnection) -> bool:
     return bool(rows) and str(rows[0][1]).upper() == "OFF"
 
 
-def _listed(connection: MySqlConnection) -> Iterator[Cascade]:
-    for database, table, constraint, on_delete, on_update in query(connection, _RULES):
+def _listed(connection: MySqlConnection, databases: Sequence[str]) -> Iterator[Cascade]:
+    rows = rows_of_databases(connection, _RULES, databases, column="CONSTRAINT_SCHEMA")
+    for database, table, constraint, on_delete, on_update in rows:
         rules = (("DELETE", str(on_delete)), ("UPDATE", str(on_update)))
         actions = [f"ON {when} {rule}" for when, rule in rules if rule in _SILENT]
         if actions:
             yield Cascade(TableId(str(database), str(table)), str(constraint), ", ".join(actions))
 
 
-def _seen(connection: MySqlConnection) -> set[TableId]:
+def _seen(connection: MySqlConnection, databases: Sequence[str]) -> set[TableId]:
     """Tables whose constraints this account is told of; one without any constraint is not among them."""
-    return {TableId(str(database), str(table)) for database, table in query(connection, _SEEN)}
+    return {TableId(str(database), str(table)) for database, table in rows_of_databases(connection, _SEEN, databases)}
 
 
 def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:

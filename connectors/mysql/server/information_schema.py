@@ -75,8 +75,8 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES)}
     chosen = {table: row for table, row in rows.items() if wanted(table)}
     databases = sorted({table.database for table in chosen})
-    columns = _by_table(_ask(connection, _COLUMNS, databases), chosen, order=9)
-    keys = _by_table(_ask(connection, _KEYS, databases), chosen, order=3)
+    columns = _by_table(rows_of_databases(connection, _COLUMNS, databases), chosen, order=9)
+    keys = _by_table(rows_of_databases(connection, _KEYS, databases), chosen, order=3)
     where = where_of(connection)
     mariadb = "mariadb" in str(query(connection, "SELECT VERSION()")[0][0]).lower()
     return {
@@ -113,13 +113,16 @@ def _show_generated_keys(connection: MySqlConnection) -> None:
         query(connection, f"SET SESSION {name} = ON")
 
 
-def _ask(connection: MySqlConnection, sql: str, databases: Sequence[str]) -> Iterator[Row]:
+def rows_of_databases(
+    connection: MySqlConnection, sql: str, databases: Sequence[str], *, column: str = "TABLE_SCHEMA"
+) -> Iterator[Row]:
+    """Rows of a query of information_schema, which ends with WHERE or AND, about these databases at least. Driver."""
     # MariaDB opens only the tables of a database when that is given as a constant; a list makes it open all.
     if len(databases) > _DATABASES_ONE_BY_ONE:
-        yield from query(connection, f"{sql} TABLE_SCHEMA NOT IN ({_NOT_CAPTURED})")
+        yield from query(connection, f"{sql} {column} NOT IN ({_NOT_CAPTURED})")
         return
     for database in databases:
-        yield from query(connection, f"{sql} TABLE_SCHEMA = %s", (database,))
+        yield from query(connection, f"{sql} {column} = %s", (database,))
 
 
 def _by_table(rows: Iterator[Row], chosen: Collection[TableId], *, order: int) -> dict[TableId, tuple[Row, ...]]:
