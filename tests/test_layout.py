@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -46,12 +47,17 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    """A module's syntax tree."""
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
 def imports(name: str, *, at_load: bool = False) -> Iterator[str]:
     """The modules that a module imports, anywhere in it or only while it is loaded; never relative ones."""
-    for node in walk(TREES[name], into_functions=not at_load):
+    for node in walk(tree(name), into_functions=not at_load):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -158,8 +164,8 @@ def test_no_file_grows_too_long(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_public_names_have_docstrings(name: str) -> None:
-    missing = [] if ast.get_docstring(TREES[name]) else [name]
-    for owner, node in definitions(TREES[name], name):
+    missing = [] if ast.get_docstring(tree(name)) else [name]
+    for owner, node in definitions(tree(name), name):
         if not node.name.startswith("_") and not ast.get_docstring(node):
             missing.append(f"{owner}.{node.name}")
     assert missing == []

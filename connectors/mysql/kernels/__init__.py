@@ -1,5 +1,9 @@
 """Numba kernels over raw log bytes. No kernel reads outside the bounds it is given; none raises: they return codes.
 
+The way of a row: `framing` finds events and verifies them (`crc`), `table_maps` finds out whose rows they hold, `rows`
+makes columns of them: `placing` finds the values of many images, `columns` converts them; `row_by_row`, `image` and
+`one_value` do the same for what is out of the ordinary. `ops` has the records that they share with Python code.
+
 Compiled code is cached in a folder named after the contents of these source files, below NUMBA_CACHE_DIR or
 `~/.cache/cdc/kernels`. Numba itself looks only at the file of the outermost function: after an edit or an upgrade of a
 kernel that others call, the old code would live on inside of theirs.

@@ -15,12 +15,6 @@ def u16(data: Bytes, at: Int) -> Int:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def u24(data: Bytes, at: Int) -> Int:
-    """Three bytes."""
-    return np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
-
-
-@njit(cache=True, nogil=True, inline="always")
 def u32(data: Bytes, at: Int) -> Int:
     """Four bytes."""
     low = np.int64(data[at]) | np.int64(data[at + 1]) << 8

@@ -1,6 +1,6 @@
-"""CRC-32 (the zlib polynomial, as MySQL's binlog checksums) of byte ranges, for use inside other kernels.
+"""CRC-32 (the zlib polynomial, as MySQL's binlog checksums) of bytes at addresses, for use inside other kernels.
 
-On x86-64 with carry-less multiplication the range is folded 64 bytes a step (V. Gopal et al., "Fast CRC Computation for
+On x86-64 with carry-less multiplication they are folded 64 at a step (V. Gopal et al., "Fast CRC Computation for
 Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009); elsewhere eight tables take eight bytes a step.
 """
 
@@ -14,9 +14,11 @@ from llvmlite import binding
 from numba import config, njit
 
 from connectors.mysql.kernels import crc_fold
-from connectors.mysql.kernels.kernel_types import Bytes, Int
+from connectors.mysql.kernels.kernel_types import Int
+from connectors.mysql.kernels.memory import peek8, peek32
 
 _POLYNOMIAL: Final = 0xEDB88320
+_START: Final = 0xFFFFFFFF
 
 
 def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
@@ -36,36 +38,47 @@ _TABLE: Final = _tables()
 
 
 @njit(cache=True, nogil=True)
-def crc32_table(data: Bytes, start: Int, end: Int) -> Int:
-    """CRC-32 of `data[start:end]`; the caller has checked 0 <= start <= end <= len(data)."""
-    crc = np.int64(0xFFFFFFFF)
-    at = start
+def _continued(crc: Int, at: Int, size: Int) -> Int:
+    """The register after `size` more bytes, by tables."""
+    end = at + size
     while at + 8 <= end:
-        crc ^= np.int64(data[at]) | np.int64(data[at + 1]) << 8
-        crc ^= np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
+        crc ^= peek32(at)
+        later = peek32(at + 4)
         crc = np.int64(
             _TABLE[7, crc & 0xFF]
             ^ _TABLE[6, crc >> 8 & 0xFF]
             ^ _TABLE[5, crc >> 16 & 0xFF]
             ^ _TABLE[4, crc >> 24]
-            ^ _TABLE[3, data[at + 4]]
-            ^ _TABLE[2, data[at + 5]]
-            ^ _TABLE[1, data[at + 6]]
-            ^ _TABLE[0, data[at + 7]]
+            ^ _TABLE[3, later & 0xFF]
+            ^ _TABLE[2, later >> 8 & 0xFF]
+            ^ _TABLE[1, later >> 16 & 0xFF]
+            ^ _TABLE[0, later >> 24]
         )
         at += 8
     while at < end:
-        crc = crc >> 8 ^ np.int64(_TABLE[0, (crc ^ np.int64(data[at])) & 0xFF])
+        crc = crc >> 8 ^ np.int64(_TABLE[0, (crc ^ peek8(at)) & 0xFF])
         at += 1
-    return crc ^ 0xFFFFFFFF
+    return crc
 
 
 @njit(cache=True, nogil=True)
-def crc32_folded(data: Bytes, start: Int, end: Int) -> Int:
-    """As `crc32_table`, with carry-less multiplication from 16 bytes on."""
-    if end - start < crc_fold.SHORTEST:
-        return crc32_table(data, start, end)
-    return crc_fold.fold(data, start, end - start)
+def crc32_table(at: Int, size: Int, floor: Int) -> Int:
+    """CRC-32 of `size` bytes at address `at`. floor: lowest address that may be read; here only for `crc32_folded`."""
+    return _continued(_START, at, size) ^ _START
+
+
+@njit(cache=True, nogil=True)
+def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
+    """As `crc32_table`, with carry-less multiplication; bytes from `floor` on are read, too, but do not count."""
+    crc = np.int64(_START)
+    if at - floor < crc_fold.REACH:
+        step = min(size, np.int64(crc_fold.REACH))
+        crc = _continued(crc, at, step)
+        at += step
+        size -= step
+    if size < crc_fold.SHORTEST:
+        return _continued(crc, at, size) ^ _START
+    return crc_fold.fold(at, size, crc)
 
 
 def _has_carryless_multiply() -> bool:

@@ -1,8 +1,9 @@
 """CRC-32 by carry-less multiplication, written in LLVM IR, as Numba has no name for PCLMULQDQ.
 
 The message is a polynomial over GF(2), bits reflected. A 128-bit state is moved `d` bits ahead by multiplying its two
-halves with x**(d+32) and x**(d-32) modulo the polynomial; four states run side by side. The rest of 1 to 15 bytes is
-joined by shifting the state over it, and Barrett reduction gives the 32-bit remainder.
+halves with x**(d+32) and x**(d-32) modulo the polynomial; four states run side by side, 64 bytes a step. The first step
+takes what is more than a multiple of that, masked: so the size makes no branches, which a processor guesses wrong where
+events differ in size. Barrett reduction gives the 32-bit remainder.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-SHORTEST: Final = 16
+SHORTEST: Final = 4
 """Fewest bytes that `fold` takes."""
+REACH: Final = 64
+"""Bytes before the message that `fold` may read."""
 
 _POLYNOMIAL: Final = 0x104C11DB7
 
@@ -53,46 +56,46 @@ def _pair(low: int, high: int) -> ir.Constant:
     return ir.Constant(_PAIR, [low, high])
 
 
-_BY_64_BYTES: Final = (_power(4 * 128 + 32), _power(4 * 128 - 32))
-_BY_16_BYTES: Final = (_power(128 + 32), _power(128 - 32))
+_BY_BYTES: Final = {size: (_power(8 * size + 32), _power(8 * size - 32)) for size in (16, 32, 48, 64)}
 _BY_8_BYTES: Final = _power(64)
-_SHIFTS: Final = bytearray([0x80] * 16 + list(range(16)) + [0x80] * 16)
-"""A 16-byte window of this at 16 + n is a byte shuffle that shifts right by n, at 16 - n one that shifts left by n."""
+_KEPT: Final = bytearray([0x00] * 64 + [0xFF] * 64)
+"""64 bytes of this from 64 - n on mask the first n bytes of a block."""
+_FIRST: Final = bytearray([0x80] * 64 + [0, 1, 2, 3] + [0x80] * 76)
+"""80 bytes of this from 64 - n on are byte shuffles that put four bytes at place n of a block and the next 16 bytes."""
 
 
 class _Builder:
     """The few 128-bit operations that the folding is made of."""
 
-    def __init__(self, builder: ir.IRBuilder, data: Any) -> None:
-        self.ir, self.data, module = builder, data, builder.module
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.ir, module = builder, builder.module
         self._multiply = cgutils.get_or_insert_function(
             module, ir.FunctionType(_PAIR, [_PAIR, _PAIR, _I8]), "llvm.x86.pclmulqdq"
         )
         self._shuffle = cgutils.get_or_insert_function(
             module, ir.FunctionType(_BYTES, [_BYTES, _BYTES]), "llvm.x86.ssse3.pshuf.b.128"
         )
-        self._windows = cgutils.global_constant(module, "crc_fold_shifts", cgutils.make_bytearray(_SHIFTS))
 
-    def load(self, offset: Any) -> Any:
-        """16 unaligned bytes at `offset` of the data."""
-        pointer = self.ir.bitcast(self.ir.gep(self.data, [offset]), _PAIR.as_pointer())
-        return self.ir.load(pointer, align=1)
+    def table(self, name: str, content: bytearray) -> Any:
+        """Address of a constant."""
+        constant = cgutils.global_constant(self.ir.module, name, cgutils.make_bytearray(content))
+        return self.ir.ptrtoint(constant, _I64)
+
+    def load(self, address: Any, offset: int = 0) -> Any:
+        """16 unaligned bytes."""
+        place = self.ir.add(address, ir.Constant(_I64, offset))
+        return self.ir.load(self.ir.inttoptr(place, _PAIR.as_pointer()), align=1)
 
     def multiply(self, state: Any, constant: Any, halves: int) -> Any:
         return self.ir.call(self._multiply, [state, constant, ir.Constant(_I8, halves)])
 
-    def ahead(self, state: Any, constants: tuple[int, int]) -> Any:
-        """`state` moved ahead by the distance of `constants`."""
-        pair = _pair(*constants)
+    def ahead(self, state: Any, size: int) -> Any:
+        """`state` moved ahead by `size` bytes."""
+        pair = _pair(*_BY_BYTES[size])
         return self.ir.xor(self.multiply(state, pair, 0x00), self.multiply(state, pair, 0x11))
 
-    def window(self, at: Any) -> Any:
-        """Shuffle mask that begins at byte `at` of the windows table."""
-        pointer = self.ir.gep(self._windows, [ir.Constant(_I64, 0), at], inbounds=True)
-        return self.ir.load(self.ir.bitcast(pointer, _BYTES.as_pointer()), align=1)
-
     def shuffle(self, value: Any, mask: Any) -> Any:
-        shuffled = self.ir.call(self._shuffle, [self.ir.bitcast(value, _BYTES), mask])
+        shuffled = self.ir.call(self._shuffle, [value, self.ir.bitcast(mask, _BYTES)])
         return self.ir.bitcast(shuffled, _PAIR)
 
     def reduce(self, state: Any) -> Any:
@@ -100,7 +103,7 @@ class _Builder:
         b = self.ir
         wide = b.bitcast(state, _I128)
         folded = b.xor(
-            b.bitcast(self.multiply(state, _pair(*_BY_16_BYTES), 0x10), _I128), b.lshr(wide, ir.Constant(_I128, 64))
+            b.bitcast(self.multiply(state, _pair(*_BY_BYTES[16]), 0x10), _I128), b.lshr(wide, ir.Constant(_I128, 64))
         )
         low = b.and_(folded, ir.Constant(_I128, 0xFFFFFFFF))
         folded = b.xor(
@@ -116,80 +119,60 @@ class _Builder:
 
 
 @intrinsic
-def fold(typing: Any, data: Any, start: Any, size: Any) -> Any:
-    """`fold(data, start, size)`: CRC-32 of `data[start:start + size]`; size >= SHORTEST and bounds checked before."""
-    if not (isinstance(data, types.Array) and data.dtype == types.uint8 and data.layout == "C"):
-        return None
-    return types.int64(data, types.int64, types.int64), _generate
+def fold(typing: Any, at: Any, size: Any, register: Any) -> Any:
+    """`fold(at, size, register)`: CRC-32 of what `register` stands for and `size` bytes at address `at`.
+
+    size >= SHORTEST; the REACH bytes before `at` can be read. register: 0xFFFFFFFF where nothing went before.
+    """
+    return types.int64(types.int64, types.int64, types.int64), _generate
 
 
 def _generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
-    array = context.make_array(signature.args[0])(context, builder, args[0])
-    b = _Builder(builder, builder.gep(array.data, [args[1]]))
-    size = args[2]
+    b, (at, size, register) = _Builder(builder), args
+    end = builder.add(at, size)
+    unused = builder.and_(builder.neg(size), ir.Constant(_I64, 63))  # bytes of the first block before the message
+    lanes, carry = _first_block(b, builder.sub(at, unused), unused, register)
+    place = cgutils.alloca_once_value(builder, builder.add(at, builder.sub(ir.Constant(_I64, 64), unused)))
+    with _blocks_before(builder, place, end):
+        here = builder.load(place)
+        for lane in range(4):
+            data = b.load(here, 16 * lane)
+            builder.store(builder.xor(b.ahead(builder.load(lanes[lane]), 64), data), lanes[lane])
+        builder.store(builder.xor(builder.load(lanes[0]), builder.load(carry)), lanes[0])
+        builder.store(_pair(0, 0), carry)
+        builder.store(builder.add(here, ir.Constant(_I64, 64)), place)
+    joined = builder.load(lanes[3])
+    for lane in range(3):
+        joined = builder.xor(joined, b.ahead(builder.load(lanes[lane]), 48 - 16 * lane))
+    return builder.zext(b.reduce(joined), _I64)
 
-    def number(value: int) -> ir.Constant:
-        return ir.Constant(_I64, value)
 
-    state = cgutils.alloca_once_value(builder, builder.xor(b.load(number(0)), _pair(0xFFFFFFFF, 0)))
-    at = cgutils.alloca_once_value(builder, number(16))
-    with builder.if_then(builder.icmp_signed(">=", size, number(64))):
-        _fold_four(b, state, at, size)
-    with _while_fits(builder, at, size, 16):
-        here = builder.load(at)
-        builder.store(builder.xor(b.ahead(builder.load(state), _BY_16_BYTES), b.load(here)), state)
-        builder.store(builder.add(here, number(16)), at)
+def _first_block(b: _Builder, block: Any, unused: Any, register: Any) -> tuple[list[Any], Any]:
+    """The lanes after the first block, and what is to be added to the second one: bytes of the register.
 
-    rest = builder.sub(size, builder.load(at))
-    with builder.if_then(builder.icmp_signed(">", rest, number(0))):
-        builder.store(_join_rest(b, builder.load(state), rest, size), state)
-    return builder.zext(b.reduce(builder.load(state)), _I64)
+    Zeros before a message do not change its CRC; the register is added to the message's first four bytes.
+    """
+    builder = b.ir
+    number = builder.insert_element(_pair(0, 0), register, ir.Constant(_I32, 0))
+    four = builder.bitcast(number, _BYTES)
+    skip = builder.sub(ir.Constant(_I64, 64), unused)
+    kept, first = builder.add(b.table("crc_kept", _KEPT), skip), builder.add(b.table("crc_first", _FIRST), skip)
+    lanes = []
+    for lane in range(4):
+        data = builder.and_(b.load(block, 16 * lane), b.load(kept, 16 * lane))
+        data = builder.xor(data, b.shuffle(four, b.load(first, 16 * lane)))
+        lanes.append(cgutils.alloca_once_value(builder, data))
+    return lanes, cgutils.alloca_once_value(builder, b.shuffle(four, b.load(first, 64)))
 
 
 @contextmanager
-def _while_fits(builder: ir.IRBuilder, at: Any, size: Any, step: int) -> Iterator[None]:
-    """A loop that runs while `step` more bytes lie between `at` and `size`."""
+def _blocks_before(builder: ir.IRBuilder, place: Any, end: Any) -> Iterator[None]:
+    """A loop that runs while `place` lies before `end`."""
     check, body, done = (builder.append_basic_block(f"fold.{name}") for name in ("check", "body", "done"))
     builder.branch(check)
     builder.position_at_end(check)
-    enough = builder.icmp_signed("<=", builder.add(builder.load(at), ir.Constant(_I64, step)), size)
-    builder.cbranch(enough, body, done)
+    builder.cbranch(builder.icmp_unsigned("<", builder.load(place), end), body, done)
     builder.position_at_end(body)
     yield
     builder.branch(check)
     builder.position_at_end(done)
-
-
-def _fold_four(b: _Builder, state: Any, at: Any, size: Any) -> None:
-    """Take whole 64-byte steps, the first one included, and leave `at` behind them. size >= 64."""
-    builder = b.ir
-
-    def number(value: int) -> ir.Constant:
-        return ir.Constant(_I64, value)
-
-    lanes = [state, *(cgutils.alloca_once(builder, _PAIR) for _ in range(3))]
-    for lane in (1, 2, 3):
-        builder.store(b.load(number(16 * lane)), lanes[lane])
-    builder.store(number(64), at)
-    with _while_fits(builder, at, size, 64):
-        here = builder.load(at)
-        for index, lane in enumerate(lanes):
-            data = b.load(builder.add(here, number(16 * index)))
-            builder.store(builder.xor(b.ahead(builder.load(lane), _BY_64_BYTES), data), lane)
-        builder.store(builder.add(here, number(64)), at)
-    joined = builder.load(state)
-    for lane in lanes[1:]:
-        joined = builder.xor(b.ahead(joined, _BY_16_BYTES), builder.load(lane))
-    builder.store(joined, state)
-
-
-def _join_rest(b: _Builder, state: Any, rest: Any, size: Any) -> Any:
-    """`state` followed by the last `rest` (1..15) bytes of the data."""
-    builder = b.ir
-    sixteen = ir.Constant(_I64, 16)
-    last = b.load(builder.sub(size, sixteen))
-    head = b.shuffle(state, b.window(rest))
-    tail = b.shuffle(state, b.window(builder.add(sixteen, rest)))
-    keep = b.shuffle(_pair(2**64 - 1, 2**64 - 1), b.window(builder.add(sixteen, rest)))
-    joined = builder.or_(tail, builder.and_(last, builder.not_(keep)))
-    return builder.xor(b.ahead(head, _BY_16_BYTES), joined)

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from connectors.mysql.kernels.bits import u24, u32
 from connectors.mysql.kernels.crc import crc32
 from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
 from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
+from connectors.mysql.kernels.memory import address, peek8, peek24, peek32, poke8
 from connectors.mysql.kernels.query_kind import query_kind
 from connectors.mysql.log import events
 
@@ -33,6 +33,7 @@ STATE_SIZE: Final = 6
 MORE, FULL, CONTROL, NOT_AN_EVENT = 0, 1, 2, 3
 """Why the pass stopped: needs more bytes; index full; the last entry is a control event; a packet without an event."""
 BAD_LENGTH, BAD_CHECKSUM, BAD_POSITION, BAD_SEQUENCE, BAD_GTID, BAD_QUERY = 10, 11, 12, 13, 14, 15
+_FOUND: Final = -1
 
 _DATA, _CONTROL, _EXPAND, _QUERY, _GTID, _TAGGED, _MARIADB_GTID, _OWN_TIME = 1, 0, 2, 3, 4, 5, 6, 7
 
@@ -78,35 +79,37 @@ def index_events(
         state: int64[STATE_SIZE], read and updated; AT is left behind the last entry, or at what could not be read.
         start, end, kind, end_position, commit_ms, kinds: arrays of `capacity` entries to fill; see `EventChunk`.
     """
+    data = address(buffer)
     source, fields = np.empty(16, np.uint8), np.empty(4, np.int64)
     count = 0
     while True:
         at = state[AT]
         if count >= capacity:
             return count, FULL
-        first, last, after, code = _bounds(buffer, at, limit, framing, state)
-        if code != 0:
+        first, last, after, packets, code = _bounds(data, at, limit, framing, state[SEQUENCE])
+        if code == MORE:
+            return count, MORE
+        if code != _FOUND:
             state[ERROR_AT] = at
             return count, code
-        if after == 0:
-            return count, MORE
+        state[SEQUENCE] = (state[SEQUENCE] + packets) & 0xFF
         size = last - first
-        role = _ROLES[buffer[first + 4]]
+        role = _ROLES[peek8(data + first + 4)]
         body_end = last - cut
         if role != _CONTROL:
             if size < events.HEADER_SIZE + cut:
                 state[ERROR_AT] = first
                 return count, BAD_LENGTH
-            if cut and crc32(buffer, first, body_end) != u32(buffer, body_end):
+            if cut and crc32(data + first, size - cut, data) != peek32(data + body_end):
                 state[ERROR_AT] = first
                 return count, BAD_CHECKSUM
             if framing != PAYLOAD:
-                position = _position(buffer, first, size, state[POSITION], framing)
+                position = _position(peek32(data + first + 13), state[POSITION], size, framing)
                 if position < 0:
                     state[ERROR_AT] = first
                     return count, BAD_POSITION
                 state[POSITION] = position
-        start[count], end[count], kind[count] = first, body_end, buffer[first + 4]
+        start[count], end[count], kind[count] = first, body_end, peek8(data + first + 4)
         end_position[count] = state[POSITION]
         kinds[count] = 0
         if role == _CONTROL:
@@ -138,84 +141,84 @@ def index_events(
                 return count, BAD_GTID
             state[COMMIT_MS] = NO_TIME
         if role == _OWN_TIME or state[COMMIT_MS] == NO_TIME:
-            commit_ms[count] = u32(buffer, first) * 1000
+            commit_ms[count] = peek32(data + first) * 1000
         else:
             commit_ms[count] = state[COMMIT_MS]
         count += 1
         state[AT] = after
 
 
-@njit(cache=True, nogil=True)
-def _position(buffer: Bytes, first: Int, size: Int, before: Int, framing: Int) -> Int:
+@njit(cache=True, nogil=True, inline="always")
+def _position(stated: Int, before: Int, size: Int, framing: Int) -> Int:
     """True position after the event; -1 when the event's own position contradicts it.
 
     The header holds the position modulo 2**32. In a file it must be the offset; a stream may skip events of the file.
     """
-    stated = u32(buffer, first + 13)
     expected = before + size
     if stated == expected & 0xFFFFFFFF or stated == 0:
         return expected
-    if framing == FILE:
-        return -1
     step = (stated - before) & 0xFFFFFFFF
-    return before + step if step >= size else -1
+    return before + step if framing != FILE and step >= size else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def _bounds(buffer: Bytes, at: Int, limit: Int, framing: Int, state: Ints) -> tuple[Int, Int, Int, Int]:
-    """The next event: (first byte, byte after it, offset after its framing or 0 if incomplete, error code)."""
+@njit(cache=True, nogil=True, inline="always")
+def _bounds(data: Int, at: Int, limit: Int, framing: Int, sequence: Int) -> tuple[Int, Int, Int, Int, Int]:
+    """The next event: (first byte, byte after it, offset after its framing, packets, _FOUND or why not).
+
+    data: address of the buffer. sequence: number that the next packet must have.
+    """
+    first, last, after, packets, code = at, at, at, np.int64(0), np.int64(_FOUND)
     if framing == STREAM:
-        first, last, after, code = _packet(buffer, at, limit, state)
-        if code != 0 or after == 0:
-            return first, last, after, code
-        if last - first < events.HEADER_SIZE or u32(buffer, first + 9) != last - first:
-            return first, last, after, BAD_LENGTH
-        return first, last, after, 0
-    if limit - at < events.HEADER_SIZE:
-        return at, at, 0, 0
-    size = u32(buffer, at + 9)
-    if size < events.HEADER_SIZE:
-        return at, at, 0, BAD_LENGTH
-    if size > limit - at:
-        return at, at, 0, 0
-    return at, at + size, at + size, 0
+        after, packets, code = _packets(data, at, limit, sequence)
+        first, last = at + 5, after
+        if code == _FOUND:
+            if packets > 1:
+                last = _join(data, at, packets)
+            if last - first < events.HEADER_SIZE or peek32(data + first + 9) != last - first:
+                code = np.int64(BAD_LENGTH)
+    elif limit - at < events.HEADER_SIZE:
+        code = np.int64(MORE)
+    else:
+        size = peek32(data + at + 9)
+        if size < events.HEADER_SIZE:
+            code = np.int64(BAD_LENGTH)
+        elif size > limit - at:
+            code = np.int64(MORE)
+        else:
+            last, after = at + size, at + size
+    return first, last, after, packets, code
 
 
-@njit(cache=True, nogil=True)
-def _packet(buffer: Bytes, at: Int, limit: Int, state: Ints) -> tuple[Int, Int, Int, Int]:
-    """As `_bounds` for one event in one or more packets; several are joined in place, over their own headers."""
-    after, parts = at, 0
+@njit(cache=True, nogil=True, inline="always")
+def _packets(data: Int, at: Int, limit: Int, sequence: Int) -> tuple[Int, Int, Int]:
+    """One event in one or more packets: (offset after the last one, packets, _FOUND or why not)."""
+    after, packets = at, np.int64(0)
     while True:
         if limit - after < 4:
-            return at, at, 0, 0
-        size = u24(buffer, after)
-        if buffer[after + 3] != (state[SEQUENCE] + parts) & 0xFF:
-            return at, at, 0, BAD_SEQUENCE
-        if parts == 0 and (size == 0 or (limit - after > 4 and buffer[after + 4] != 0)):
-            return at, at, 0, NOT_AN_EVENT
+            return after, packets, np.int64(MORE)
+        size = peek24(data + after)
+        if peek8(data + after + 3) != (sequence + packets) & 0xFF:
+            return after, packets, np.int64(BAD_SEQUENCE)
+        if packets == 0 and (size == 0 or (limit - after > 4 and peek8(data + after + 4) != 0)):
+            return after, packets, np.int64(NOT_AN_EVENT)
         if limit - after - 4 < size:
-            return at, at, 0, 0
+            return after, packets, np.int64(MORE)
         after += 4 + size
-        parts += 1
+        packets += 1
         if size < events.MAX_PACKET:
-            break
-    state[SEQUENCE] = (state[SEQUENCE] + parts) & 0xFF
-    last = at + 4 + u24(buffer, at)
-    if parts > 1:
-        last = _join(buffer, at, parts)
-    return at + 5, last, after, 0
+            return after, packets, np.int64(_FOUND)
 
 
 @njit(cache=True, nogil=True)
-def _join(buffer: Bytes, at: Int, parts: Int) -> Int:
+def _join(data: Int, at: Int, packets: Int) -> Int:
     """Move the payloads of all packets but the first down to the end of the first; returns the end of the event."""
     last = at + 4 + events.MAX_PACKET
     source = last
-    for _ in range(parts - 1):
-        size = u24(buffer, source)
+    for _ in range(packets - 1):
+        size = peek24(data + source)
         source += 4
         for index in range(size):
-            buffer[last + index] = buffer[source + index]
+            poke8(data + last + index, peek8(data + source + index))
         last += size
         source += size
     return last

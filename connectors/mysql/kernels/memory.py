@@ -82,7 +82,7 @@ def _mover(bits: int) -> Any:
     return copy
 
 
-move16, move32, move64 = _mover(128), _mover(256), _mover(512)
+move32, move64 = _mover(256), _mover(512)
 """move(to, source): copy so many bytes; cheaper than a copy of fewer bytes whose number is not known beforehand."""
 
 
@@ -110,6 +110,16 @@ def fill(typing: Any, address: Any, size: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def address(typing: Any, array: Any) -> Any:
+    """address(array): of the first element of a C-contiguous array, which the caller keeps alive."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.make_array(signature.args[0])(context, builder, args[0]).data, _I64)
+
+    return types.int64(array), generate
 
 
 @intrinsic

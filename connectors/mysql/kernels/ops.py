@@ -37,14 +37,33 @@ places in its arena, as addresses once that is open.
 """
 CONTEXT: Final = _record(
     "source", "limit", "strict", "labels", "text", "json_columns", "json_stack", "documents", "pending", "slow",
-    "state", "fault",
+    "state", "fault", "image",
 )  # fmt: skip
 """What seldom changes in a run of the row kernel, as addresses unless said otherwise.
 
 source: the chunk's buffer. limit: 64 bytes before its end. strict: 1 when an invalid date is a fault. labels: int64
 places in `text`, one more than there are labels. json_columns: how many. json_stack: see `json.json_text`. documents:
 (start, end) of the before image's document, per JSON column. pending: a count, and that many columns whose invalid
-dates became NULL in this row. slow: SLOW_CAPACITY records. state, fault: one record.
+dates became NULL in this row. slow: SLOW_CAPACITY records. state, fault, image: one record.
+"""
+CHUNK: Final = _record("size", "starts", "ends", "types", "positions", "times", "base", "order", "last")
+"""Events of a chunk, whose buffer has `size` bytes. starts .. times: addresses of the arrays of `EventChunk`. base:
+sequence of position 0 of its file. order: address of the table's event numbers, up to entry `last`."""
+IMAGE: Final = _record(
+    "steps", "step_count", "rest", "required", "where", "places", "stride", "most", "enough_bytes", "goal"
+)
+"""How one table's row images are walked, see `placing`.
+
+steps: STEP records; rest: bytes behind the last step; required: bits of the columns that are never NULL. where: WHERE
+records, one per column. places: room for (step_count + 1) times `stride` bytes: the places behind each step, of at most
+`most` images; no more are begun when these have enough_bytes. goal: a STATE record.
+"""
+STEP: Final = _record("before", "width", "prefix", "nullable", "column")
+"""A value whose size is not known beforehand: bytes between the step before and it, its size if fixed, else the size
+of its length field, whether it may be NULL, number of its column."""
+WHERE: Final = _record("step", "skip", "own", "nullable")
+"""Where a column's values are: `skip` bytes behind step number `step` (0: behind the NULL bitmap). own: 1 when the next
+step is the column's; nullable: 1 when it may be NULL, too.
 """
 HEAD: Final = _record("kinds", "sequences", "rows", "times", "ones_end", "zeros_end", "total")
 """Places of what is known about each row image; ends of the parts preset to ones and zeros; size of the arena."""
@@ -89,7 +108,7 @@ BOOLEAN: Final = 8
 """One byte, not 0 is true."""
 YEAR: Final = 9
 DATE: Final = 10
-"""Dates and times: [bytes of fraction, -, the last value's bytes, what they mean], see NO_BYTES."""
+"""Dates and times: [bytes of fraction]"""
 TIME2: Final = 11
 DATETIME2: Final = 12
 TIMESTAMP2: Final = 13
@@ -108,9 +127,6 @@ JSON: Final = 22
 """[-, number of the column among JSON columns]"""
 VECTOR: Final = 23
 UUID: Final = 24
-
-NO_BYTES: Final = -1
-"""In place of the last value's bytes, meaning `temporal.INVALID`: the first bytes of no valid value."""
 
 # Return codes.
 DONE: Final = 0

@@ -14,7 +14,6 @@ from cdc.block import arrow_schema
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Kind, TableSchema
 from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.temporal import INVALID
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.table_map import TableMap
 from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
@@ -279,7 +278,7 @@ def _op(
 
 
 def _temporal(op: int, need: int, fraction: int, width: int) -> Op:
-    return _op(op, need, a=fraction, c=ops.NO_BYTES, d=INVALID, width=width)
+    return _op(op, need, a=fraction, width=width)
 
 
 def _decimal(precision: int, scale: int) -> Op:

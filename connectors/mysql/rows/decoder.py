@@ -20,6 +20,7 @@ from connectors.mysql.kernels.json import STACK_BYTES
 from connectors.mysql.kernels.rows import decode_rows
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.rows.arena import Arena, text_patch
+from connectors.mysql.rows.image_plan import Walk
 from connectors.mysql.rows.places import place
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
@@ -58,7 +59,9 @@ class Decoder:
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)
+        self._chunk = np.zeros(1, ops.CHUNK)
         self._context = np.zeros(1, ops.CONTEXT)
+        self._walk = Walk()
 
     def decode(self, chunk: EventChunk) -> Iterator[ChangeBlock]:
         """The row changes of a chunk: blocks table by table, in log order inside a table.
@@ -122,12 +125,15 @@ class Decoder:
         self._context[0] = (
             place(chunk.buffer), place(chunk.buffer) + len(chunk.buffer) - 64, self._strict, place(plan.labels),
             place(plan.text), plan.json_columns, place(self._json_stack), place(slot.documents), place(slot.pending),
-            place(self._slow), place(slot.state), place(self._fault),
+            place(self._slow), place(slot.state), place(self._fault), self._walk.record(slot.image),
+        )  # fmt: skip
+        self._chunk[0] = (
+            len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type), place(chunk.end_position),
+            place(chunk.commit_ms), chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last,
         )  # fmt: skip
         code = decode_rows(
-            len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type), place(chunk.end_position),
-            place(chunk.commit_ms), chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last, len(plan.numbers),
-            place(arena.layout), place(arena.head), arena.rows, place(self._context),
+            place(self._chunk), len(plan.numbers), place(arena.layout), place(arena.head), arena.rows,
+            place(self._context),
         )  # fmt: skip
         if code not in (ops.DONE, ops.FULL):
             raise fault_error(code, self._fault[0], plan, chunk)

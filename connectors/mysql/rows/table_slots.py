@@ -17,6 +17,7 @@ from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import TablePlan, plan_table
+from connectors.mysql.rows.image_plan import plan_image
 from connectors.mysql.rows.places import place
 from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
 from connectors.mysql.table import MySqlTable
@@ -31,11 +32,12 @@ class Slot:
 
     Attributes:
         plan: how its rows are read.
+        image: where the values lie in them.
         state: ops.STATE[1], where the kernel stands; sequence and row number live on between chunks.
         averages: bytes per row of variable-length columns; None until rows were seen.
     """
 
-    __slots__ = ("averages", "bytes_per_row", "documents", "found", "pending", "plan", "state")
+    __slots__ = ("averages", "bytes_per_row", "documents", "found", "image", "pending", "plan", "state")
 
     def __init__(self, plan: TablePlan, found: TableMap) -> None:
         self.found = found
@@ -46,6 +48,7 @@ class Slot:
     def use(self, plan: TablePlan) -> None:
         """Read rows with this plan from here on."""
         self.plan = plan
+        self.image = plan_image(plan.numbers, self.found.nullable)
         self.averages: Any = None
         self.bytes_per_row = 0.0
         self.documents = np.zeros(2 * plan.json_columns, np.int64)

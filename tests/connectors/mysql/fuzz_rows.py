@@ -1,7 +1,9 @@
 """Damages recorded events and decodes them between guard pages: `python fuzz_rows.py SEED ROUNDS`.
 
 The log's bytes end (or begin) at a page that cannot be read, arenas end at one: a kernel that leaves its buffer kills
-this process. Prints how many rounds gave rows and how many gave an error; any error but a SourceError ends it.
+this process. Every log is decoded twice: row by row, and column by column, for which there have to be bytes behind its
+last event; both have to give the same. Prints how many rounds gave rows and how many gave an error; any error but a
+SourceError ends it.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.log_file import read_chunks
-from connectors.mysql.rows import arena
+from connectors.mysql.rows import arena, image_plan
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.table import MySqlColumn, MySqlTable
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"
 _TABLE = TableId("recorded", "t")
 _ROWS_TYPES = (23, 24, 25, 30, 31, 32, 39)
+_BATCH_BYTES = image_plan._IMAGE_BYTES
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -90,8 +93,8 @@ def _damage(body: bytearray, rnd: random.Random) -> bytearray:
     return body
 
 
-def _chunk(events: list[tuple[int, bytearray]], rnd: random.Random) -> tuple[EventChunk, Guarded]:
-    data = b"".join(bytes(body) for _, body in events)
+def _chunk(events: list[tuple[int, bytearray]], behind: bytes, rnd: random.Random) -> tuple[EventChunk, Guarded]:
+    data = b"".join(bytes(body) for _, body in events) + behind
     memory = Guarded(len(data), at_start=rnd.random() < 0.3)
     buffer = memory.array()
     buffer[:] = np.frombuffer(data, np.uint8)
@@ -125,6 +128,50 @@ def _update_of(event: tuple[int, bytearray], kind: int) -> tuple[int, bytearray]
     return kind, body[: head + size] + bitmap + bitmap + image + (b"\x01\x00" if kind == 39 else b"") + image
 
 
+def _require(body: bytearray, rnd: random.Random) -> bytearray:
+    """A TABLE_MAP that calls some columns NOT NULL, which the rows need not respect."""
+    at = 27
+    for _ in range(2):
+        at += body[at] + 2
+    columns = body[at]
+    at += 1 + columns
+    at += 1 + body[at] if body[at] < 251 else 3 + int.from_bytes(body[at + 1 : at + 3], "little")
+    for column in rnd.sample(range(columns), rnd.choice([0, 1, 5, 40, columns])):
+        body[at + (column >> 3)] &= ~(1 << (column & 7))
+    return body
+
+
+def _outcome(chunk: EventChunk, table: MySqlTable) -> tuple[str, str]:
+    """`rows` and what they are, or the name of an error and what it says."""
+    counts: Counter[str] = Counter()
+    decoder = Decoder(
+        {_TABLE: table}, wanted=lambda found: found == _TABLE, count=lambda name, count: counts.update({name: count})
+    )
+    text = []
+    try:
+        for block in decoder.decode(chunk):
+            block.rows.validate()
+            for column in block.rows.columns:
+                if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+                    offsets = np.frombuffer(column.buffers()[1], np.int32)
+                    if (np.diff(offsets) < 0).any():
+                        raise AssertionError(f"offsets go back in {column.type}")
+            binary = [_bytes_of(column) for column in block.rows.columns]
+            text.append(f"{block.kinds} {block.sequence} {block.row} {binary}")
+    except SourceError as error:
+        return type(error).__name__, str(error)
+    return "rows", f"{text} {sorted(counts.items())}"
+
+
+def _bytes_of(column: Any) -> list[Any]:
+    """Values in a form that any bytes have: damaged text is no UTF-8."""
+    if pa.types.is_string(column.type):
+        column = column.view(pa.binary())
+    elif pa.types.is_floating(column.type):
+        column = column.view(pa.int64() if column.type == pa.float64() else pa.int32())
+    return column.to_pylist()
+
+
 def main(seed: int, rounds: int) -> None:
     rnd = random.Random(seed)
     arena.pa = _Buffers()
@@ -138,26 +185,21 @@ def main(seed: int, rounds: int) -> None:
         changed = [
             _update_of(event, rnd.choice([30, 31, 32, 39] if version2 else [23, 24, 25])) for event in picked[1:]
         ]
-        script = [(19, bytearray(picked[0][1])), *((code, bytearray(body)) for code, body in changed)]
+        script = [(19, _require(bytearray(picked[0][1]), rnd)), *((code, bytearray(body)) for code, body in changed)]
         for _, body in script[1:]:
             body[25:27] = b"\0\0"
         target = rnd.randrange(len(script) * 3) % len(script) if number % 8 else 0
         script[target] = (script[target][0], _damage(script[target][1], rnd))
-        chunk, memory = _chunk(script, rnd)
-        decoder = Decoder({_TABLE: table}, wanted=lambda found: found == _TABLE, count=lambda name, count: None)
-        try:
-            for block in decoder.decode(chunk):
-                block.rows.validate()
-                for column in block.rows.columns:
-                    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-                        offsets = np.frombuffer(column.buffers()[1], np.int32)
-                        if (np.diff(offsets) < 0).any():
-                            raise AssertionError(f"offsets go back in {column.type}")
-            results["rows"] += 1
-        except SourceError as error:
-            results[type(error).__name__] += 1
-        arena.pa.kept.clear()
-        del memory
+        seen = []
+        for batch_bytes, behind in ((0, b""), (_BATCH_BYTES, rnd.randbytes(64))):
+            image_plan._IMAGE_BYTES = batch_bytes
+            chunk, memory = _chunk(script, behind, rnd)
+            seen.append(_outcome(chunk, table))
+            arena.pa.kept.clear()
+            del memory
+        if seen[0] != seen[1]:
+            raise AssertionError(f"round {number}: {seen[0]} row by row, {seen[1]} by columns")
+        results[seen[0][0]] += 1
     print(json.dumps(results))
 
 

@@ -25,6 +25,7 @@ from connectors.mysql.kernels.memory import (
     poke32,
     poke64,
 )
+from connectors.mysql.kernels.nulls import set_null
 from connectors.mysql.kernels.ops import COLUMN, HEAD, offset
 from connectors.mysql.kernels.temporal import INVALID
 from connectors.mysql.snapshot.kernels import kernel, wire
@@ -47,29 +48,6 @@ _DATA, _DATA_AT, _DATA_END = offset(COLUMN, "data"), offset(COLUMN, "data_at"), 
 _INVALID = offset(COLUMN, "invalid")
 _KINDS, _SEQUENCES = offset(HEAD, "kinds"), offset(HEAD, "sequences")
 _NUMBERS, _TIMES = offset(HEAD, "rows"), offset(HEAD, "times")
-
-
-@kernel
-def _set_null(row: Int, column: Int) -> None:
-    """Clear the validity bit, leave a zero behind it, count it."""
-    valid = peek64(column + _VALID) + (row >> 3)
-    poke8(valid, peek8(valid) & ~(1 << (row & 7)))
-    poke64(column + _NULLS, peek64(column + _NULLS) + 1)
-    values = peek64(column + _VALUES)
-    width = peek64(column + _WIDTH)
-    if width < 0:
-        poke32(values + 4 * row + 4, peek32(values + 4 * row))
-    elif width == 8:
-        poke64(values + 8 * row, 0)
-    elif width == 4:
-        poke32(values + 4 * row, 0)
-    elif width == 16:
-        poke64(values + 16 * row, 0)
-        poke64(values + 16 * row + 8, 0)
-    elif width == 1:
-        poke8(values + row, 0)
-    elif width == 2:
-        poke16(values + 2 * row, 0)
 
 
 @kernel
@@ -118,7 +96,7 @@ def _stamp(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> I
     if value == INVALID:
         if strict:
             return np.int64(wire.INVALID_DATE)
-        _set_null(row, column)
+        set_null(row, column)
         poke64(column + _INVALID, peek64(column + _INVALID) + 1)
     elif op == wire.DATE:
         poke32(peek64(column + _VALUES) + 4 * row, value)
@@ -203,7 +181,7 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
     for c in range(columns):
         column += _SIZE
         if peek8(nulls + (c + 2 >> 3)) >> (c + 2 & 7) & 1:
-            _set_null(row, column)
+            set_null(row, column)
             continue
         op = peek64(column + _OP)
         code = np.int64(wire.CORRUPT)

@@ -1,0 +1,44 @@
+"""NULL in a column's buffers: a validity bit that is cleared, and a zero in the value's place.
+
+All arguments are addresses and numbers; records: see `ops`.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from connectors.mysql.kernels.kernel_types import Int
+from connectors.mysql.kernels.memory import peek8, peek32, peek64, poke8, poke16, poke32, poke64
+from connectors.mysql.kernels.ops import COLUMN, offset
+
+_VALUES, _VALID = offset(COLUMN, "values"), offset(COLUMN, "valid")
+_WIDTH, _NULLS = offset(COLUMN, "width"), offset(COLUMN, "nulls")
+
+
+@njit(cache=True, nogil=True)
+def leave_zero(row: Int, column: Int) -> None:
+    """What stands in place of a NULL."""
+    values = peek64(column + _VALUES)
+    width = peek64(column + _WIDTH)
+    if width < 0:
+        poke32(values + 4 * row + 4, peek32(values + 4 * row))
+    elif width == 8:
+        poke64(values + 8 * row, 0)
+    elif width == 4:
+        poke32(values + 4 * row, 0)
+    elif width == 16:
+        poke64(values + 16 * row, 0)
+        poke64(values + 16 * row + 8, 0)
+    elif width == 1:
+        poke8(values + row, 0)
+    elif width == 2:
+        poke16(values + 2 * row, 0)
+
+
+@njit(cache=True, nogil=True)
+def set_null(row: Int, column: Int) -> None:
+    """Clear the validity bit, leave a zero behind it, count it."""
+    valid = peek64(column + _VALID) + (row >> 3)
+    poke8(valid, peek8(valid) & ~(1 << (row & 7)))
+    poke64(column + _NULLS, peek64(column + _NULLS) + 1)
+    leave_zero(row, column)
