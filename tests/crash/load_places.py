@@ -58,11 +58,9 @@ class Place:
         """A new database, gone at the end."""
         self.cases += 1
         name = f"case{self.cases}"
-        self.revive()
-        self.standin.clear()
+        self.standin.revive()
         yield name
-        self.revive()
-        self.standin.clear()
+        self.standin.revive()
         self.standin.query(f"DROP DATABASE IF EXISTS {name} FORCE")
 
     def sink(self, name: str, **more: Any) -> Callable[[Path], Sink]:
@@ -77,8 +75,8 @@ class Place:
         """How often faults at a point were met since the server's start."""
         return int(self.standin.command("faults")["met"].get(point, 0))
 
-    def revive(self) -> None:
-        """A server that was killed comes back, and so does a back end that was cut off."""
+    def come_back(self) -> None:
+        """A server that was killed comes back, and so does a back end that was cut off; what is armed stays armed."""
         with suppress(OSError):
             self.standin.be_up()
             return
@@ -87,8 +85,7 @@ class Place:
 
     def check_loads(self, name: str, engine: LoadEngine) -> None:
         """Every load has ended, and just the decided ones are in the tables."""
-        self.revive()
-        self.standin.clear()
+        self.standin.revive()
         loads = self._settled(name)
         committed = Counter(load["label"] for load in loads if load["state"] == "VISIBLE")
         assert committed == _decided(engine), f"other labels than the decided ones: {loads}"

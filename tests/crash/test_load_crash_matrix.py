@@ -61,7 +61,7 @@ def _faults(kind: str) -> list[tuple[Fault, ...]]:
 
 
 def _engine(place: Place, name: str, folder: Path, seed: int) -> LoadEngine:
-    return LoadEngine(folder / name, place.sink(name), place.revive, Random(seed))
+    return LoadEngine(folder / name, place.sink(name), place.come_back, Random(seed))
 
 
 def _crash_at(engine: LoadEngine, step: str, batch: int) -> None:
@@ -140,8 +140,7 @@ def _random_run(place: Place, folder: Path, seed: int) -> None:
             armed = _random_faults(place, rng)
             print(f"  batch {batch}: {step} ({passes}), {', '.join(map(str, armed))}")
             engine.catch_up()
-            place.revive()
-            place.standin.clear()
+            place.standin.revive()
         place.check(name, engine, changes.tables)
 
 

@@ -93,7 +93,10 @@ class Faults:
             return [{"point": f.point, "times": f.times, "action": f.action, **f.args} for f in self._armed]
 
     def take(self, point: str, **where: Any) -> Fault | None:
-        """The fault armed for this point and place, used up by one; None mostly."""
+        """The fault armed for this point and place, used up by one; None mostly.
+
+        A kill is carried out here, under the lock: whom `clear` answered meets a server that goes on living.
+        """
         if not self._armed:
             return None
         with self._lock:
@@ -103,6 +106,8 @@ class Faults:
                     fault.times -= 1
                     if fault.times == 0:
                         self._armed.remove(fault)
+                    if fault.action == "kill":
+                        os.kill(os.getpid(), signal.SIGKILL)
                     return fault
         return None
 
@@ -123,8 +128,6 @@ class Faults:
             time.sleep(float(args.get("seconds", 1)))
         elif action == "hold":
             self._hold(fault.point)
-        elif action == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
         elif action == "status":
             raise Answer(Response(int(args.get("code", 503)), str(args.get("body", "")).encode(), close=True))
         elif action in ("cut", "be_down"):

@@ -130,6 +130,18 @@ class StandIn:
         process.wait(timeout_s)
         self._forget(process)
 
+    def revive(self) -> None:
+        """Let it run with its back end and without faults, whatever one did to it or is about to do.
+
+        A process that a fault ends is waited for and started again.
+        """
+        try:
+            self.clear()
+            self.be_up()
+        except OSError:
+            self.wait_killed()
+            self.restart()
+
     def stop(self) -> None:
         """End the process in order; nothing happens when it is gone."""
         process = self._process
