@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -47,7 +48,7 @@ def own_servers() -> Iterator[ServerFactory]:
         yield make
 
 
-def missing(flavor: str) -> StartedServer:
+def missing(flavor: str) -> NoReturn:
     """Skip, or fail where this flavor is required. Never returns."""
     reason = _NO_SERVER.format(flavor=flavor, upper=flavor.upper())
     if flavor in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.services.download import fetch
-from cdc.services.installation import MANIFEST, Installation, from_manifest, on_path, write_manifest
+from cdc.services.installation import (
+    MANIFEST,
+    Installation,
+    from_manifest,
+    on_path,
+    unpacked_packages,
+    write_manifest,
+)
 from cdc.services.packages import Package, closure
 from cdc.services.suite import read_index
 
@@ -29,8 +36,9 @@ class Recipe:
 
 RECIPES = {
     "mysql": Recipe("sid", ("mysql-server-core", "mysql-client-core"), ("lib", "mysql")),
-    "mariadb": Recipe("bookworm", ("mariadb-server-core",), ("lib", "zlib1g")),
+    "mariadb": Recipe("bookworm", ("mariadb-server-core", "mariadb-server", "mariadb-client"), ("lib", "zlib1g")),
 }
+"""MariaDB's plugins are in `mariadb-server`, its dump program in `mariadb-client`."""
 
 
 def install(flavor: str, cache: Path, mirror: str, say: Callable[[str], None]) -> Installation:
@@ -53,9 +61,10 @@ def install(flavor: str, cache: Path, mirror: str, say: Callable[[str], None]) -
 
 
 def present(flavor: str, cache: Path) -> Installation | None:
-    """What needs no installing: the unpacked server, or for MariaDB the system's."""
-    if (cache / flavor / MANIFEST).is_file():
-        return from_manifest(cache / flavor)
+    """What needs no installing: the unpacked server with all its packages, or for MariaDB the system's."""
+    folder = cache / flavor
+    if (folder / MANIFEST).is_file():
+        return from_manifest(folder) if set(RECIPES[flavor].packages) <= unpacked_packages(folder) else None
     return on_path() if flavor == "mariadb" else None
 
 

@@ -36,6 +36,14 @@ class Installation:
     command: tuple[str, ...]
     share: Path
 
+    def client(self, name: str) -> tuple[str, ...]:
+        """The words that start a client program that came with the server. Raises LookupError when none did."""
+        at = next(place for place, word in enumerate(self.command) if Path(word).name == _DAEMON[self.flavor])
+        program = Path(self.command[at]).parents[1] / "bin" / name
+        if not program.is_file():
+            raise LookupError(f"{program} is not there")
+        return (*self.command[:at], str(program))
+
 
 def services_dir(environ: Mapping[str, str] = os.environ) -> Path:
     """The cache folder of installed services: `CDC_SERVICES_DIR`, else `~/.cache/cdc/services`."""
@@ -55,6 +63,11 @@ def from_manifest(folder: Path) -> Installation:
     """The installation that `write_manifest` described."""
     fields = json.loads((folder / MANIFEST).read_text())
     return describe(fields["flavor"], folder / "root", fields["version"])
+
+
+def unpacked_packages(folder: Path) -> set[str]:
+    """The names of the packages in an unpacked server's manifest."""
+    return set(json.loads((folder / MANIFEST).read_text())["packages"])
 
 
 def write_manifest(folder: Path, flavor: str, packages: Mapping[str, str]) -> Installation:

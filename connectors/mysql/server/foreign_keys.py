@@ -25,7 +25,8 @@ _RULES = (
     "FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE"
 )
 _SEEN = "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE"
-_CONSTRAINT = re.compile(r"^\s*CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY (.*)$", re.MULTILINE)
+_CONSTRAINT = re.compile(r"^\s*CONSTRAINT `(.+?)` FOREIGN KEY (.*)$", re.MULTILINE)
+"""MariaDB 10.11.18 writes a backtick inside the name as it is, other versions twice."""
 _ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
 
 
@@ -90,4 +91,4 @@ def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
     for constraint, rest in _CONSTRAINT.findall(definition):
         actions = [f"ON {when} {rule}" for when, rule in _ACTION.findall(rest)]
         if actions:
-            yield Cascade(table, constraint[1:-1].replace("``", "`"), ", ".join(actions))
+            yield Cascade(table, constraint.replace("``", "`"), ", ".join(actions))

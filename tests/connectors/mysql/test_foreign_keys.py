@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from cdc.schema import TableId
 from cdc.services.installation import find
 from cdc.services.server import MySqlServer, StartedServer
+from connectors.mysql.server import foreign_keys
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.server_info import server_info, version_number
@@ -46,6 +50,16 @@ _ALL = [("child", "be`long", "ON DELETE CASCADE"), ("child", "other", "ON DELETE
 
 def test_a_server_that_logs_them_gives_no_reason_to_warn(any_server: MySqlServer) -> None:
     assert _found(any_server) == (_ALL if any_server.flavor == "mariadb" else [])
+
+
+@pytest.mark.parametrize("written", ["`be``long`", "`be`long`"], ids=["twice", "as 10.11.18 does"])
+def test_a_backtick_in_a_name_however_mariadb_writes_it(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    key = f"  CONSTRAINT {written} FOREIGN KEY (`p`) REFERENCES `parent` (`id`) ON DELETE CASCADE"
+    monkeypatch.setattr(foreign_keys, "rows_of_databases", lambda *_, **__: [])
+    monkeypatch.setattr(foreign_keys, "query", lambda *_: [("child", f"CREATE TABLE `child` (\n{key}\n)")])
+    info: Any = SimpleNamespace(mariadb=True)
+    (cascade,) = unlogged_cascades(cast(Any, None), info, {TableId("shop", "child")})
+    assert (cascade.constraint, cascade.actions) == ("be`long", "ON DELETE CASCADE")
 
 
 @pytest.mark.slow

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from servers import missing
 
 from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
+from cdc.services.installation import find
 from cdc.services.server import MySqlServer
 from connectors.mysql.history import Catalog, Dialect
 from connectors.mysql.schema_files import define_from, statements
@@ -65,12 +66,14 @@ def test_what_is_not_understood_is_refused(tmp_path: Path) -> None:
         defined(path)
 
 
+_DUMP = {"mysql": ("mysqldump", "--ssl-mode=DISABLED"), "mariadb": ("mariadb-dump", "--skip-ssl")}
+
+
 @pytest.mark.mysql
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_a_dump_defines_what_the_server_has(flavor: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    program = shutil.which(f"{flavor}-dump" if flavor == "mariadb" else "mysqldump")
-    if program is None:
-        pytest.skip(f"no dump program of {flavor} on the PATH")
+    installation = find(flavor) or missing(flavor)
+    program, without_tls = _DUMP[flavor]
     server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
     database = server.new_database("dump")
     server.execute(
@@ -81,9 +84,8 @@ def test_a_dump_defines_what_the_server_has(flavor: str, tmp_path: Path, request
         "CREATE VIEW v AS SELECT id FROM a",
         database=database,
     )
-    command = [program, f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", "--protocol=TCP"]
-    command += ["--no-data", "--skip-ssl" if "mariadb" in os.path.realpath(program) else "--ssl-mode=DISABLED"]
-    command += ["--databases", database]
+    command = [*installation.client(program), f"--host={server.host}", f"--port={server.port}"]
+    command += [f"--user={server.user}", "--protocol=TCP", "--no-data", without_tls, "--databases", database]
     done = subprocess.run(
         command, env={**os.environ, "MYSQL_PWD": server.password}, capture_output=True, text=True, check=True
     )
