@@ -92,8 +92,10 @@ def serve() -> Iterator[Callable[[Script], Server]]:
         server.close()
 
 
-def client(*frontends: Address, backends: tuple[Address, ...] = (), tls: Tls | None = None) -> HttpClient:
-    return HttpClient(Servers(frontends, Account("me", PASSWORD), backends, tls or Tls(), LIMITS))
+def client(
+    *frontends: Address, backends: tuple[Address, ...] = (), tls: Tls | None = None, limits: TimeLimits = LIMITS
+) -> HttpClient:
+    return HttpClient(Servers(frontends, Account("me", PASSWORD), backends, tls or Tls(), limits))
 
 
 def redirect(address: Address, *, user: str = "") -> bytes:
@@ -268,9 +270,11 @@ def test_a_location_that_is_no_address_is_not_shown(serve: Callable[[Script], Se
 
 @pytest.mark.slow  # both ends wait for the other until a time limit
 def test_a_server_without_tls_where_tls_is_asked_for(serve: Callable[[Script], Server]) -> None:
+    """Its server waits for the end of a head, the client for a word of TLS: the client gives up."""
     server = serve(lambda talk: talk.send(OK))
+    limits = TimeLimits(connect_s=0.2, continue_s=0.2, send_s=0.2, answer_s=0.2)
     with pytest.raises(SinkError):
-        client(Address("127.0.0.1", server.address.port, secure=True)).request("GET", "/x")
+        client(Address("127.0.0.1", server.address.port, secure=True), limits=limits).request("GET", "/x")
 
 
 def test_headers_cannot_break_out_of_their_line(serve: Callable[[Script], Server]) -> None:
