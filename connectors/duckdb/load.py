@@ -5,8 +5,9 @@ images that are left are inserted: two statements a table. Measured against MERG
 costs the same for a table that changes as a whole and 10 to 50 times less for few changes in a large table, where the
 other three rewrite every row group they touch.
 
-**Insert-only batches** are inserted as they are. When a key turns out to be there, which only a log that was entered in
-the middle can bring about, the whole transaction is rolled back and loaded again `careful`ly.
+**Insert-only batches** are inserted as they are, and streamed from the file a row group at a time when they are large.
+When a key turns out to be there, which only a log that was entered in the middle can bring about, the whole transaction
+is rolled back and loaded again `careful`ly.
 
 **Tables without a key** stay equal to the source as a multiset: images are summed up by whole row, NULL equal to NULL,
 and exactly that many rows are deleted and inserted. A delete of a row that is not there does nothing, as a log that was
@@ -17,40 +18,62 @@ entered in the middle legitimately deletes rows the sink never had; the number o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
 from cdc.block import RowKind
+from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.duckdb.database import Session, quoted
 from connectors.duckdb.stage import KIND
 
 _SHARED_ROWS = 10_000
 _ROW_GROUP = 122_880
+_PIECE_BYTES = 32 << 20
 _STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
 _TABLE, _POSITION, _KEEP, _GONE = "__cdc_table", "__cdc_position", "__cdc_keep", "__cdc_gone"
 
 
 @dataclass(frozen=True, slots=True)
-class StagedTable:
-    """The rows of one table in a batch in log order, with their kinds in the last column."""
+class Staged:
+    """What a batch has for one table. `read` gives the rows in log order, with their kinds in the last column, as often
+    as it is called."""
+
+    table: TableId
+    key: tuple[str, ...]
+    inserts: int
+    others: int
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The rows of one table in memory."""
 
     table: TableId
     key: tuple[str, ...]
     rows: pa.Table
 
 
-def load(session: Session, staged: Iterable[StagedTable], *, careful: bool) -> dict[TableId, int]:
+def load(session: Session, staged: Sequence[Staged], *, careful: bool) -> dict[TableId, int]:
     """Load every table. Returns, for tables without a key, how many deletes found no row.
 
     Raises duckdb.ConstraintException when not `careful` and a row to insert is there already: roll back, load again.
     """
     missed: dict[TableId, int] = {}
-    for group in _groups(staged):
+    others: list[Staged] = []
+    for item in staged:
+        if item.others or item.inserts <= _SHARED_ROWS or (item.key and careful):
+            others.append(item)
+        else:
+            _stream(session, item)
+    for group in _groups(others):
         if group[0].key:
             _load_keyed(session, group, careful)
         elif _only_inserts(group):
@@ -60,22 +83,23 @@ def load(session: Session, staged: Iterable[StagedTable], *, careful: bool) -> d
     return missed
 
 
-def _groups(staged: Iterable[StagedTable]) -> Iterator[list[StagedTable]]:
+def _groups(staged: Iterable[Staged]) -> Iterator[list[_Loaded]]:
     """Small tables of equal columns together, every other table alone."""
-    shared: dict[tuple[Any, ...], list[StagedTable]] = {}
+    shared: dict[tuple[Any, ...], list[_Loaded]] = {}
     for item in staged:
-        if item.rows.num_rows > _SHARED_ROWS:
-            yield [replace(item, rows=_in_row_groups(item.rows))]
+        loaded = _Loaded(item.table, item.key, pa.Table.from_batches(_in_row_groups(item.read())))
+        if loaded.rows.num_rows > _SHARED_ROWS:
+            yield [loaded]
         else:
-            shape = (tuple(zip(item.rows.schema.names, item.rows.schema.types, strict=True)), item.key)
-            shared.setdefault(shape, []).append(item)
+            shape = (tuple(zip(loaded.rows.schema.names, loaded.rows.schema.types, strict=True)), item.key)
+            shared.setdefault(shape, []).append(loaded)
     for group in shared.values():
         yield from _bounded(group)
 
 
-def _bounded(group: Sequence[StagedTable]) -> Iterator[list[StagedTable]]:
+def _bounded(group: Sequence[_Loaded]) -> Iterator[list[_Loaded]]:
     """Cut a group so that one load stays within some ten thousand rows times a hundred."""
-    part: list[StagedTable] = []
+    part: list[_Loaded] = []
     rows = 0
     for item in group:
         if part and rows + item.rows.num_rows > 100 * _SHARED_ROWS:
@@ -86,7 +110,7 @@ def _bounded(group: Sequence[StagedTable]) -> Iterator[list[StagedTable]]:
     yield part
 
 
-def _only_inserts(group: Sequence[StagedTable]) -> bool:
+def _only_inserts(group: Sequence[_Loaded]) -> bool:
     return all(not np.any(_kinds(item.rows)) for item in group)
 
 
@@ -97,12 +121,14 @@ def _kinds(rows: pa.Table) -> Any:
 class _Registered:
     """The rows of a group as something SQL can read: the Arrow table itself, or a temporary table when shared."""
 
-    def __init__(self, session: Session, group: Sequence[StagedTable], extra: Mapping[str, Any]) -> None:
+    def __init__(self, session: Session, group: Sequence[_Loaded], extra: Mapping[str, Any]) -> None:
         self._session, self._group = session, group
         self.columns = [name for name in group[0].rows.schema.names if name != KIND]
         self.shared = len(group) > 1
-        rows = _in_row_groups(pa.concat_tables([item.rows for item in group])) if self.shared else group[0].rows
+        rows = group[0].rows
         if self.shared:
+            parts = (batch for item in group for batch in item.rows.to_batches())
+            rows = pa.Table.from_batches(_in_row_groups(parts))
             numbers = np.repeat(np.arange(len(group), dtype=np.int32), [item.rows.num_rows for item in group])
             rows = rows.append_column(_TABLE, pa.array(numbers))
         for name, values in extra.items():
@@ -116,7 +142,7 @@ class _Registered:
             self._session.rows(f"CREATE OR REPLACE TEMP TABLE {_SHARED} AS SELECT * FROM {_STAGED}")
             self.source = _SHARED
 
-    def parts(self) -> Iterator[tuple[StagedTable, str]]:
+    def parts(self) -> Iterator[tuple[_Loaded, str]]:
         """Each table of the group, and the condition that picks its rows from `source`."""
         for number, item in enumerate(self._group):
             yield item, f"{_TABLE} = {number}" if self.shared else "true"
@@ -129,14 +155,61 @@ class _Registered:
             self._session.connection.unregister(_STAGED)
 
 
-def _in_row_groups(rows: pa.Table) -> pa.Table:
-    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come."""
-    if rows.num_rows < _ROW_GROUP:
-        return rows
-    return pa.Table.from_batches(rows.combine_chunks().to_batches(max_chunksize=_ROW_GROUP))
+def _in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come.
+
+    Pieces of wide rows are smaller: about 32 MB.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        while rows + batch.num_rows >= _ROW_GROUP:
+            head = batch.slice(0, _ROW_GROUP - rows)
+            yield pa.concat_batches([*waiting, head])
+            batch, waiting, rows, size = batch.slice(head.num_rows), [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if size >= _PIECE_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_batches(waiting)
 
 
-def _append(session: Session, group: Sequence[StagedTable]) -> None:
+class _Pieces:
+    """Batches for a scan of DuckDB's; keeps the error that ends them, of which DuckDB would only pass on the text."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.error: SinkError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._batches:
+                pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
+                yield batch
+        except SinkError as error:
+            self.error = error
+            raise
+
+
+def _stream(session: Session, item: Staged) -> None:
+    """Insert rows as they are read."""
+    batches = _in_row_groups(item.read())
+    first = next(batches)
+    pieces = _Pieces(itertools.chain([first], batches))
+    session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(first.schema, pieces))
+    names = ", ".join(quoted(name) for name in first.schema.names if name != KIND)
+    try:
+        session.rows(f"INSERT INTO {session.names.table(item.table)} ({names}) SELECT {names} FROM {_STAGED}")
+    except duckdb.Error as error:
+        if pieces.error is not None:
+            raise pieces.error from error
+        raise
+    session.connection.unregister(_STAGED)
+
+
+def _append(session: Session, group: Sequence[_Loaded]) -> None:
     with _Registered(session, group, {}) as staged:
         staged.materialize()
         for item, where in staged.parts():
@@ -150,7 +223,7 @@ def _insert(session: Session, table: TableId, staged: _Registered, where: str) -
     )
 
 
-def _load_keyed(session: Session, group: Sequence[StagedTable], careful: bool) -> None:
+def _load_keyed(session: Session, group: Sequence[_Loaded], careful: bool) -> None:
     if not careful and _only_inserts(group):
         _append(session, group)
         return
@@ -164,7 +237,7 @@ def _load_keyed(session: Session, group: Sequence[StagedTable], careful: bool) -
                 _insert(session, item.table, staged, f"{where} AND {_KEEP}")
 
 
-def _last_images(session: Session, group: Sequence[StagedTable], careful: bool) -> tuple[Any, Any]:
+def _last_images(session: Session, group: Sequence[_Loaded], careful: bool) -> tuple[Any, Any]:
     """Two masks over the rows of the group: those to insert, and those whose key has to go first.
 
     A key that occurs once, as an insert, is new; any other may be there already.
@@ -184,7 +257,7 @@ def _last_images(session: Session, group: Sequence[StagedTable], careful: bool) 
     return keep, gone
 
 
-def _delete_keys(session: Session, item: StagedTable, source: str, where: str) -> None:
+def _delete_keys(session: Session, item: _Loaded, source: str, where: str) -> None:
     key = [quoted(name) for name in item.key]
     equal = " AND ".join(f"t.{name} = s.{name}" for name in key)
     session.rows(
@@ -193,7 +266,7 @@ def _delete_keys(session: Session, item: StagedTable, source: str, where: str) -
     )
 
 
-def _load_keyless(session: Session, group: Sequence[StagedTable]) -> Iterator[tuple[TableId, int]]:
+def _load_keyless(session: Session, group: Sequence[_Loaded]) -> Iterator[tuple[TableId, int]]:
     positions = np.arange(sum(item.rows.num_rows for item in group))
     with _Registered(session, group, {_POSITION: positions}) as staged:
         staged.materialize()

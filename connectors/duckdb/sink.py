@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import duckdb
 
@@ -21,9 +22,9 @@ from connectors.duckdb.catalog import Layout, read_layout
 from connectors.duckdb.database import Database, Names, Session, first_line
 from connectors.duckdb.ddl import Planner
 from connectors.duckdb.fence import Fence
-from connectors.duckdb.load import StagedTable, load
+from connectors.duckdb.load import Staged, load
 from connectors.duckdb.options import DuckDbSinkOptions
-from connectors.duckdb.stage import StagedFiles, batch_folder, stage
+from connectors.duckdb.stage import batch_folder, read_staged, stage
 
 _REFUSALS = (
     duckdb.BinderException, duckdb.CatalogException, duckdb.ConstraintException, duckdb.ConversionException,
@@ -100,17 +101,22 @@ class DuckDbSink(Sink):
         with self._database.open(read_only=True) as session:
             return read_layout(session), session.names
 
-    def _staged(self, prepared: Sequence[Prepared]) -> list[StagedTable]:
+    def _staged(self, prepared: Sequence[Prepared]) -> list[Staged]:
         tables: dict[TableId, list[Prepared]] = {}
         for handle in prepared:
             tables.setdefault(handle.table, []).append(handle)
-        files = StagedFiles(self._directory)
         return [
-            StagedTable(table, tuple(handles[0].handle["key"]), files.rows(handles))
+            Staged(
+                table,
+                key=tuple(handles[0].handle["key"]),
+                inserts=sum(handle.inserts for handle in handles),
+                others=sum(handle.updates + handle.deletes for handle in handles),
+                read=partial(read_staged, self._directory, handles),
+            )
             for table, handles in tables.items()
         ]
 
-    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable]) -> dict[TableId, int]:
+    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:
         try:
             try:
                 return self._load_once(session, fence, batch, staged, careful=False)
@@ -122,7 +128,7 @@ class DuckDbSink(Sink):
             raise CommitFailed(first_line(error), where=self._database.path, hint=hint) from error
 
     def _load_once(
-        self, session: Session, fence: Fence, batch: int, staged: Sequence[StagedTable], *, careful: bool
+        self, session: Session, fence: Fence, batch: int, staged: Sequence[Staged], *, careful: bool
     ) -> dict[TableId, int]:
         with session.transaction():
             missed = load(session, staged, careful=careful)

@@ -15,7 +15,7 @@ import numpy as np
 
 from connectors.mysql.log.chunk import Bytes
 
-BUFFER_BYTES: Final = 8 << 20
+BUFFER_BYTES: Final = 4 << 20
 """Most bytes in one chunk, unless one event is bigger."""
 _KEPT = 3
 

@@ -15,7 +15,7 @@ from connectors.mysql.log.buffers import carry, take
 from connectors.mysql.log.chunk import Bytes
 
 SMALL_BYTES: Final = 64 << 10
-"""Up to this much is copied out of the buffer, so that a few small events do not hold 8 MB."""
+"""Up to this much is copied out of the buffer, so that a few small events do not hold a whole buffer."""
 _LINGER_S: Final = 0.002
 _LONGEST_LINGER_S: Final = 0.05
 """While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""

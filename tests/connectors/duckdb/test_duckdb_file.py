@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
@@ -14,6 +15,7 @@ from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableS
 from cdc.sink import Task
 from cdc.source import Context
 from cdc.testing import block
+from connectors.duckdb import load as load_module
 from connectors.duckdb import stage as stage_module
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -167,7 +169,7 @@ def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
         ("-U", {"id": 2, "name": "b"}),
     ]  # fmt: skip
     prepared = sink_at(tmp_path).prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
-    staged = stage_module.StagedFiles(tmp_path / "state").rows(list(prepared))
+    staged = pa.Table.from_batches(stage_module.read_staged(tmp_path / "state", prepared))
     assert list(zip(staged[stage_module.KIND].to_pylist(), staged["id"].to_pylist(), strict=True)) == [
         (2, 1), (1, 1), (2, 2), (1, 2),
     ]  # fmt: skip
@@ -182,17 +184,27 @@ def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Pa
     assert [path.name for path in (tmp_path / "state/staging").iterdir()] == ["2"]
 
 
+@pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
 @pytest.mark.parametrize("damage", ["truncated", "missing", "garbled"])
-def test_staged_rows_that_are_not_whole_are_never_loaded(tmp_path: Path, damage: str) -> None:
+def test_staged_rows_that_are_not_whole_are_never_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, shared: int
+) -> None:
+    monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
+    monkeypatch.setattr(load_module, "_ROW_GROUP", 1)
+    monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
     sink = sink_at(tmp_path)
     sink.apply([CreateTable(ORDERS, SCHEMA)])
-    prepared = sink.prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])]))
+    blocks = [block(ORDERS, SCHEMA, [("+I", {"id": number})]) for number in (1, 2)]
+    prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
     path = tmp_path / "state/staging/0/0-0.arrows"
     content = path.read_bytes()
     if damage == "missing":
         path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(content[:-40])
     else:
-        path.write_bytes(content[:-40] if damage == "truncated" else b"\xff\xff\xff\xff\xff\xff\xff\x7f" + content[8:])
+        second = prepared[0].handle["segments"][1][0]
+        path.write_bytes(content[:second] + b"\xff\xff\xff\xff\xff\xff\xff\x7f" + content[second + 8 :])
     with pytest.raises(SinkError, match=r"0-0\.arrows: staged rows cannot be read.*restore the state directory"):
         sink.commit(0, prepared)
     assert rows(tmp_path) == []

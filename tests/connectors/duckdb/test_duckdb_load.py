@@ -20,6 +20,7 @@ from cdc.sink import Prepared, Task
 from cdc.source import Context
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb import load as load_module
+from connectors.duckdb import stage as stage_module
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -145,8 +146,12 @@ KEYED = TableSchema(COLUMNS[:2], ("id",))
 KEYLESS = TableSchema(COLUMNS[:2])
 
 
-def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
+def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: int
+) -> None:
     """The optimistic insert meets a key that is there, and the batch is loaded again key by key."""
+    monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
     table = TABLES[0]
     first = [CreateTable(table, KEYED), block(table, KEYED, [("+I", {"id": 1, "part": "old"})])]
     run_in_memory(ListSource(first), sink_at(tmp_path))
@@ -156,6 +161,24 @@ def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(tmp_path: Path) -> N
     run_in_memory(ListSource(again), sink_at(tmp_path), first_batch=1)
     assert sorted(row["part"] for row in rows_at(tmp_path, table)) == ["new", "x"]
     assert rows_at(tmp_path, TABLES[1]) == [{"id": 1, "part": "b"}]
+
+
+@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["key", "no key"])
+@pytest.mark.parametrize(("rows", "size"), [(1, 1 << 20), (4, 1 << 20), (122_880, 100)], ids=["ones", "fours", "bytes"])
+def test_many_inserts_are_streamed_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: TableSchema, rows: int, size: int
+) -> None:
+    monkeypatch.setattr(load_module, "_SHARED_ROWS", 10)
+    monkeypatch.setattr(load_module, "_ROW_GROUP", rows)
+    monkeypatch.setattr(load_module, "_PIECE_BYTES", size)
+    monkeypatch.setattr(stage_module, "_TABLE_BYTES", 100)
+    table, sink = TABLES[0], sink_at(tmp_path)
+    sink.apply([CreateTable(table, schema)])
+    numbers = [range(start, start + 7) for start in range(0, 70, 7)]
+    blocks = [block(table, schema, [("+I", {"id": number, "part": "x"}) for number in part]) for part in numbers]
+    prepared = [*sink.prepare(Task(0, 1, 0), iter(blocks[5:])), *sink.prepare(Task(0, 0, 0), iter(blocks[:5]))]
+    sink.commit(0, prepared)
+    assert multiset(rows_at(tmp_path, table)) == multiset([{"id": number, "part": "x"} for number in range(70)])
 
 
 def test_a_log_entered_in_the_middle_deletes_what_is_there_and_says_so(tmp_path: Path) -> None:
