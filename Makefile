@@ -22,12 +22,13 @@ demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckD
 	@echo && echo "what is in .cdc/demo.duckdb now:"
 	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
 
-# Two processes, each with servers of its own; a file's tests stay together. `make test WORKERS=1 ARGS="-k ..."`.
+# Two processes, each with servers of its own; a file's tests stay together, and the long files do not come last.
+# `make test WORKERS=1 ARGS="-k ..."`.
 WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile
 
 test: setup ## run all tests (real servers: make services)
-	$(PY) -m pytest -ra $(SIDE_BY_SIDE) $(ARGS)
+	$(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)

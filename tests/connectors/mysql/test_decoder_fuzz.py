@@ -18,7 +18,7 @@ def test_damaged_events_between_guard_pages(seed: int, rounds: int) -> None:
     run = subprocess.run(
         [sys.executable, str(script), str(seed), str(rounds)],
         cwd=_ROOT,
-        env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "PYTHONFAULTHANDLER": "1"},
+        env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
         timeout=280,
