@@ -28,22 +28,20 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import RowKind
-from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.duckdb.database import Session, quoted
+from connectors.duckdb.pieces import Pieces, in_row_groups
 from connectors.duckdb.stage import KIND
 
 _SHARED_ROWS = 10_000
-_ROW_GROUP = 122_880
-_PIECE_BYTES = 32 << 20
 _STAGED, _SHARED = "__cdc_staged", "__cdc_shared"
 _TABLE, _POSITION, _KEEP, _GONE = "__cdc_table", "__cdc_position", "__cdc_keep", "__cdc_gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a batch has for one table. `read` gives the rows in log order, with their kinds in the last column, as often
-    as it is called."""
+    """What a batch has for one table: how many inserts and other images, and what reads them all in log order, their
+    kinds in the last column, as often as it is called."""
 
     table: TableId
     key: tuple[str, ...]
@@ -87,7 +85,7 @@ def _groups(staged: Iterable[Staged]) -> Iterator[list[_Loaded]]:
     """Small tables of equal columns together, every other table alone."""
     shared: dict[tuple[Any, ...], list[_Loaded]] = {}
     for item in staged:
-        loaded = _Loaded(item.table, item.key, pa.Table.from_batches(_in_row_groups(item.read())))
+        loaded = _Loaded(item.table, item.key, pa.Table.from_batches(in_row_groups(item.read())))
         if loaded.rows.num_rows > _SHARED_ROWS:
             yield [loaded]
         else:
@@ -128,7 +126,7 @@ class _Registered:
         rows = group[0].rows
         if self.shared:
             parts = (batch for item in group for batch in item.rows.to_batches())
-            rows = pa.Table.from_batches(_in_row_groups(parts))
+            rows = pa.Table.from_batches(in_row_groups(parts))
             numbers = np.repeat(np.arange(len(group), dtype=np.int32), [item.rows.num_rows for item in group])
             rows = rows.append_column(_TABLE, pa.array(numbers))
         for name, values in extra.items():
@@ -155,49 +153,11 @@ class _Registered:
             self._session.connection.unregister(_STAGED)
 
 
-def _in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come.
-
-    Pieces of wide rows are smaller: about 32 MB.
-    """
-    waiting: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        while rows + batch.num_rows >= _ROW_GROUP:
-            head = batch.slice(0, _ROW_GROUP - rows)
-            yield pa.concat_batches([*waiting, head])
-            batch, waiting, rows, size = batch.slice(head.num_rows), [], 0, 0
-        waiting.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if size >= _PIECE_BYTES:
-            yield pa.concat_batches(waiting)
-            waiting, rows, size = [], 0, 0
-    if rows:
-        yield pa.concat_batches(waiting)
-
-
-class _Pieces:
-    """Batches for a scan of DuckDB's; keeps the error that ends them, of which DuckDB would only pass on the text."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self.error: SinkError | None = None
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in self._batches:
-                pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
-                yield batch
-        except SinkError as error:
-            self.error = error
-            raise
-
-
 def _stream(session: Session, item: Staged) -> None:
     """Insert rows as they are read."""
-    batches = _in_row_groups(item.read())
+    batches = in_row_groups(item.read())
     first = next(batches)
-    pieces = _Pieces(itertools.chain([first], batches))
+    pieces = Pieces(itertools.chain([first], batches))
     session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(first.schema, pieces))
     names = ", ".join(quoted(name) for name in first.schema.names if name != KIND)
     try:

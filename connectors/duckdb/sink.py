@@ -110,7 +110,7 @@ class DuckDbSink(Sink):
                 table,
                 key=tuple(handles[0].handle["key"]),
                 inserts=sum(handle.inserts for handle in handles),
-                others=sum(handle.updates + handle.deletes for handle in handles),
+                others=sum(handle.handle["others"] for handle in handles),
                 read=partial(read_staged, self._directory, handles),
             )
             for table, handles in tables.items()

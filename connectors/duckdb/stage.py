@@ -41,7 +41,8 @@ def batch_folder(directory: Path, batch: int) -> Path:
 def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
     """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
 
-    Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"]}`.
+    Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;
+    `others` is the number of images that are no inserts.
     """
     folder = batch_folder(directory, task.batch)
     path = folder / f"{task.partition}-{task.attempt}.arrows"
@@ -76,7 +77,10 @@ class _Table:
 
     def handle(self, name: str, partition: int) -> Prepared:
         inserts, _, updates, deletes = self.counts
-        handle = {"file": name, "segments": [list(segment) for segment in self.segments], "key": list(self.key)}
+        handle = {
+            "file": name, "segments": [list(segment) for segment in self.segments], "key": list(self.key),
+            "others": sum(self.counts) - inserts,
+        }  # fmt: skip
         return Prepared(self.id, partition, handle, inserts, updates, deletes)
 
 

@@ -16,6 +16,7 @@ from cdc.sink import Task
 from cdc.source import Context
 from cdc.testing import block
 from connectors.duckdb import load as load_module
+from connectors.duckdb import pieces
 from connectors.duckdb import stage as stage_module
 from connectors.duckdb.database import Database
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -190,7 +191,7 @@ def test_staged_rows_that_are_not_whole_are_never_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, shared: int
 ) -> None:
     monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
-    monkeypatch.setattr(load_module, "_ROW_GROUP", 1)
+    monkeypatch.setattr(pieces, "ROW_GROUP", 1)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
     sink = sink_at(tmp_path)
     sink.apply([CreateTable(ORDERS, SCHEMA)])

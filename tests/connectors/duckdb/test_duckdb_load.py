@@ -20,6 +20,7 @@ from cdc.sink import Prepared, Task
 from cdc.source import Context
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb import load as load_module
+from connectors.duckdb import pieces
 from connectors.duckdb import stage as stage_module
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
@@ -163,14 +164,28 @@ def test_a_log_entered_in_the_middle_replaces_rows_of_a_key(
     assert rows_at(tmp_path, TABLES[1]) == [{"id": 1, "part": "b"}]
 
 
+@pytest.mark.parametrize("shared", [0, 10_000], ids=["streamed", "at once"])
+@pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["key", "no key"])
+def test_an_image_before_an_update_without_the_one_after_it_takes_the_row_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: TableSchema, shared: int
+) -> None:
+    """It counts as no change, and makes the batch more than inserts all the same."""
+    monkeypatch.setattr(load_module, "_SHARED_ROWS", shared)
+    table, sink = TABLES[0], sink_at(tmp_path)
+    sink.apply([CreateTable(table, schema)])
+    changes = [("+I", {"id": 1, "part": "a"}), ("+I", {"id": 2, "part": "b"}), ("-U", {"id": 1, "part": "a"})]
+    sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(table, schema, changes)])))
+    assert rows_at(tmp_path, table) == [{"id": 2, "part": "b"}]
+
+
 @pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["key", "no key"])
 @pytest.mark.parametrize(("rows", "size"), [(1, 1 << 20), (4, 1 << 20), (122_880, 100)], ids=["ones", "fours", "bytes"])
 def test_many_inserts_are_streamed_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: TableSchema, rows: int, size: int
 ) -> None:
     monkeypatch.setattr(load_module, "_SHARED_ROWS", 10)
-    monkeypatch.setattr(load_module, "_ROW_GROUP", rows)
-    monkeypatch.setattr(load_module, "_PIECE_BYTES", size)
+    monkeypatch.setattr(pieces, "ROW_GROUP", rows)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", size)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 100)
     table, sink = TABLES[0], sink_at(tmp_path)
     sink.apply([CreateTable(table, schema)])

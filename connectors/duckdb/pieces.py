@@ -1,0 +1,50 @@
+"""Rows on their way from staged files into DuckDB, in pieces of the size that suits it. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from cdc.errors import SinkError
+
+ROW_GROUP = 122_880
+PIECE_BYTES = 32 << 20
+
+
+def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in pieces of DuckDB's row groups, which it then takes by several threads, compressed as they come.
+
+    Pieces of wide rows are smaller: about 32 MB.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        while rows + batch.num_rows >= ROW_GROUP:
+            head = batch.slice(0, ROW_GROUP - rows)
+            yield pa.concat_batches([*waiting, head])
+            batch, waiting, rows, size = batch.slice(head.num_rows), [], 0, 0
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if size >= PIECE_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_batches(waiting)
+
+
+class Pieces:
+    """Batches for a scan of DuckDB's; keeps the error that ends them, of which DuckDB would only pass on the text."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.error: SinkError | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._batches:
+                pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
+                yield batch
+        except SinkError as error:
+            self.error = error
+            raise
