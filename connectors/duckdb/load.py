@@ -18,7 +18,6 @@ entered in the middle legitimately deletes rows the sink never had; the number o
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -155,11 +154,9 @@ class _Registered:
 
 def _stream(session: Session, item: Staged) -> None:
     """Insert rows as they are read."""
-    batches = in_row_groups(item.read())
-    first = next(batches)
-    pieces = Pieces(itertools.chain([first], batches))
-    session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(first.schema, pieces))
-    names = ", ".join(quoted(name) for name in first.schema.names if name != KIND)
+    pieces = Pieces(in_row_groups(item.read()))
+    session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(pieces.schema, pieces))
+    names = ", ".join(quoted(name) for name in pieces.schema.names if name != KIND)
     try:
         session.rows(f"INSERT INTO {session.names.table(item.table)} ({names}) SELECT {names} FROM {_STAGED}")
     except duckdb.Error as error:

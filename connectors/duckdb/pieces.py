@@ -34,17 +34,28 @@ def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 class Pieces:
-    """Batches for a scan of DuckDB's; keeps the error that ends them, of which DuckDB would only pass on the text."""
+    """Batches for a scan of DuckDB's, none of which is held here once it is handed on.
+
+    Keeps the error that ends them, of which DuckDB would only pass on the text.
+    """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Takes the first batch, which has to exist, for its schema."""
         self._batches = batches
+        self._first: pa.RecordBatch | None = next(batches)
+        self.schema: pa.Schema = self._first.schema
         self.error: SinkError | None = None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
+        pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
         try:
-            for batch in self._batches:
-                pa.default_memory_pool().release_unused()  # it would keep what was freed: 35 MB
-                yield batch
+            return next(self._batches)
         except SinkError as error:
             self.error = error
             raise
