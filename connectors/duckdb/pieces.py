@@ -21,16 +21,24 @@ def in_row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     rows = size = 0
     for batch in batches:
         while rows + batch.num_rows >= ROW_GROUP:
-            head = batch.slice(0, ROW_GROUP - rows)
-            yield pa.concat_batches([*waiting, head])
-            batch, waiting, rows, size = batch.slice(head.num_rows), [], 0, 0
+            waiting.append(batch.slice(0, ROW_GROUP - rows))
+            batch = batch.slice(ROW_GROUP - rows)
+            rows = size = 0
+            yield _taken(waiting)
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if size >= PIECE_BYTES:
-            yield pa.concat_batches(waiting)
-            waiting, rows, size = [], 0, 0
+            rows = size = 0
+            yield _taken(waiting)
     if rows:
-        yield pa.concat_batches(waiting)
+        yield _taken(waiting)
+
+
+def _taken(waiting: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One piece of all of them, which are not held any longer."""
+    piece = pa.concat_batches(waiting)
+    waiting.clear()
+    return piece
 
 
 class Pieces:
