@@ -55,7 +55,7 @@ def test_a_run_goes_on_with_the_replica(flavor: str, server_factory: ServerFacto
     proxy.close()
 
 
-@pytest.mark.parametrize("point", ["after-prepare", "after-decide"])
+@pytest.mark.parametrize("point", ["before-prepare", "after-prepare", "after-decide"])
 def test_a_batch_that_a_killed_run_left_is_finished_on_the_replica(
     point: str, server_factory: ServerFactory, tmp_path: Path
 ) -> None:
