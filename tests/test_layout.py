@@ -16,10 +16,11 @@ LONGEST_FILE = 450
 
 ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc", "cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
+    ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options",),
     ("cdc.source", "cdc.sink"),
-    ("cdc.transform", "cdc.route", "cdc.evolution", "cdc.state"),
+    ("cdc.transform", "cdc.route", "cdc.evolution", "cdc.state", "cdc.flow"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.plan", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
@@ -29,7 +30,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
 )
 """A module imports from its own group or from those above it. `cdc.services` stands apart: only tests use it."""
 
-CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults")
+CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults", "flow.retry")
 """The modules of `cdc` that a connector may know."""
 
 LIBRARIES = {"connectors.streamload": ("connectors.doris", "connectors.starrocks")}
