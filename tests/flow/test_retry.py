@@ -53,8 +53,8 @@ def test_the_last_error_is_raised_when_the_time_is_up() -> None:
 
 def test_a_stop_ends_a_pause_at_its_next_look() -> None:
     time = Time()
+    stopping = policy(time, stopping=lambda: time.now >= 5.0)
     with pytest.raises(SinkUnavailable):
-        stopping = policy(time, stopping=lambda: time.now >= 5.0)
         stopping.call(lambda: _raise(SinkUnavailable("away")), "commit")
     assert 5.0 <= time.now <= 5.3
 
