@@ -33,7 +33,10 @@ ORDER: tuple[tuple[str, ...], ...] = (
 CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults", "flow.retry")
 """The modules of `cdc` that a connector may know."""
 
-LIBRARIES = {"connectors.streamload": ("connectors.doris", "connectors.starrocks")}
+LIBRARIES = {
+    "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
+    "connectors.mysqlprotocol": ("connectors.mysql", "connectors.streamload"),
+}
 """Folders of code that several connectors share, and who may use them."""
 
 
