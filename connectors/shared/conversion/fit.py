@@ -18,16 +18,17 @@ import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
-from connectors.streamload.buffers import too_long
-from connectors.streamload.checks import Check, checks, nulls
-from connectors.streamload.convert import converter
-from connectors.streamload.dialect import Dialect
-from connectors.streamload.key_size import long_keys
-from connectors.streamload.last_image import Images
-from connectors.streamload.place import position_text
-from connectors.streamload.plan import ColumnPlan, plan_columns
-from connectors.streamload.policy import Letter, Misfit, MisfitPolicy, Reason, counter_name
-from connectors.streamload.target import TargetTable
+from connectors.shared.conversion.checks import Check, checks, nulls
+from connectors.shared.conversion.convert import converter
+from connectors.shared.conversion.field_limits import FieldLimits
+from connectors.shared.conversion.key_size import long_keys
+from connectors.shared.conversion.plan import ColumnPlan, plan_columns
+from connectors.shared.conversion.policy import Reason, RejectedValue, RejectedValuePolicy, counter_name
+from connectors.shared.conversion.target import TargetTable
+from connectors.shared.dead_letters.dead_letters import DeadLetter
+from connectors.shared.kernels.buffers import too_long
+from connectors.shared.last_image.last_image import Images
+from connectors.shared.last_image.row_position import position_text
 
 _NULLS = Check(Reason.IS_NULL, nulls)
 
@@ -39,13 +40,13 @@ class Fitted:
     Attributes:
         rows: record batch of m rows for the encoder: columns of unrelated kinds have become text.
         delete: uint8[m].
-        letters: rows left out, under the policy `dead-letter`.
+        dead_letters: rows left out, under the policy `dead-letter`.
         counts: values changed and rows left out, by `counter_name`.
     """
 
     rows: pa.RecordBatch
     delete: np.ndarray
-    letters: tuple[Letter, ...]
+    dead_letters: tuple[DeadLetter, ...]
     counts: Mapping[str, int]
 
 
@@ -56,8 +57,8 @@ class Fitter:
         self,
         schema: TableSchema,
         target: TargetTable,
-        dialect: Dialect,
-        policy: MisfitPolicy = MisfitPolicy.FAIL,
+        limits: FieldLimits,
+        policy: RejectedValuePolicy = RejectedValuePolicy.FAIL,
         *,
         time_zone: str = "UTC",
         max_key_bytes: int | None = None,
@@ -67,7 +68,7 @@ class Fitter:
         Args:
             schema: the source's table.
             target: the sink's table as it is.
-            dialect: the server.
+            limits: those of the way into the sink.
             policy: what happens to a value that does not fit.
             time_zone: the zone whose wall clock a TIMESTAMP is written in; its value is an instant. A zone with summer
                 time gives two instants a year the same clock, so in a key only UTC tells them apart.
@@ -76,13 +77,13 @@ class Fitter:
         Raises:
             SinkError: the sink's table lacks a column.
         """
-        self._table, self._dialect, self._policy = target.table, dialect, policy
+        self._table, self._limits, self._policy = target.table, limits, policy
         self._zone = None if time_zone == "UTC" else ZoneInfo(time_zone).key
         self._max_key_bytes = max_key_bytes
         plans = plan_columns(schema, target)
         kept = {*target.keys, *target.kept_in_deletes} if target.upserts else {column.name for column in target.columns}
         self._columns = tuple(
-            _Column(plan, plan.target.name in kept, tuple(_planned(plan, dialect)), converter(plan)) for plan in plans
+            _Column(plan, plan.target.name in kept, tuple(_planned(plan, limits)), converter(plan)) for plan in plans
         )
         by_name = {column.plan.target.name: column for column in self._columns}
         self._keys = tuple(by_name[name] for name in target.keys if name in by_name)
@@ -105,15 +106,15 @@ class Fitter:
         arrays = [found.column(column, array) for column, array in zip(self._columns, images.rows.columns, strict=True)]
         found.key_sizes(self._keys, [arrays[self._columns.index(column)] for column in self._keys])
         rows = pa.RecordBatch.from_arrays(arrays, names=images.rows.schema.names)
-        letters = found.letters(self._key_names)
-        if not found.rejected:
+        dead_letters = found.dead_letters(self._key_names)
+        if not found.left_out:
             return Fitted(rows, images.delete, (), found.counts)
         keep = np.ones(len(images.delete), bool)
-        keep[list(found.rejected)] = False
-        return Fitted(rows.filter(pa.array(keep)), images.delete[keep], letters, found.counts)
+        keep[list(found.left_out)] = False
+        return Fitted(rows.filter(pa.array(keep)), images.delete[keep], dead_letters, found.counts)
 
     @property
-    def policy(self) -> MisfitPolicy:
+    def policy(self) -> RejectedValuePolicy:
         """What happens to a value that does not fit."""
         return self._policy
 
@@ -130,7 +131,7 @@ class Fitter:
 
     def without_deleted(self, column: _Column, array: pa.Array, live: np.ndarray | None) -> pa.Array:
         """The column without values of deleted rows, when one of them is longer than a field may be: they do not go."""
-        limit = self._dialect.field_bytes
+        limit = self._limits.field_bytes
         if live is None or column.in_deletes or limit is None or not _is_string(array.type):
             return array
         return array if too_long(array, limit // 2) is None else _without(array, ~live)
@@ -146,7 +147,7 @@ class Fitter:
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
         position = position_text(int(images.sequence[row]))
         at = f" at {position}" if position else ""
-        applies = "" if self._policy is MisfitPolicy.FAIL else f"; '{self._policy}' does not apply to it"
+        applies = "" if self._policy is RejectedValuePolicy.FAIL else f"; '{self._policy}' does not apply to it"
         return SinkError(
             f"a value does not fit: {_sentence(column, reason, shown, self._max_key_bytes)}",
             where=f"{self.place(column)}, row {key}{at}",
@@ -165,19 +166,19 @@ class _Column:
     convert: Callable[[Any], str]
 
 
-def _planned(plan: ColumnPlan, dialect: Dialect) -> list[Check]:
+def _planned(plan: ColumnPlan, limits: FieldLimits) -> list[Check]:
     needed = [] if plan.target.nullable else [_NULLS]
-    return [*needed, *checks(plan, dialect.field_bytes, keeps_digits=dialect.keeps_digits)]
+    return [*needed, *checks(plan, limits)]
 
 
 class _Findings:
-    """One call of `Fitter.check`: applies the policy as misfits are found."""
+    """One call of `Fitter.check`: applies the policy as rejected are found."""
 
     def __init__(self, fitter: Fitter, images: Images) -> None:
         self._fitter, self._images = fitter, images
         self._live = images.delete == 0 if images.delete.any() else None
         self.counts: Counter[str] = Counter()
-        self.rejected: dict[int, list[tuple[_Column, Reason]]] = {}
+        self.left_out: dict[int, list[tuple[_Column, Reason]]] = {}
 
     def column(self, column: _Column, array: pa.Array) -> pa.Array:
         """The column as it can be sent."""
@@ -185,9 +186,9 @@ class _Findings:
         if column.plan.converted:
             array = self._converted(column, array)
         for check in column.checks:
-            misfits = check.misfits(array)
-            if misfits is not None:
-                array = self._apply(column, check, array, self._counted(column, misfits))
+            rejected = check.rejected(array)
+            if rejected is not None:
+                array = self._apply(column, check, array, self._counted(column, rejected))
         return self._fitter.without_deleted(column, array, self._live)
 
     def key_sizes(self, keys: tuple[_Column, ...], arrays: list[pa.Array]) -> None:
@@ -198,55 +199,60 @@ class _Findings:
             if long is not None:
                 self._apply(keys[0], Check(Reason.KEY_TOO_LONG, nulls), arrays[0], long)
 
-    def letters(self, key_names: tuple[str, ...]) -> tuple[Letter, ...]:
+    def dead_letters(self, key_names: tuple[str, ...]) -> tuple[DeadLetter, ...]:
         """One per rejected row, in order."""
         made = []
-        for row, found in sorted(self.rejected.items()):
+        for row, found in sorted(self.left_out.items()):
             values = {name: _shown(self._images.rows.slice(row, 1), name) for name in self._images.rows.schema.names}
             made.append(
-                Letter(
+                DeadLetter(
                     table=str(self._images.table),
                     position=position_text(int(self._images.sequence[row])),
                     operation="delete" if self._images.delete[row] else "upsert",
                     key={name: values[name] for name in key_names},
-                    misfits=tuple((c.plan.target.name, str(c.plan.target), reason) for c, reason in found),
+                    rejected=tuple((c.plan.target.name, str(c.plan.target), reason) for c, reason in found),
                     row=values,
                 )
             )
         return tuple(made)
 
-    def _counted(self, column: _Column, misfits: np.ndarray) -> np.ndarray:
-        """Misfits that matter: not in a deleted row's value columns, and one for each value."""
+    def _counted(self, column: _Column, rejected: np.ndarray) -> np.ndarray:
+        """Rejected values that matter: not in a deleted row's value columns, and one for each value."""
         if self._live is not None and not column.in_deletes:
-            misfits = misfits & self._live
-        known = [row for row, found in self.rejected.items() if any(one is column for one, _ in found)]
+            rejected = rejected & self._live
+        known = [row for row, found in self.left_out.items() if any(one is column for one, _ in found)]
         if known:
-            misfits = misfits.copy()
-            misfits[known] = False
-        return misfits
+            rejected = rejected.copy()
+            rejected[known] = False
+        return rejected
 
-    def _apply(self, column: _Column, check: Check, array: pa.Array, misfits: np.ndarray) -> pa.Array:
-        """Deal with the misfits of one check; returns the column without them, or as it was for rows that go out."""
-        if not misfits.any():
+    def _apply(self, column: _Column, check: Check, array: pa.Array, rejected: np.ndarray) -> pa.Array:
+        """Deal with the rejected of one check; returns the column without them, or as it was for rows that go out."""
+        if not rejected.any():
             return array
         policy, reason = self._fitter.policy, check.reason
-        rows = np.flatnonzero(misfits).tolist()
+        rows = np.flatnonzero(rejected).tolist()
         target = column.plan.target
-        if policy is MisfitPolicy.DEAD_LETTER:
+        if policy is RejectedValuePolicy.DEAD_LETTER:
             self._reject(column, reason, rows)
-            return _without(array, misfits)
-        if policy is MisfitPolicy.NULL and target.nullable and not target.is_key and reason is not Reason.KEY_TOO_LONG:
+            return _without(array, rejected)
+        if (
+            policy is RejectedValuePolicy.NULL
+            and target.nullable
+            and not target.is_key
+            and reason is not Reason.KEY_TOO_LONG
+        ):
             self.counts[counter_name(reason, policy, self._fitter.place(column))] += len(rows)
-            return _without(array, misfits)
-        if policy is MisfitPolicy.TRUNCATE and check.shorten is not None and not target.is_key:
+            return _without(array, rejected)
+        if policy is RejectedValuePolicy.TRUNCATE and check.shorten is not None and not target.is_key:
             self.counts[counter_name(reason, policy, self._fitter.place(column))] += len(rows)
-            return check.shorten(array, misfits)
+            return check.shorten(array, rejected)
         raise self._fitter.refuse(column, reason, self._images, rows[0])
 
     def _reject(self, column: _Column, reason: Reason, rows: list[int]) -> None:
-        self.counts[counter_name(reason, MisfitPolicy.DEAD_LETTER, self._fitter.place(column))] += len(rows)
+        self.counts[counter_name(reason, RejectedValuePolicy.DEAD_LETTER, self._fitter.place(column))] += len(rows)
         for row in rows:
-            self.rejected.setdefault(row, []).append((column, reason))
+            self.left_out.setdefault(row, []).append((column, reason))
 
     def _converted(self, column: _Column, array: pa.Array) -> pa.Array:
         """Text of every value, NULL in deleted rows that do not carry the column."""
@@ -258,8 +264,8 @@ class _Findings:
             if (skip is None or skip[row]) and array[row].is_valid:
                 try:
                     text = column.convert(array[row].as_py())
-                except Misfit as misfit:
-                    bad.setdefault(misfit.reason, {})[row] = misfit.shortened
+                except RejectedValue as refused:
+                    bad.setdefault(refused.reason, {})[row] = refused.shortened
                 except (ValueError, OverflowError):
                     # Python has no such date: before the year 1, or not in the calendar at all.
                     bad.setdefault(Reason.OUT_OF_RANGE, {})[row] = None
@@ -289,9 +295,9 @@ def _is_string(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _without(array: pa.Array, misfits: np.ndarray) -> pa.Array:
-    """The column with NULL in place of the misfits."""
-    return pc.if_else(pa.array(misfits), pa.scalar(None, array.type), array)
+def _without(array: pa.Array, rejected: np.ndarray) -> pa.Array:
+    """The column with NULL in place of the rejected."""
+    return pc.if_else(pa.array(rejected), pa.scalar(None, array.type), array)
 
 
 def _shown(row: pa.RecordBatch, name: str) -> object:

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.testing.blocks import block
+from connectors.shared.conversion.fit import Fitted, Fitter
+from connectors.shared.conversion.policy import Reason, RejectedValuePolicy
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images
 from connectors.streamload.dialect import DORIS, STARROCKS
-from connectors.streamload.fit import Fitted, Fitter
-from connectors.streamload.last_image import Images, KeylessChanges, every_insert, images
-from connectors.streamload.policy import MisfitPolicy, Reason
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 TABLE = TableId("shop", "orders")
 HERE = (3 << 40) + 1234
@@ -45,9 +45,9 @@ def changed(kind: str, changes: Sequence[tuple[str, int, Any]], keys: Sequence[s
 def fitted(kind: str, target: TargetColumn, values: Sequence[Any], policy: str = "fail", **more: Any) -> Fitted:
     """Check upserts of these values with keys 1, 2, ..."""
     found = changed(kind, [("+I", at + 1, value) for at, value in enumerate(values)])
-    return Fitter(found.schema, TargetTable(TABLE, (ID, target), ("id",)), DORIS, MisfitPolicy(policy), **more).check(
-        found
-    )
+    return Fitter(
+        found.schema, TargetTable(TABLE, (ID, target), ("id",)), DORIS.limits, RejectedValuePolicy(policy), **more
+    ).check(found)
 
 
 def sent(kind: str, target: str, values: Sequence[Any], policy: str = "fail") -> list[Any]:
@@ -122,7 +122,7 @@ CASES = pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), MIS
 
 
 @CASES
-def test_a_misfit_stops_with_table_column_key_and_position(
+def test_a_rejected_value_stops_with_table_column_key_and_position(
     kind: str, target: str, good: Any, bad: Any, reason: Reason
 ) -> None:
     with pytest.raises(SinkError) as caught:
@@ -132,7 +132,7 @@ def test_a_misfit_stops_with_table_column_key_and_position(
 
 
 @CASES
-def test_a_misfit_becomes_null_counted_by_its_reason(
+def test_a_rejected_value_becomes_null_counted_by_its_reason(
     kind: str, target: str, good: Any, bad: Any, reason: Reason
 ) -> None:
     found = fitted(kind, column(target), [good, bad, good, bad], "null")
@@ -141,18 +141,18 @@ def test_a_misfit_becomes_null_counted_by_its_reason(
 
 
 @CASES
-def test_a_row_with_a_misfit_goes_to_the_dead_letters(
+def test_a_row_with_a_rejected_value_goes_to_the_dead_letters(
     kind: str, target: str, good: Any, bad: Any, reason: Reason
 ) -> None:
     found = fitted(kind, column(target, nullable=good is None), [good, bad, good], "dead-letter")
     assert found.rows["id"].to_pylist() == [1, 3]
     assert len(found.delete) == 2
     assert found.counts == {f"{reason}-dead-letter shop.orders.c": 1}
-    (letter,) = found.letters
+    (letter,) = found.dead_letters
     assert (letter.table, letter.position, letter.operation, letter.key) == (
         "shop.orders", "000003:1234", "upsert", {"id": 2},
     )  # fmt: skip
-    assert letter.misfits == (("c", target, reason),)
+    assert letter.rejected == (("c", target, reason),)
     assert letter.row["id"] == 2
 
 
@@ -216,7 +216,7 @@ FITS: list[tuple[str, str, Any, Any]] = [
 def test_values_of_other_kinds_that_fit_are_sent_as_text(kind: str, target: str, value: Any, left: Any) -> None:
     found = fitted(kind, column(target), [value])
     assert found.rows["c"].to_pylist() == [left]
-    assert (found.counts, found.letters) == ({}, ())
+    assert (found.counts, found.dead_letters) == ({}, ())
 
 
 def test_an_error_does_not_show_text() -> None:
@@ -244,22 +244,22 @@ def test_a_key_is_never_bent(policy: str) -> None:
     found = changed("VARCHAR(9)", [("+I", 1, "abc")], keys=("c",))
     target = TargetTable(TABLE, (column("VARCHAR(2)", is_key=True), column("INT", "id")), ("c",))
     with pytest.raises(SinkError, match=r"shop\.orders\.c, row c='abc'.*text of 3 bytes is too long for VARCHAR\(2\)"):
-        Fitter(found.schema, target, DORIS, MisfitPolicy(policy)).check(found)
+        Fitter(found.schema, target, DORIS.limits, RejectedValuePolicy(policy)).check(found)
 
 
 def test_deleted_rows_are_looked_at_only_in_what_they_carry() -> None:
     found = changed("VARCHAR(9)", [("-D", 1, "too long"), ("+I", 2, "ok"), ("-D", 3, None)])
     needed = TargetTable(TABLE, (ID, column("VARCHAR(2)", nullable=False)), ("id",))
-    result = Fitter(found.schema, needed, DORIS).check(found)
+    result = Fitter(found.schema, needed, DORIS.limits).check(found)
     assert result.delete.tolist() == [1, 0, 1]
     kept = TargetTable(TABLE, needed.columns, ("id",), kept_in_deletes=("c",))
     with pytest.raises(SinkError, match="row id=3"):
-        Fitter(found.schema, kept, DORIS).check(found)
+        Fitter(found.schema, kept, DORIS.limits).check(found)
 
 
 def test_deleted_rows_of_unrelated_kinds_are_not_converted() -> None:
     found = changed("VARCHAR(9)", [("-D", 1, "no number"), ("+I", 2, "2")])
-    result = Fitter(found.schema, TargetTable(TABLE, (ID, column("INT")), ("id",)), DORIS).check(found)
+    result = Fitter(found.schema, TargetTable(TABLE, (ID, column("INT")), ("id",)), DORIS.limits).check(found)
     assert result.rows["c"].to_pylist() == [None, "2"]
 
 
@@ -270,11 +270,11 @@ def test_invalid_text_is_found_wherever_it_hides() -> None:
     bad = Images(TABLE, found.schema, rows, found.delete, found.sequence, 4, 0, 0, {})
     target = TargetTable(TABLE, (ID, column("STRING")), ("id",))
     with pytest.raises(SinkError, match=r"row id=2 .*a value of 2 bytes is not valid UTF-8"):
-        Fitter(found.schema, target, DORIS).check(bad)
-    nulled = Fitter(found.schema, target, DORIS, MisfitPolicy.NULL).check(bad)
+        Fitter(found.schema, target, DORIS.limits).check(bad)
+    nulled = Fitter(found.schema, target, DORIS.limits, RejectedValuePolicy.NULL).check(bad)
     assert nulled.rows["c"].to_pylist() == ["ok", None, None, None]
-    dead = Fitter(found.schema, target, DORIS, MisfitPolicy.DEAD_LETTER).check(bad)
-    assert [letter.row["c"] for letter in dead.letters] == [b"a\xff", b"\xc3"]
+    dead = Fitter(found.schema, target, DORIS.limits, RejectedValuePolicy.DEAD_LETTER).check(bad)
+    assert [letter.row["c"] for letter in dead.dead_letters] == [b"a\xff", b"\xc3"]
 
 
 @pytest.mark.parametrize("days", [-719_529, 2_932_897])
@@ -283,8 +283,10 @@ def test_dates_outside_four_digit_years_are_found(days: int) -> None:
     rows = pa.RecordBatch.from_arrays([found.rows["id"], pa.array([0, days], pa.date32())], names=["id", "c"])
     bad = Images(TABLE, found.schema, rows, found.delete, found.sequence, 2, 0, 0, {})
     with pytest.raises(SinkError, match=r"row id=2.*out of the range of DATE"):
-        Fitter(found.schema, TargetTable(TABLE, (ID, column("DATE")), ("id",)), DORIS).check(bad)
-    nulled = Fitter(found.schema, TargetTable(TABLE, (ID, column("VARCHAR(9)")), ("id",)), DORIS, MisfitPolicy.NULL)
+        Fitter(found.schema, TargetTable(TABLE, (ID, column("DATE")), ("id",)), DORIS.limits).check(bad)
+    nulled = Fitter(
+        found.schema, TargetTable(TABLE, (ID, column("VARCHAR(9)")), ("id",)), DORIS.limits, RejectedValuePolicy.NULL
+    )
     assert nulled.check(bad).counts == {
         "out-of-range-to-null shop.orders.c": 1, "too-long-to-null shop.orders.c": 1,
     }  # fmt: skip
@@ -293,21 +295,21 @@ def test_dates_outside_four_digit_years_are_found(days: int) -> None:
 def test_binary_counts_double_where_the_server_ends_fields_early() -> None:
     found = changed("BYTES", [("+I", 1, b"x" * 524_289)])
     target = TargetTable(TABLE, (ID, column("VARBINARY(1048576)")), ("id",))
-    assert Fitter(found.schema, target, DORIS).check(found).counts == {}
+    assert Fitter(found.schema, target, DORIS.limits).check(found).counts == {}
     with pytest.raises(SinkError, match="too long"):
-        Fitter(found.schema, target, STARROCKS).check(found)
+        Fitter(found.schema, target, STARROCKS.limits).check(found)
 
 
 def test_text_counts_double_when_a_value_beside_it_has_control_bytes() -> None:
     target = TargetTable(TABLE, (ID, column("VARCHAR(1048576)")), ("id",))
     long = "x" * 524_289
     fine = changed("STRING", [("+I", 1, long), ("+I", 2, "plain")])
-    assert Fitter(fine.schema, target, STARROCKS).check(fine).counts == {}
+    assert Fitter(fine.schema, target, STARROCKS.limits).check(fine).counts == {}
     mixed = changed("STRING", [("+I", 1, long), ("+I", 2, "\x01")])
-    assert Fitter(mixed.schema, target, DORIS).check(mixed).counts == {}
+    assert Fitter(mixed.schema, target, DORIS.limits).check(mixed).counts == {}
     with pytest.raises(SinkError, match=r"row id=1 .*text of 524,289 bytes is too long"):
-        Fitter(mixed.schema, target, STARROCKS).check(mixed)
-    cut = Fitter(mixed.schema, target, STARROCKS, MisfitPolicy.TRUNCATE).check(mixed)
+        Fitter(mixed.schema, target, STARROCKS.limits).check(mixed)
+    cut = Fitter(mixed.schema, target, STARROCKS.limits, RejectedValuePolicy.TRUNCATE).check(mixed)
     assert [len(value) for value in cut.rows["c"].to_pylist()] == [524_288, 1]
 
 
@@ -316,7 +318,7 @@ def test_a_deleted_row_may_have_been_longer_than_a_field(kind: str) -> None:
     value: Any = b"x" * 600_000 if kind == "BYTES" else "\x01" * 600_000
     found = changed(kind, [("-D", 1, value), ("+I", 2, value[:9])])
     target = TargetTable(TABLE, (ID, column("VARCHAR(1048576)")), ("id",))
-    result = Fitter(found.schema, target, STARROCKS).check(found)
+    result = Fitter(found.schema, target, STARROCKS.limits).check(found)
     assert result.rows["c"].to_pylist() == [None, value[:9]]
 
 
@@ -324,7 +326,7 @@ def test_a_deleted_row_may_have_been_longer_than_a_field(kind: str) -> None:
 def test_keys_longer_than_the_server_takes_are_found(value: str, fits: bool) -> None:
     found = changed("VARCHAR(200)", [("+I", 1, "a"), ("+I", 2, value)], keys=("c", "id"))
     target = TargetTable(TABLE, (column("VARCHAR(800)", nullable=False, is_key=True), ID), ("c", "id"))
-    fitter = Fitter(found.schema, target, STARROCKS, max_key_bytes=128)
+    fitter = Fitter(found.schema, target, STARROCKS.limits, max_key_bytes=128)
     if fits:
         assert fitter.check(found).rows.num_rows == 2
     else:
@@ -335,16 +337,16 @@ def test_keys_longer_than_the_server_takes_are_found(value: str, fits: bool) -> 
 def test_a_number_in_a_text_key_counts_with_its_own_digits() -> None:
     found = changed("DECIMAL(38, 0)", [("+I", 1, Decimal(5))], keys=("c",))
     target = TargetTable(TABLE, (column("VARCHAR(60)", nullable=False, is_key=True), column("INT", "id")), ("c",))
-    assert Fitter(found.schema, target, STARROCKS, max_key_bytes=2).check(found).rows.num_rows == 1
+    assert Fitter(found.schema, target, STARROCKS.limits, max_key_bytes=2).check(found).rows.num_rows == 1
 
 
-def test_two_misfits_of_a_row_are_one_letter() -> None:
+def test_two_rejected_values_of_a_row_are_one_letter() -> None:
     schema = TableSchema(tuple(Column(name, DataType.parse("INT")) for name in ("id", "a", "b")), ("id",))
     rows = block(TABLE, schema, [("+I", {"id": 1, "a": 1000, "b": 2000}), ("-D", {"id": 2})], sequence=HERE)
     target = TargetTable(TABLE, (ID, column("TINYINT", "a"), column("TINYINT", "b")), ("id",))
-    result = Fitter(schema, target, DORIS, MisfitPolicy.DEAD_LETTER).check(images(rows, ["id"]))
-    (letter,) = result.letters
-    assert [name for name, _, _ in letter.misfits] == ["a", "b"]
+    result = Fitter(schema, target, DORIS.limits, RejectedValuePolicy.DEAD_LETTER).check(images(rows, ["id"]))
+    (letter,) = result.dead_letters
+    assert [name for name, _, _ in letter.rejected] == ["a", "b"]
     assert (result.rows.num_rows, result.delete.tolist()) == (1, [1])
 
 
@@ -359,13 +361,13 @@ def test_rows_without_a_key_name_only_the_position() -> None:
     rows = block(TABLE, schema, [("+I", {"c": 1000})], sequence=HERE)
     target = TargetTable(TABLE, (column("TINYINT"),), upserts=False)
     with pytest.raises(SinkError, match=r"shop\.orders\.c, row no key at 000003:1234"):
-        Fitter(schema, target, DORIS).check(every_insert(rows, KeylessChanges.FAIL))
+        Fitter(schema, target, DORIS.limits).check(every_insert(rows, KeylessChanges.FAIL))
 
 
 def test_a_key_of_the_sink_without_a_source_column_is_an_error() -> None:
     target = TargetTable(TABLE, (ID, column("INT"), column("INT", "k", is_key=True)), ("id", "k"))
     with pytest.raises(SinkError, match="no column for key column k"):
-        Fitter(changed("INT", []).schema, target, DORIS)
+        Fitter(changed("INT", []).schema, target, DORIS.limits)
 
 
 def test_no_rows_fit_anything() -> None:

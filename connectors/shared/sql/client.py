@@ -14,7 +14,7 @@ from typing import Any
 import pymysql
 
 from cdc.errors import SinkError, SinkUnavailable
-from connectors.streamload.address import Account, Address, TimeLimits, Tls
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 
 _DENIED = frozenset({1045, 1044, 1698, 1862, 1130})
 _CANNOT = frozenset({1045, 1698, 1862, 1130, 1251, 2059, 2026, 3159})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-from connectors.streamload.policy import Misfit, Reason
+from connectors.shared.conversion.policy import Reason, RejectedValue
 
 _NAMES = {
     1: "POINT", 2: "LINESTRING", 3: "POLYGON", 4: "MULTIPOINT", 5: "MULTILINESTRING", 6: "MULTIPOLYGON",
@@ -20,14 +20,14 @@ _DEEPEST = 64
 
 
 def geometry_text(value: bytes) -> str:
-    """The text of one value. Raises Misfit for bytes that are no geometry."""
+    """The text of one value. Raises RejectedValue for bytes that are no geometry."""
     try:
         (srid,) = struct.unpack_from("<I", value)
         text, end = _Reader(value).geometry(4, 0)
     except (struct.error, KeyError) as error:
-        raise Misfit(Reason.NOT_CONVERTIBLE) from error
+        raise RejectedValue(Reason.NOT_CONVERTIBLE) from error
     if end != len(value):
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     return f"SRID={srid};{text}" if srid else text
 
 
@@ -42,7 +42,7 @@ class _Reader:
         (kind,) = struct.unpack_from(order + "I", self._value, at + 1)
         name = _NAMES[kind]
         if depth > _DEEPEST:
-            raise Misfit(Reason.NOT_CONVERTIBLE)
+            raise RejectedValue(Reason.NOT_CONVERTIBLE)
         if kind == 1:
             text, end = self._points(order, at + 5, 1)
             return f"{name}({text})", end
@@ -59,7 +59,7 @@ class _Reader:
 
     def _points(self, order: str, at: int, count: int) -> tuple[str, int]:
         if count * 16 > len(self._value) - at:
-            raise Misfit(Reason.NOT_CONVERTIBLE)
+            raise RejectedValue(Reason.NOT_CONVERTIBLE)
         numbers = struct.unpack_from(f"{order}{2 * count}d", self._value, at)
         pairs = zip(numbers[::2], numbers[1::2], strict=True)
         return ",".join(f"{_number(x)} {_number(y)}" for x, y in pairs), at + 16 * count

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.streamload.buffers import buffers, too_long
-from connectors.streamload.kernels.strings import needs_hex
-from connectors.streamload.plan import TEXT, WHOLE, ColumnPlan
-from connectors.streamload.policy import Reason
-from connectors.streamload.target import TargetKind
+from connectors.shared.conversion.field_limits import FieldLimits
+from connectors.shared.conversion.plan import TEXT, WHOLE, ColumnPlan
+from connectors.shared.conversion.policy import Reason
+from connectors.shared.conversion.target import TargetKind
+from connectors.shared.kernels.buffers import too_long
 
 _FIRST_DAY, _LAST_DAY = -719_528, 2_932_896
 """0000-01-01 and 9999-12-31 in days since 1970."""
@@ -28,23 +28,18 @@ _DAY_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One test. `shorten` gives the column with the misfits (bool[n]) cut down; None when that cannot be done."""
+    """One test. `shorten` gives the column with the rejected (bool[n]) cut down; None when that cannot be done."""
 
     reason: Reason
-    misfits: Callable[[pa.Array], np.ndarray | None]
+    rejected: Callable[[pa.Array], np.ndarray | None]
     shorten: Callable[[pa.Array, np.ndarray], pa.Array] | None = None
 
 
-def checks(plan: ColumnPlan, field_bytes: int | None, *, keeps_digits: bool = False) -> tuple[Check, ...]:
-    """The tests that a column needs, in order.
-
-    Args:
-        field_bytes: the longest field the server reads, None without limit.
-        keeps_digits: bytes in a character column are kept as hex digits.
-    """
+def checks(plan: ColumnPlan, limits: FieldLimits) -> tuple[Check, ...]:
+    """The tests that a column needs, in order."""
     kind = plan.arrow
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _string_checks(plan, field_bytes, keeps_digits)
+        return _string_checks(plan, limits)
     found: list[Check] = []
     if pa.types.is_floating(kind) or pa.types.is_list(kind):
         found.append(Check(Reason.NOT_FINITE, _not_finite))
@@ -67,8 +62,8 @@ def _flags(mask: pa.Array) -> np.ndarray:
     return np.asarray(mask.to_numpy(zero_copy_only=False), bool)
 
 
-def _string_checks(plan: ColumnPlan, field_bytes: int | None, keeps_digits: bool) -> tuple[Check, ...]:
-    kind, target = plan.arrow, plan.target
+def _string_checks(plan: ColumnPlan, field: FieldLimits) -> tuple[Check, ...]:
+    kind, target, field_bytes = plan.arrow, plan.target, field.field_bytes
     is_text = pa.types.is_string(kind)
     if target.kind not in TEXT and target.kind not in (TargetKind.JSON, TargetKind.VARBINARY):
         return ()
@@ -77,7 +72,7 @@ def _string_checks(plan: ColumnPlan, field_bytes: int | None, keeps_digits: bool
         found.append(Check(Reason.INVALID_UTF8, _invalid_utf8))
     in_hex = not is_text or target.kind is TargetKind.VARBINARY
     length = target.length
-    if length is not None and keeps_digits and not is_text and target.kind is not TargetKind.VARBINARY:
+    if length is not None and field.keeps_digits and not is_text and target.kind is not TargetKind.VARBINARY:
         length //= 2
     limits = [limit for limit in (length, field_bytes // 2 if field_bytes and in_hex else field_bytes) if limit]
     if limits:
@@ -87,7 +82,7 @@ def _string_checks(plan: ColumnPlan, field_bytes: int | None, keeps_digits: bool
     if field_bytes and not in_hex:
         half = field_bytes // 2
         shorten = None if target.kind is TargetKind.JSON else lambda array, bad: _cut(array, bad, half)
-        found.append(Check(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half), shorten))
+        found.append(Check(Reason.TOO_LONG, lambda array: _too_long_in_hex(array, half, field), shorten))
     return tuple(found)
 
 
@@ -112,13 +107,10 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def _too_long_in_hex(array: pa.Array, limit: int) -> np.ndarray | None:
+def _too_long_in_hex(array: pa.Array, limit: int, field: FieldLimits) -> np.ndarray | None:
     """Text that is too long once a value beside it makes the column go as hex digits."""
     long = too_long(array, limit)
-    if long is None:
-        return None
-    place = buffers(array)
-    return long if needs_hex(place.offsets, place.values, len(array)) else None
+    return long if long is not None and field.sent_as_hex(array) else None
 
 
 def _cut(array: pa.Array, bad: np.ndarray, limit: int) -> pa.Array:
@@ -147,7 +139,7 @@ def _not_finite(array: pa.Array) -> np.ndarray | None:
 def _range(low: int, high: int, view: pa.DataType | None = None) -> Check:
     """Whole numbers outside low..high. view: the integers to look at, for dates and timestamps."""
 
-    def misfits(array: pa.Array) -> np.ndarray | None:
+    def rejected(array: pa.Array) -> np.ndarray | None:
         numbers = array.view(view) if view is not None else array
         ends = pc.min_max(numbers)
         least, most = ends["min"].as_py(), ends["max"].as_py()
@@ -155,7 +147,7 @@ def _range(low: int, high: int, view: pa.DataType | None = None) -> Check:
             return None
         return np.array([value is not None and not low <= value <= high for value in numbers.to_pylist()], bool)
 
-    return Check(Reason.OUT_OF_RANGE, misfits)
+    return Check(Reason.OUT_OF_RANGE, rejected)
 
 
 def _number_checks(plan: ColumnPlan) -> tuple[Check, ...]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from cdc.block import arrow_type
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableSchema
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 
 WHOLE = {
     TargetKind.TINYINT: 7, TargetKind.SMALLINT: 15, TargetKind.INT: 31, TargetKind.BIGINT: 63, TargetKind.LARGEINT: 127,

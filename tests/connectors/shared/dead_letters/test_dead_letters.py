@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import SinkError
-from connectors.streamload.dead_letter import DeadLetters, without_secret
-from connectors.streamload.policy import Letter, Reason
+from connectors.shared.conversion.policy import Reason
+from connectors.shared.dead_letters.dead_letters import DeadLetter, DeadLetters, without_secret
 
-LETTER = Letter(
+LETTER = DeadLetter(
     table="shop.orders",
     position="000003:1234",
     operation="upsert",
     key={"id": 2**63},
-    misfits=(("note", "VARCHAR(3)", Reason.TOO_LONG),),
+    rejected=(("note", "VARCHAR(3)", Reason.TOO_LONG),),
     row={
         "id": 2**63, "note": "größe\n", "body": b"\x00\xff", "price": Decimal("1.50"), "day": datetime.date(2026, 1, 2),
         "spent": float("nan"), "weight": 0.5, "tags": [1.5, None], "paid": True, "none": None, "small": 7,
@@ -33,7 +33,7 @@ def test_a_row_is_one_line_with_exact_values(tmp_path: Path) -> None:
     assert len(lines) == letters.written == 2
     assert json.loads(lines[0]) == {
         "table": "shop.orders", "position": "000003:1234", "operation": "upsert", "key": {"id": str(2**63)},
-        "misfits": [{"column": "note", "type": "VARCHAR(3)", "reason": "too-long"}],
+        "rejected": [{"column": "note", "type": "VARCHAR(3)", "reason": "too-long"}],
         "row": {
             "id": str(2**63), "note": "größe\n", "body": "0x00ff", "price": "1.50", "day": "2026-01-02",
             "spent": "nan", "weight": 0.5, "tags": [1.5, None], "paid": True, "none": None, "small": 7,

@@ -17,9 +17,9 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
-from connectors.streamload.buffers import buffers
-from connectors.streamload.kernels.keys import number_keys
-from connectors.streamload.place import position_text
+from connectors.shared.kernels.buffers import buffers
+from connectors.shared.last_image.kernels.keys import number_keys
+from connectors.shared.last_image.row_position import position_text
 
 DELETE_DROPPED = "delete-dropped"
 KEYLESS_SKIPPED = "keyless-change-skipped"

@@ -13,7 +13,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.testing.blocks import block
-from connectors.streamload.last_image import (
+from connectors.shared.last_image.last_image import (
     DELETE_DROPPED,
     KEYLESS_SKIPPED,
     Images,

@@ -3,7 +3,7 @@
 One file per task and table, named after them: `<location>/<name>.jsonl`. A repeated task writes the same file again, so
 rows are there once. On a local disk the file appears whole, by a rename; object stores show a file when it is closed.
 
-One line: {"table", "position", "operation", "key": {...}, "misfits": [{"column", "type", "reason"}], "row": {...}}.
+One line: {"table", "position", "operation", "key": {...}, "rejected": [{"column", "type", "reason"}], "row": {...}}.
 Numbers that JSON would round, dates and times are text; bytes are hex digits after `0x`.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any
@@ -18,9 +19,29 @@ from typing import Any
 from pyarrow import fs
 
 from cdc.errors import SinkError
-from connectors.streamload.policy import Letter
 
 _EXACT_INTEGERS = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One row that was left out of the sink.
+
+    Attributes:
+        table: the sink's table, as text.
+        position: place in the source's log, `file:position`; empty when the row is from no log.
+        operation: `upsert` or `delete`.
+        key: key columns by name.
+        rejected: per rejected value (column, type of the sink's column, reason).
+        row: all columns by name, values as Python has them.
+    """
+
+    table: str
+    position: str
+    operation: str
+    key: dict[str, object]
+    rejected: tuple[tuple[str, str, str], ...]
+    row: dict[str, object]
 
 
 class DeadLetters:
@@ -52,10 +73,10 @@ class DeadLetters:
         else:
             self.discard()
 
-    def write(self, letters: Iterable[Letter]) -> None:
+    def write(self, rows: Iterable[DeadLetter]) -> None:
         """Append rows. Raises SinkError when the place cannot be written."""
-        for letter in letters:
-            line = json.dumps(_fields(letter), ensure_ascii=False) + "\n"
+        for row in rows:
+            line = json.dumps(_fields(row), ensure_ascii=False) + "\n"
             try:
                 self._open().write(line.encode("utf-8", "backslashreplace"))
             except (OSError, ValueError) as error:
@@ -120,14 +141,14 @@ def _file_system(location: str) -> tuple[Any, str]:
     return fs.LocalFileSystem(), location
 
 
-def _fields(letter: Letter) -> dict[str, object]:
+def _fields(row: DeadLetter) -> dict[str, object]:
     return {
-        "table": letter.table,
-        "position": letter.position,
-        "operation": letter.operation,
-        "key": {name: _plain(value) for name, value in letter.key.items()},
-        "misfits": [{"column": column, "type": kind, "reason": reason} for column, kind, reason in letter.misfits],
-        "row": {name: _plain(value) for name, value in letter.row.items()},
+        "table": row.table,
+        "position": row.position,
+        "operation": row.operation,
+        "key": {name: _plain(value) for name, value in row.key.items()},
+        "rejected": [{"column": column, "type": kind, "reason": reason} for column, kind, reason in row.rejected],
+        "row": {name: _plain(value) for name, value in row.row.items()},
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 
-class MisfitPolicy(StrEnum):
+class RejectedValuePolicy(StrEnum):
     """What to do with a value that does not fit.
 
     FAIL stops the pipeline with an error that names table, column, key and position. NULL sends NULL instead; TRUNCATE
@@ -36,41 +35,20 @@ class Reason(StrEnum):
 
 
 _DONE = {
-    MisfitPolicy.NULL: "to-null",
-    MisfitPolicy.TRUNCATE: "truncated",
-    MisfitPolicy.DEAD_LETTER: "dead-letter",
+    RejectedValuePolicy.NULL: "to-null",
+    RejectedValuePolicy.TRUNCATE: "truncated",
+    RejectedValuePolicy.DEAD_LETTER: "dead-letter",
 }
 
 
-def counter_name(reason: Reason, policy: MisfitPolicy, place: str) -> str:
+def counter_name(reason: Reason, policy: RejectedValuePolicy, place: str) -> str:
     """`too-long-truncated shop.orders.note`. `place` is table and column."""
     return f"{reason}-{_DONE[policy]} {place}"
 
 
-class Misfit(Exception):
+class RejectedValue(Exception):
     """A value that cannot become the sink column's text. `shortened` is what TRUNCATE would send, None for nothing."""
 
     def __init__(self, reason: Reason, shortened: str | None = None) -> None:
         super().__init__(reason)
         self.reason, self.shortened = reason, shortened
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """One row that was left out of the sink.
-
-    Attributes:
-        table: the sink's table, as text.
-        position: place in the source's log, `file:position`; empty when the row is from no log.
-        operation: `upsert` or `delete`.
-        key: key columns by name.
-        misfits: per value that does not fit (column, type of the sink's column, reason).
-        row: all columns by name, values as Python has them.
-    """
-
-    table: str
-    position: str
-    operation: str
-    key: dict[str, object]
-    misfits: tuple[tuple[str, str, Reason], ...]
-    row: dict[str, object]

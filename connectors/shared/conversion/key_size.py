@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.streamload.buffers import string_offsets
-from connectors.streamload.convert import plain_text
-from connectors.streamload.plan import ColumnPlan, text_bytes
-from connectors.streamload.target import TargetKind
+from connectors.shared.conversion.convert import plain_text
+from connectors.shared.conversion.plan import ColumnPlan, text_bytes
+from connectors.shared.conversion.target import TargetKind
+from connectors.shared.kernels.buffers import string_offsets
 
 _WIDTHS = {
     TargetKind.BOOLEAN: 1, TargetKind.TINYINT: 1, TargetKind.SMALLINT: 2, TargetKind.INT: 4, TargetKind.BIGINT: 8,

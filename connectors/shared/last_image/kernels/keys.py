@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.kernel_types import Bool, Int, Ints, Word
-from connectors.streamload.kernels.memory import peek8, peek16, peek32, peek64, signed32
+from connectors.shared.kernels.kernel_types import Bool, Int, Ints, Word
+from connectors.shared.kernels.memory import peek8, peek16, peek32, peek64, signed32
+from connectors.shared.last_image.kernels import kernel
 
 FIELDS = ("width", "values", "validity", "validity_bit", "offsets", "bit")
 """width: bytes of a value; 0 for single bits starting at `bit`, -1 for strings, -n for lists of n-1 byte items."""

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from cdc.schema import DataType, Kind
-from connectors.streamload.geometry import geometry_text
-from connectors.streamload.plan import APPROXIMATE, TEXT, WHOLE, ColumnPlan
-from connectors.streamload.policy import Misfit, Reason
-from connectors.streamload.target import TargetColumn, TargetKind
+from connectors.shared.conversion.geometry import geometry_text
+from connectors.shared.conversion.plan import APPROXIMATE, TEXT, WHOLE, ColumnPlan
+from connectors.shared.conversion.policy import Reason, RejectedValue
+from connectors.shared.conversion.target import TargetColumn, TargetKind
 
 
 def converter(plan: ColumnPlan) -> Callable[[Any], str]:
-    """A function from a value, as Arrow gives it to Python, to text. The function raises Misfit."""
+    """A function from a value, as Arrow gives it to Python, to text. The function raises RejectedValue."""
     target, source = plan.target, plan.source.type
     if target.kind in TEXT:
         return lambda value: plain_text(value, source)
@@ -47,11 +47,11 @@ def converter(plan: ColumnPlan) -> Callable[[Any], str]:
 
 
 def _never(value: Any) -> str:
-    raise Misfit(Reason.NOT_CONVERTIBLE)
+    raise RejectedValue(Reason.NOT_CONVERTIBLE)
 
 
 def plain_text(value: Any, source: DataType) -> str:
-    """The same text that the kernels write for a value of this type. Raises Misfit for bytes that are no text."""
+    """The text that the kernels write for a value of this type. Raises RejectedValue for bytes that are no text."""
     if source.kind is Kind.GEOMETRY:
         return geometry_text(value)
     if source.kind is Kind.VECTOR:
@@ -77,12 +77,12 @@ def _characters(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Misfit(Reason.INVALID_UTF8) from error
+        raise RejectedValue(Reason.INVALID_UTF8) from error
 
 
 def _float_text(value: float, width: type[np.floating[Any]]) -> str:
     if not math.isfinite(value):
-        raise Misfit(Reason.NOT_FINITE)
+        raise RejectedValue(Reason.NOT_FINITE)
     number = width(value)
     plain = 1e-5 <= abs(number) < 1e16 or number == 0
     text = np.format_float_positional(number, trim="-") if plain else np.format_float_scientific(number, trim="-")
@@ -115,36 +115,36 @@ def _number(value: Any, source: DataType) -> Decimal:
     if isinstance(value, float):
         return Decimal(_float_text(value, np.float32 if source.kind is Kind.FLOAT else np.float64))
     if not isinstance(value, str):
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     try:
         number = Decimal(value)
     except InvalidOperation as error:
-        raise Misfit(Reason.NOT_CONVERTIBLE) from error
+        raise RejectedValue(Reason.NOT_CONVERTIBLE) from error
     if "_" in value or not value.isascii() or not number.is_finite():
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     return number
 
 
 def _whole(number: Decimal, low: int, high: int) -> str:
     if number.adjusted() > 60:
-        raise Misfit(Reason.OUT_OF_RANGE)
+        raise RejectedValue(Reason.OUT_OF_RANGE)
     whole = int(number)
     if not low <= whole <= high:
-        raise Misfit(Reason.OUT_OF_RANGE)
+        raise RejectedValue(Reason.OUT_OF_RANGE)
     if whole != number:
-        raise Misfit(Reason.DIGITS_LOST, str(whole))
+        raise RejectedValue(Reason.DIGITS_LOST, str(whole))
     return str(whole)
 
 
 def _decimal(number: Decimal, target: TargetColumn) -> str:
     precision, scale = target.length or 10, target.scale or 0
     if number.adjusted() >= 100 or abs(int(number)) >= 10 ** (precision - scale):
-        raise Misfit(Reason.OUT_OF_RANGE)
+        raise RejectedValue(Reason.OUT_OF_RANGE)
     whole, _, fraction = f"{number:f}".partition(".")
     kept = fraction[:scale]
     text = f"{whole}.{kept}" if kept else whole
     if fraction[scale:].strip("0"):
-        raise Misfit(Reason.DIGITS_LOST, text)
+        raise RejectedValue(Reason.DIGITS_LOST, text)
     return text
 
 
@@ -153,10 +153,10 @@ def _approximate(number: Decimal, kind: TargetKind) -> str:
     with np.errstate(over="ignore"):
         held = width(float(number)) if number.adjusted() < 400 else width("inf")
     if not np.isfinite(held):
-        raise Misfit(Reason.OUT_OF_RANGE)
+        raise RejectedValue(Reason.OUT_OF_RANGE)
     text = _float_text(float(held), width)
     if Decimal(text) != number:
-        raise Misfit(Reason.DIGITS_LOST, text)
+        raise RejectedValue(Reason.DIGITS_LOST, text)
     return text
 
 
@@ -167,19 +167,19 @@ def _moment(value: Any, source: DataType) -> datetime.datetime:
     if isinstance(value, datetime.date):
         return datetime.datetime(value.year, value.month, value.day)
     if not isinstance(value, str) or source.kind is Kind.JSON:
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     try:
         moment = datetime.datetime.fromisoformat(value)
     except ValueError as error:
-        raise Misfit(Reason.NOT_CONVERTIBLE) from error
+        raise RejectedValue(Reason.NOT_CONVERTIBLE) from error
     if moment.tzinfo is not None:
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     return moment
 
 
 def _date(moment: datetime.datetime) -> str:
     if moment.time() != datetime.time():
-        raise Misfit(Reason.DIGITS_LOST, _day(moment))
+        raise RejectedValue(Reason.DIGITS_LOST, _day(moment))
     return _day(moment)
 
 
@@ -187,7 +187,7 @@ def _datetime(moment: datetime.datetime, target: TargetColumn) -> str:
     digits = 6 if target.length is None else target.length
     text = _with_fraction(f"{moment:%H:%M:%S}", moment.microsecond, digits, f"{_day(moment)} ")
     if moment.microsecond % 10 ** (6 - digits):
-        raise Misfit(Reason.DIGITS_LOST, text)
+        raise RejectedValue(Reason.DIGITS_LOST, text)
     return text
 
 
@@ -197,9 +197,9 @@ def _json(value: Any, source: DataType) -> str:
     if isinstance(value, float | Decimal):
         return plain_text(value, source)
     if not isinstance(text, str):
-        raise Misfit(Reason.NOT_CONVERTIBLE)
+        raise RejectedValue(Reason.NOT_CONVERTIBLE)
     try:
         json.loads(text, parse_constant=_never)
     except (ValueError, RecursionError) as error:
-        raise Misfit(Reason.INVALID_JSON) from error
+        raise RejectedValue(Reason.INVALID_JSON) from error
     return text

@@ -9,7 +9,7 @@ from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.sink import Task
 from cdc.testing.blocks import block
-from connectors.streamload.sender import SendLimits, Written, send
+from connectors.shared.sending.sender import SendLimits, Written, send
 
 SCHEMA = TableSchema((Column("id", DataType(Kind.BIGINT)),), ("id",))
 TASK = Task(5, 2, 0)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.streamload.geometry import geometry_text
-from connectors.streamload.policy import Misfit
+from connectors.shared.conversion.geometry import geometry_text
+from connectors.shared.conversion.policy import RejectedValue
 
 SRID_0 = struct.pack("<I", 0)
 
@@ -66,22 +66,22 @@ def test_big_endian_values_are_read_too() -> None:
     "value",
     [b"", SRID_0, SRID_0 + wkb(8), SRID_0 + LINE[:-1], SRID_0 + LINE + b"x", SRID_0 + wkb(2, count=2**32 - 1)],
 )
-def test_bytes_that_are_no_geometry_are_a_misfit(value: bytes) -> None:
-    with pytest.raises(Misfit):
+def test_bytes_that_are_no_geometry_are_a_rejected_value(value: bytes) -> None:
+    with pytest.raises(RejectedValue):
         geometry_text(value)
 
 
-def test_nesting_without_end_is_a_misfit() -> None:
+def test_nesting_without_end_is_a_rejected_value() -> None:
     value = wkb(7)
     for _ in range(5000):
         value = wkb(7, value)
-    with pytest.raises(Misfit):
+    with pytest.raises(RejectedValue):
         geometry_text(SRID_0 + value)
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_give_text_or_a_misfit(value: bytes) -> None:
+def test_any_bytes_give_text_or_a_rejected_value(value: bytes) -> None:
     try:
         assert geometry_text(SRID_0 + value)
-    except Misfit:
+    except RejectedValue:
         return
