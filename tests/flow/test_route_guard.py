@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cdc.errors import SpecError
-from cdc.job.routing import RouteGuard
+from cdc.flow.route import RouteGuard
+from cdc.plan import check_routes
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TableSchema
 from cdc.spec.check import check_file
 
@@ -31,7 +33,7 @@ pipeline:
 def guard(tmp_path: Path) -> RouteGuard:
     file = tmp_path / "p.yaml"
     file.write_text(PIPELINE)
-    return RouteGuard(check_file(str(file)).spec)
+    return RouteGuard(partial(check_routes, check_file(str(file)).spec))
 
 
 def test_two_tables_in_one_sink_table_are_refused_where_the_second_one_comes(guard: RouteGuard) -> None:

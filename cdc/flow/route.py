@@ -1,14 +1,15 @@
-"""Source table id to sink table id. Pure; one source table goes to one sink table, and no two to the same."""
+"""Source table id to sink table id. One source table goes to one sink table, and no two to the same."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
-from cdc.schema import TableId
+from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 
 
 class Rule(Protocol):
@@ -73,3 +74,51 @@ def check_collisions(
     problems = [Problem(file, 1, 1, "route", text, hint) for text in collisions(tables, rules, first_match=first_match)]
     if problems:
         raise SpecError(problems)
+
+
+class RouteTable:
+    """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = tuple(rules)
+        self._known: dict[TableId, TableId] = {}
+
+    def __call__(self, table: TableId) -> TableId:
+        """The sink table of a source table."""
+        if table not in self._known:
+            self._known[table] = route(table, self._rules)
+        return self._known[table]
+
+
+class RouteGuard:
+    """Refuses a change after which two captured tables would share a sink table. Driver.
+
+    It knows the tables from the changes alone, each of which it is told in log order: what the source has today may be
+    the result of changes that are still to come. `check` is given all tables and raises SpecError.
+    """
+
+    def __init__(self, check: Callable[[Sequence[TableId]], None]) -> None:
+        self._check = check
+        self._tables: set[TableId] = set()
+
+    def check(self, changes: Iterable[SchemaChange]) -> None:
+        """Take over tables that come and go. Raises SpecError before anything was applied; repeatable."""
+        tables = set(self._tables)
+        for change in changes:
+            if isinstance(change, CreateTable):
+                tables.add(change.table)
+            elif isinstance(change, DropTable):
+                tables.discard(change.table)
+            elif isinstance(change, RenameTable):
+                tables.discard(change.table)
+                tables.add(change.new_table)
+        if tables != self._tables:
+            self._check(sorted(tables))
+            self._tables = tables
+
+
+def routed(change: SchemaChange, to_sink: Callable[[TableId], TableId]) -> SchemaChange:
+    """The change as the sink sees it: with the sink's table names."""
+    if isinstance(change, RenameTable):
+        return RenameTable(to_sink(change.table), to_sink(change.new_table))
+    return replace(change, table=to_sink(change.table))

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc.job.task import TaskResult
+from cdc.flow.task import TaskResult
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared
 

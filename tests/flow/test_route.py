@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from cdc.errors import SpecError
-from cdc.route import check_collisions, collisions, route
+from cdc.flow.route import check_collisions, collisions, route
 from cdc.schema import TableId
 
 

@@ -1,6 +1,6 @@
 """What an executor does with a split: read it, route the blocks, prepare them in the sink.
 
-The rows never enter the JVM: Spark moves split descriptors to the Python worker and `TaskResult`s back.
+Only split descriptors go to it and `TaskResult`s come back; the rows stay in its process.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pyspark import TaskContext
-
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
-from cdc.job.wire import CrossingError
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Source, Split
@@ -61,7 +58,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
-    """Prepares one split of one batch. Picklable: it travels to the executors inside the stream reader."""
+    """Prepares one split of one batch. Picklable: it travels to the executors."""
 
     source: Source
     sink: Sink
@@ -73,10 +70,11 @@ class PrepareTask:
         self.source.warm()
         self.sink.warm()
 
-    def __call__(self, batch: int, split: Split) -> TaskResult:
-        """Errors that a second try would meet again are in the result; retryable ones are raised for Spark to retry."""
-        context = TaskContext.get()
-        attempt = int(context.taskAttemptId()) if context is not None else 0
+    def __call__(self, batch: int, split: Split, attempt: int = 0) -> TaskResult:
+        """Errors that a second try would meet again are in the result; retryable ones are raised for the next try.
+
+        `attempt` tells tries that may overlap apart.
+        """
         counts: Counter[str] = Counter()
         newest, reports = _Newest(), list[dict[str, Any]]()
         started = time.monotonic()
@@ -90,7 +88,7 @@ class PrepareTask:
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
-                raise CrossingError(error) from error
+                raise
             return TaskResult(error=error.to_json())
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))

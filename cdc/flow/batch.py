@@ -1,6 +1,7 @@
-"""One micro-batch: apply -> prepare -> decide -> commit. Driver, called by Spark's foreachBatch.
+"""One batch: apply -> prepare -> decide -> commit. Driver.
 
-Collecting the batch's frame is what runs the prepare tasks: see `cdc.job.stream`.
+Who drives it (Spark's foreachBatch, or a loop in one process) hands in what runs the batch's prepare tasks, and where a
+batch begins and ends.
 
 | crash | on restart |
 |---|---|
@@ -8,36 +9,39 @@ Collecting the batch's frame is what runs the prepare tasks: see `cdc.job.stream
 | after it | the handles in it are committed again before anything is read, the batch is not read again |
 | after the note that it is committed | nothing to do |
 
-The commit goes on while the next batch is prepared (`cdc.job.commits`); schema changes wait for it.
+The commit goes on while the next batch is prepared (`cdc.flow.commits`); schema changes wait for it.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
-
-from pyspark.sql import DataFrame
 
 from cdc.errors import CdcError, StateError
 from cdc.faults import reached
-from cdc.job.commits import Commits
-from cdc.job.progress import BatchReport, Progress
-from cdc.job.routing import RouteGuard
-from cdc.job.stream import BATCH_KEY, source_offset
-from cdc.job.task import Route, TaskResult
-from cdc.job.wire import recover
-from cdc.schema import RenameTable, SchemaChange
+from cdc.flow.commits import Commits, known
+from cdc.flow.offsets import source_offset
+from cdc.flow.progress import BatchReport, Progress
+from cdc.flow.route import RouteGuard, routed
+from cdc.flow.task import Route, TaskResult
+from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Offset, Source
 from cdc.state import CommitLog, Decision, StateDir
 
+RunTasks = Callable[[], Sequence[TaskResult]]
+"""Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
+
+BatchOffsets = Callable[[int], tuple[Offset, Offset]]
+"""Where a batch begins and ends, with the batch numbers (`cdc.flow.offsets`). Raises StateError when nobody knows."""
+
 
 class BatchRunner:
-    """The callable given to foreachBatch. `error` holds what stopped the run, as Spark only passes on its text."""
+    """Runs batches, one after the other. `error` holds what stopped the run, also where a caller cannot see it raised.
+
+    Driver; the same object for the whole run.
+    """
 
     def __init__(
         self,
@@ -46,11 +50,12 @@ class BatchRunner:
         route: Route,
         guard: RouteGuard,
         state: StateDir,
+        offsets: BatchOffsets,
         progress: Progress,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
-        self._log, self._progress = CommitLog(state.root), progress
+        self._log, self._offsets, self._progress = CommitLog(state.root), offsets, progress
         self._commits = Commits(sink, self._log, sleep)
         self._recovered = False
         self._error: CdcError | None = None
@@ -67,7 +72,7 @@ class BatchRunner:
     def recover(self) -> None:
         """Commit what an earlier run decided and did not get to. Driver, before the query starts; repeatable.
 
-        Raises StateError when a decision is about other offsets than Spark's log.
+        Raises StateError when a decision is about other offsets than were logged.
         """
         for decision in self._log.uncommitted():
             self._check(decision)
@@ -75,25 +80,24 @@ class BatchRunner:
             self._source.decided(decision.reports)
             self._committed(decision, (), (), started, self._commits.commit(decision))
 
-    def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Run one batch; Spark logs it as done when this returns, and stops the query when it raises."""
+    def __call__(self, batch: int, run_tasks: RunTasks) -> None:
+        """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
         try:
-            self._run(frame, batch)
-        except CdcError as error:
-            self._error = error
-            raise
+            self._run(batch, run_tasks)
         except Exception as error:
-            self._error = recover(error)
+            self._error = known(error)
+            if self._error is error:
+                raise
             raise self._error from error
 
-    def _run(self, frame: DataFrame, batch: int) -> None:
+    def _run(self, batch: int, run_tasks: RunTasks) -> None:
         started = time.monotonic()
         decision = self._log.get(batch)
         if decision is not None:  # a replay: what was decided when the run started is committed
             self._check(decision)
             return
         self._progress.begin(batch)
-        decision, changes, results = self._prepare(frame, batch)
+        decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
         self._source.decided(decision.reports)
         self._commits.start(decision, partial(self._committed, decision, changes, results, started))
@@ -114,12 +118,12 @@ class BatchRunner:
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
             raise StateError(
-                f"the decision on batch {decision.batch} is about other offsets than Spark's log",
+                f"the decision on batch {decision.batch} is about other offsets than were logged for it",
                 where=str(self._state.root),
                 hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
             )
 
-    def _prepare(self, frame: DataFrame, batch: int) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+    def _prepare(self, batch: int, run_tasks: RunTasks) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
@@ -129,7 +133,7 @@ class BatchRunner:
             self._commits.settle()
             self._sink.apply(changes)
         reached("before-prepare", batch)
-        results = [TaskResult.from_json(row[0]) for row in frame.collect()]
+        results = list(run_tasks())
         for result in results:
             result.raise_error()
         reached("after-prepare", batch)
@@ -153,39 +157,6 @@ class BatchRunner:
         self._guard.check(changes)
         return [routed(change, self._route) for change in changes]
 
-    def _offsets(self, batch: int) -> tuple[Offset, Offset]:
-        end = logged_offset(self._state.checkpoint, batch)
-        start = logged_offset(self._state.checkpoint, batch - 1) if batch > 0 else self._state.initial_offset()
-        if start is None or end is None or end.get(BATCH_KEY) != batch + 1:
-            raise StateError(
-                f"the offsets of batch {batch} are missing or of another batch",
-                where=str(self._state.checkpoint),
-                hint="the folder was changed by hand; restore it, or start anew with another --state-dir",
-            )
-        return start, end
-
 
 def _by_partition(handle: Prepared) -> int:
     return handle.partition
-
-
-def logged_offset(checkpoint: Path, batch: int) -> Offset | None:
-    """The end offset of a batch from Spark's offset log, None when it has none.
-
-    Format (Spark's OffsetSeqLog, version v1): a version line, a metadata line, then one line per source.
-    """
-    path = checkpoint / "offsets" / str(batch)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return None
-    if len(lines) < 3 or lines[0] != "v1":
-        raise StateError("is not an offset log of version v1", where=str(path), hint="it was written by another Spark")
-    return dict(json.loads(lines[2]))
-
-
-def routed(change: SchemaChange, route: Route) -> SchemaChange:
-    """The change as the sink sees it: with the sink's table names."""
-    if isinstance(change, RenameTable):
-        return RenameTable(route(change.table), route(change.new_table))
-    return replace(change, table=route(change.table))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable
-from cdc.job.wire import CrossingError, crossing, recover
+from cdc.job.error_transport import CrossingError, crossing, recover
 
 ERROR = CorruptLog('wrong checksum in "x" {1}\n:end', where="binlog.000002:77", hint="copy it again (whole)")
 
@@ -16,7 +16,7 @@ driver): org.apache.spark.api.python.PythonException: Traceback (most recent cal
     process()
   File "/cdc/job/task.py", line 73, in __call__
     raise CrossingError(error) from error
-cdc.job.wire.CrossingError: {}
+cdc.job.error_transport.CrossingError: {}
 
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:599)
 SQLSTATE: XXKST"""
@@ -39,7 +39,9 @@ def test_our_own_errors_pass_as_they_are() -> None:
 
 
 def test_of_a_foreign_error_the_telling_line_is_shown() -> None:
-    found = recover(RuntimeError(SPARK_TEXT.replace("cdc.job.wire.CrossingError: {}", "ValueError: year -1 is wrong")))
+    found = recover(
+        RuntimeError(SPARK_TEXT.replace("cdc.job.error_transport.CrossingError: {}", "ValueError: year -1 is wrong"))
+    )
     assert isinstance(found, EngineError)
     assert found.message == "Spark stopped: ValueError: year -1 is wrong"
     assert "CDC_DEBUG=1" in found.hint

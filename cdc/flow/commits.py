@@ -1,6 +1,6 @@
-"""Commits of decided batches, behind the stream's back: while one is under way the next batch is read and prepared.
+"""Commits of decided batches, beside the reading: while one is under way the next batch is read and prepared.
 
-A decided batch will be committed whatever happens, so Spark may log it as done at once. What was decided and not yet
+A decided batch will be committed whatever happens, so it may count as done at once. What was decided and not yet
 noted as committed when a run ended is committed when the next one starts, before anything is read.
 """
 
@@ -10,13 +10,22 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from cdc.errors import CdcError, CommitFailed
+from cdc.errors import CdcError, CommitFailed, EngineError
 from cdc.faults import reached
-from cdc.job.wire import recover
 from cdc.sink import Sink
 from cdc.state import CommitLog, Decision
 
 COMMIT_TRIES = 3
+
+
+def known(error: Exception) -> CdcError:
+    """The error itself, or what stands for one that nobody foresaw."""
+    if isinstance(error, CdcError):
+        return error
+    return EngineError(
+        f"{type(error).__name__}: {error}"[:500],
+        hint="CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch",
+    )
 
 
 class Commits:
@@ -54,7 +63,7 @@ class Commits:
         try:
             then(self.commit(decision))
         except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
-            self.error = recover(error)
+            self.error = known(error)
 
     def commit(self, decision: Decision) -> Mapping[str, int]:
         """Commit here and now, again when the sink said no; what the sink counted.
