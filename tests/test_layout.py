@@ -20,7 +20,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options",),
     ("cdc.source", "cdc.sink"),
-    ("cdc.transform", "cdc.route", "cdc.evolution", "cdc.state", "cdc.flow"),
+    ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.plan", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
