@@ -15,7 +15,7 @@ from pymysql.connections import Connection
 from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.mysqlprotocol.login import LOGIN_ERRORS, LoginRules, encrypted, log_in
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in
 
 log = logging.getLogger(__name__)
 

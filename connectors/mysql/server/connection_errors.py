@@ -12,7 +12,7 @@ import ssl
 import pymysql
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
-from connectors.mysqlprotocol.login import MALFORMED, LoginTimeout, NotMySql, UnsafeLogin
+from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, UnsafeLogin
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
