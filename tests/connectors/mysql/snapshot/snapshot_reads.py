@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.result_stream import ResultStream
 from connectors.mysql.table import MySqlTable

@@ -12,8 +12,8 @@ from servers import ServerFactory
 from stepping import Steps
 from test_snapshot_source import Shop, numbers
 
-from cdc.services.server import MySqlServer
 from cdc.source import Limits, Offset, Split
+from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot import read_chunk as reader_module
 from connectors.mysql.snapshot import reading as reading_module
 from connectors.mysql.snapshot.splits import ChunkRead
