@@ -22,7 +22,7 @@ from cdc.schema import (
     TableSchema,
 )
 from connectors.mysql.ddl.defaults import fill_text
-from connectors.mysql.table import MySqlTable, table_schema
+from connectors.mysql.schema.table import MySqlTable, table_schema
 
 Origins = Mapping[str, str | None]
 """New column name to old column name, None for an added column."""
