@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cdc.errors import EngineError
-from cdc.route import check_collisions, route
+from cdc.flow.route import check_collisions, route
 from cdc.schema import CreateTable, TableId, TableSchema
 
 if TYPE_CHECKING:

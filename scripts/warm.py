@@ -19,7 +19,7 @@ from cdc.job.class_archive import archive_path
 from cdc.job.java import choose_java
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
-from connectors.mysql.snapshot.warm import warm_snapshot_kernels
+from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 from connectors.streamload.warm import warm as warm_load_text
 
 DEMO = Path(__file__).resolve().parent.parent / "pipelines" / "demo.yaml"

@@ -18,9 +18,9 @@ from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
 from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
+from connectors.shared.sql.client import quoted
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.sink import StarRocksSink
-from connectors.streamload.sql import quoted
 
 PIPELINE = "pipeline-1"
 TYPES = TableId("shop", "types")

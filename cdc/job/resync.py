@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import StateError
-from cdc.job.place import default_state_dir
+from cdc.job.state_location import default_state_dir
 from cdc.schema import TableId
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec

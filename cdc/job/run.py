@@ -13,19 +13,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.job.batch import BatchRunner
+from cdc.flow.batch import BatchRunner
+from cdc.flow.progress import Progress
+from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.task import PrepareTask
 from cdc.job.copying import Copying
+from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
-from cdc.job.place import default_state_dir
-from cdc.job.progress import Progress
 from cdc.job.report import Reporter
-from cdc.job.routing import RouteGuard, RouteTable
 from cdc.job.session import DEFAULT_MASTER, start_session, warm_workers
+from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
-from cdc.job.task import PrepareTask
 from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.plan import check_routes
 from cdc.source import Context, Limits
@@ -98,9 +99,9 @@ def _run_locked(
     progress, signals = Progress(), Signals()
     if not source.bounded and state.initial_offset() is None:
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
-    guard = RouteGuard(spec)
+    guard = RouteGuard(partial(check_routes, spec))
     route = RouteTable(spec.route)
-    runner = BatchRunner(source, sink, route, guard, state, progress)
+    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
     sink.check()
     runner.recover()
     with signals.installed(), _session(pipeline, mode.master, java, lock, json_log) as spark:
@@ -140,7 +141,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(runner)
+        .writeStream.foreachBatch(ForeachBatch(runner))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

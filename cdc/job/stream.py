@@ -3,8 +3,7 @@
 Spark keeps one such process for the whole run; see `pyspark.sql.datasource.DataSourceStreamReader` for who calls what.
 Reading a partition reads its split and prepares it in the sink; what comes out is one row, the `TaskResult`.
 
-Names in the sink hold the batch number, which Spark does not tell a reader. So it is part of the offset, under
-`BATCH_KEY`: the end offset of Spark's batch n has n + 1, the initial offset 0.
+Spark does not tell a reader the number of a batch, so it is part of the offset (`cdc.flow.offsets`).
 """
 
 from __future__ import annotations
@@ -16,14 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from cdc.job.wire import CrossingError, crossing
+from cdc.errors import CdcError
+from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
+from cdc.job.error_transport import CrossingError, crossing
 
 if TYPE_CHECKING:
-    from cdc.job.task import PrepareTask
+    from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
     from cdc.state import StateDir
 
@@ -65,14 +66,6 @@ class SealedPlan:
         return SealedPlan, (None, pickled)
 
 
-BATCH_KEY = "batch"
-
-
-def source_offset(offset: Offset) -> Offset:
-    """The source's own part of an offset of Spark's log."""
-    return {name: value for name, value in offset.items() if name != BATCH_KEY}
-
-
 class SplitPartition(InputPartition):
     """One split of one batch."""
 
@@ -96,7 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the pipeline started: asked from the source once per state directory, then always the stored one."""
         stored = self._plan.state.initial_offset()
         if stored is None:
-            stored = {**self._plan.task.source.initial_offset(), BATCH_KEY: 0}
+            stored = numbered(self._plan.task.source.initial_offset(), 0)
             self._plan.state.store_initial_offset(stored)
         return stored
 
@@ -108,7 +101,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         own = source_offset(start)
         end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
-        return start if end == own else {**end, BATCH_KEY: start[BATCH_KEY] + 1}
+        return start if end == own else numbered(end, start[BATCH_KEY] + 1)
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -122,14 +115,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Prepare the split in the sink; the one row says what came of it. Executor."""
         if not isinstance(partition, SplitPartition):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
+        context = TaskContext.get()
+        attempt = int(context.taskAttemptId()) if context is not None else 0
         try:
-            result = self._plan.task(partition.batch, partition.split)
-        except CrossingError as crossed:
+            result = self._plan.task(partition.batch, partition.split, attempt)
+        except CdcError as error:
             if not self._plan.state.stop_requested():
-                raise
-            from cdc.job.task import TaskResult
+                raise CrossingError(error) from error
+            from cdc.flow.task import TaskResult
 
-            result = TaskResult(error=crossed.error.to_json())  # a run that is to stop does not try again
+            result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
         yield (result.to_json(),)
 
     @crossing

@@ -15,11 +15,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, EngineError, SourceUnavailable
-from cdc.job.batch import BatchRunner
+from cdc.flow.batch import BatchRunner
+from cdc.flow.progress import Progress
 from cdc.job.copying import Copying
-from cdc.job.progress import Progress
+from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
-from cdc.job.wire import recover
 from cdc.state import StateDir
 
 ABORTED = 130

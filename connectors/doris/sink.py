@@ -22,12 +22,12 @@ from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
+from connectors.shared.sending.sender import send
+from connectors.shared.sql.client import Refused, Session, SqlClient
 from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.schema_changes import SchemaWork
-from connectors.streamload.sender import send
-from connectors.streamload.sql import Refused, Session, SqlClient
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.schema_files import define_from
-from connectors.mysql.schemas import Known, Schemas, shown_schema
-from connectors.mysql.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
+from connectors.mysql.schema.schema_files import define_from
+from connectors.mysql.schema.schemas import Known, Schemas, shown_schema
 from connectors.mysql.server.positions import LogPosition
 
 _FIRST_BYTES = 1 << 12
@@ -146,7 +146,7 @@ class BinlogFilesSource(Source):
     def _plan(
         self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
     ) -> Iterator[Segment]:
-        from connectors.mysql.planner import Planner
+        from connectors.mysql.follow.segmenter import Planner
 
         position = position_of(start)
         dialect = _dialect(_file(files, position.file))

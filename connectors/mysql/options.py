@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from cdc.options import AnyCase, AtLeast, Duration, Field, FilePath, OptionError, Remark, SecretStr, Zone
 from cdc.schema import TableId
-from connectors.mysql.log_options import LogOptions
-from connectors.mysql.snapshot_options import SnapshotOptions
+from connectors.mysql.log.options import LogOptions
+from connectors.mysql.snapshot.options import SnapshotOptions
 
 __all__ = ["BinlogFilesSourceOptions", "LogOptions", "MySqlSourceOptions"]
 

@@ -17,22 +17,22 @@ from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.follow.segment import LogRange
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.follow.tail import Tail
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schemas import Schemas, shown_schema
-from connectors.mysql.segment import LogRange
+from connectors.mysql.schema.schemas import Schemas, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
-from connectors.mysql.snapshot.captured import CapturedPattern
-from connectors.mysql.snapshot.coordinator import Coordinator
 from connectors.mysql.snapshot.driver_side import DriverSide
-from connectors.mysql.snapshot.lost_log import LostNote
-from connectors.mysql.snapshot.requests import Requests
-from connectors.mysql.snapshot.splits import ChunkRead, CopiedRange, SnapshotSplits
-from connectors.mysql.streams import Streams
-from connectors.mysql.tail import Tail
+from connectors.mysql.snapshot.plan.captured import CapturedPattern
+from connectors.mysql.snapshot.plan.coordinator import Coordinator
+from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, SnapshotSplits
 
 if TYPE_CHECKING:
     from connectors.mysql.log.stream import BinlogStream
@@ -103,7 +103,7 @@ class MySqlSource(Source):
 
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
-        from connectors.mysql.startup import start_of
+        from connectors.mysql.follow.startup import start_of
 
         start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
@@ -164,14 +164,14 @@ class MySqlSource(Source):
 
     def _jump(self, start: Offset) -> Offset:
         """The log behind `start` is purged: everything is copied anew."""
-        from connectors.mysql.snapshot.lost_log import jump
+        from connectors.mysql.snapshot.plan.lost_log import jump
 
         self._log().stop()
         return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
     def _newcomers(self, start: Offset) -> Offset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
-        from connectors.mysql.snapshot.newcomers import newcomers
+        from connectors.mysql.snapshot.plan.added_tables import newcomers
 
         schemas = self._schemas()
         known = schemas.history.tables(start["schemas"])
@@ -224,11 +224,11 @@ class MySqlSource(Source):
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
         if isinstance(split.payload, ChunkRead):
-            from connectors.mysql.snapshot.reading import read_chunks
+            from connectors.mysql.snapshot.read.reading import read_chunks
 
             return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
-            from connectors.mysql.snapshot.reading import tail_filter, uncertain
+            from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
             copied: CopiedRange = split.payload
             kept = tail_filter(copied, self._context.directory, self._streams, self._schemas())
@@ -316,7 +316,7 @@ class MySqlSource(Source):
     def warm(self) -> None:
         """Load the decoder's kernels; on a machine's first run this compiles them."""
         from connectors.mysql.rows.warm import warm_kernels
-        from connectors.mysql.snapshot.warm import warm_snapshot_kernels
+        from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 
         warm_kernels()
         if self._options.startup_mode in ("initial", "snapshot"):
@@ -361,6 +361,6 @@ class MySqlSource(Source):
 
 
 def _place(end: tuple[LogPosition, str]) -> tuple[int, int]:
-    from connectors.mysql.log.chunk import file_number
+    from connectors.mysql.log.receive_buffer import file_number
 
     return file_number(end[0].file), end[0].position

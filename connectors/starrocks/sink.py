@@ -14,6 +14,8 @@ from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
+from connectors.shared.sending.sender import SendLimits, send
+from connectors.shared.sql.client import Refused, Session, SqlClient
 from connectors.starrocks import settings
 from connectors.starrocks.alter import Planner, Statement, Step
 from connectors.starrocks.catalog import Layout, read_layout, read_table
@@ -28,8 +30,6 @@ from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.schema_changes import SchemaWork
-from connectors.streamload.sender import SendLimits, send
-from connectors.streamload.sql import Refused, Session, SqlClient
 
 log = logging.getLogger(__name__)
 

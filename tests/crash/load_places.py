@@ -23,8 +23,8 @@ from cdc.sink import Sink
 from cdc.source import Context
 from cdc.testing.standins import StandIn
 from connectors.doris.sink import DorisSink
+from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
-from connectors.streamload.sql import quoted
 
 _PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Between questions to a server that does not answer; the sinks wait longer."""

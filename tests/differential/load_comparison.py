@@ -21,7 +21,7 @@ from pymysql.converters import conversions
 
 from cdc.services.server import MySqlServer
 from cdc.testing.standins import StandIn
-from connectors.streamload.geometry import geometry_text
+from connectors.shared.conversion.geometry import geometry_text
 
 Row = tuple[Any, ...]
 _GEOMETRY = frozenset({

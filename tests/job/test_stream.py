@@ -11,9 +11,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
-from cdc.job.stream import BATCH_KEY, SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source, source_offset
-from cdc.job.task import PrepareTask, TaskResult
-from cdc.job.wire import CrossingError, recover
+from cdc.flow.offsets import BATCH_KEY, source_offset
+from cdc.flow.task import PrepareTask, TaskResult
+from cdc.job.error_transport import CrossingError, recover
+from cdc.job.stream import SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state import StateDir

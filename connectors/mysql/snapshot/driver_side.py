@@ -12,9 +12,9 @@ from typing import Any
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
-from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.lost_log import LostNote
-from connectors.mysql.snapshot.requests import Requests
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.requests import Requests
 
 WINDOW_S = 15.0
 """Rates are over this long."""

@@ -22,7 +22,7 @@ from cdc.schema import (
 )
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import StatementDml
-from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 
 T, U, OLD, GHOST = (TableId("shop", name) for name in ("t", "u", "_t_del", "_t_gho"))
 

@@ -13,7 +13,7 @@ from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.log import events
 from connectors.mysql.rows.table_map import parse_table_map
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _INT = bytes([3])
 _STATEMENT_END = 1

@@ -15,7 +15,7 @@ from cdc.schema import TableId
 from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
-from connectors.mysql import tail as tail_module
+from connectors.mysql.follow import tail as tail_module
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 

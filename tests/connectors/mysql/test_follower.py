@@ -15,11 +15,11 @@ from test_planner import FILE, Tracker, ends, wanted
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits
-from connectors.mysql.follower import PATIENCE_S, QUIET_S, Follower
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.follow.follower import PATIENCE_S, QUIET_S, Follower
+from connectors.mysql.follow.segment import Segment
+from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import EndOfLog
-from connectors.mysql.planner import Planner
-from connectors.mysql.segment import Segment
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
 

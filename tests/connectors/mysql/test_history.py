@@ -14,8 +14,8 @@ from cdc.errors import StateError
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.history import FILE_NAME, Catalog, SchemaEntry, SchemaHistory
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.schema.history import FILE_NAME, Catalog, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.table import MySqlTable
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 STATEMENTS = (

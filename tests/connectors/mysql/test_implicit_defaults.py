@@ -7,7 +7,7 @@ import pytest
 from connectors.mysql.ddl.defaults import default_text, fill_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import Default, DefaultKind
-from connectors.mysql.table import MySqlColumn
+from connectors.mysql.schema.table import MySqlColumn
 
 
 @pytest.mark.parametrize(

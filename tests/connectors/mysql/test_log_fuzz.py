@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql.kernels import framing, gtid_log, payload, query_kind
 from connectors.mysql.kernels.bits import varlen
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.expand import expand
+from connectors.mysql.log.receive_buffer import EventChunk
 
 GUARD = 64
 KNOWN = [2, 3, 4, 15, 16, 19, 23, 26, 27, 30, 33, 34, 35, 39, 40, 41, 42, 160, 162, 163, 164, 165, 166, 169, 170, 200]

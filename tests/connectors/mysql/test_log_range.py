@@ -16,8 +16,8 @@ from servers import ServerFactory
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
 from cdc.services.server import StartedServer
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.server.positions import LogPosition
 

@@ -15,9 +15,9 @@ from servers import ServerFactory, own_servers
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.services.server import MySqlServer, StartedServer
 from connectors.mysql.log import dump_command, events
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.gtid import GtidSet

@@ -15,11 +15,11 @@ from cdc.schema import DropTable, TableId, TruncateTable
 from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
-from connectors.mysql import segment as segment_module
+from connectors.mysql.follow import segment as segment_module
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.source import MySqlSource
-from connectors.mysql.streams import Streams
 
 pytestmark = pytest.mark.mysql
 LONG_S = 60.0

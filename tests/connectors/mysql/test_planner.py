@@ -30,11 +30,11 @@ from log_script import (
 from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
+from connectors.mysql.follow.segment import Segment
+from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Planner
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.planner import SEGMENT_BYTES, Planner
-from connectors.mysql.segment import Segment
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")

@@ -13,10 +13,10 @@ from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
 from cdc.services.installation import find
 from cdc.services.server import MySqlServer
-from connectors.mysql.history import Catalog, Dialect
-from connectors.mysql.schema_files import define_from, statements
+from connectors.mysql.schema.history import Catalog, Dialect
+from connectors.mysql.schema.schema_files import define_from, statements
+from connectors.mysql.schema.table import table_schema
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.table import table_schema
 
 SCRIPT = r"""
 -- a dump; with a comment

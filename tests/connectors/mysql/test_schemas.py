@@ -12,9 +12,9 @@ from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.schemas import Known, Schemas, Tracker, shown_schema
+from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.table import MySqlColumn, MySqlTable
 
 T = TableId("shop", "t")
 DEFINED = MySqlTable(

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import Limits
-from connectors.mysql.segment import (
+from connectors.mysql.follow.segment import (
     ANONYMOUS,
     LEAST_SPLIT_BYTES,
     Segment,

@@ -22,9 +22,9 @@ from cdc.testing.standins.doris.values import convert
 from cdc.testing.standins.starrocks import csv_rows as starrocks_csv
 from cdc.testing.standins.starrocks import expressions as starrocks_expressions
 from cdc.testing.standins.starrocks.headers import read_headers
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
 from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 COLUMNS = (
     ("id", "INT", TargetColumn("id", TargetKind.INT, nullable=False, is_key=True)),

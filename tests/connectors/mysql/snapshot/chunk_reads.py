@@ -11,15 +11,15 @@ from cdc.block import ChangeBlock
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
 from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.membership import Inside
-from connectors.mysql.snapshot.read_chunk import read_chunk
-from connectors.mysql.snapshot.read_settings import Access, ChunkReport, ReadSettings
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.snapshot.filter.membership import Inside
+from connectors.mysql.snapshot.read.read_chunk import read_chunk
+from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
 
 Row = tuple[Any, ...]
 _SESSION = "SET time_zone = '+00:00', sql_mode = ''"

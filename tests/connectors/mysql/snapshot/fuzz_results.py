@@ -23,11 +23,11 @@ from cdc.schema import TableId
 from connectors.mysql.rows import arena
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.places import place
-from connectors.mysql.snapshot.kernels import packets as splitter
-from connectors.mysql.snapshot.kernels import wire
-from connectors.mysql.snapshot.result_columns import RowReader, Stamp, result_plan
-from connectors.mysql.snapshot.result_stream import ResultColumn, RowPackets
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.snapshot.read.kernels import packets as splitter
+from connectors.mysql.snapshot.read.kernels import wire
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
+from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 
 _COLUMNS = (
     (MySqlColumn("a", "tinyint", 1), codes.TINY, lambda rng: rng.randbytes(1)),

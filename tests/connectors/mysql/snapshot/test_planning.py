@@ -23,14 +23,14 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.testing import block, images
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
-from connectors.mysql.snapshot.chunk_plan import ChunkPlan, Watermarks
-from connectors.mysql.snapshot.copies import Copies
 from connectors.mysql.snapshot.driver_side import DriverSide
-from connectors.mysql.snapshot.following import Following, PlacedChange
-from connectors.mysql.snapshot.moments import BEFORE_ALL, microseconds
-from connectors.mysql.snapshot.tail_filter import Regions, TailFilter, regions
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
+from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.copies import Copies
+from connectors.mysql.snapshot.plan.following import Following, PlacedChange
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT = DataType.parse("INT")

@@ -14,10 +14,10 @@ from cdc.schema import TableId
 from cdc.services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.same_server import AnotherServer
-from connectors.mysql.snapshot import read_chunk
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.read_settings import ReadSettings
-from connectors.mysql.snapshot.session import KeptSessions
+from connectors.mysql.snapshot.read import read_chunk
+from connectors.mysql.snapshot.read.read_settings import ReadSettings
+from connectors.mysql.snapshot.read.session import KeptSessions
 
 pytestmark = pytest.mark.mysql
 

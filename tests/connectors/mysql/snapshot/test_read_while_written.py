@@ -24,7 +24,7 @@ from cdc.services.server import MySqlServer
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.read_settings import ChunkReport, ReadSettings
+from connectors.mysql.snapshot.read.read_settings import ChunkReport, ReadSettings
 
 pytestmark = pytest.mark.mysql
 

@@ -13,8 +13,8 @@ from snapshot_reads import SESSION, read_all
 
 from cdc.schema import TableId
 from cdc.services.server import MySqlServer
-from connectors.mysql.snapshot.result_columns import RowReader, Stamp, result_plan, select_list
-from connectors.mysql.snapshot.result_stream import ResultStream
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 pytestmark = pytest.mark.mysql
 

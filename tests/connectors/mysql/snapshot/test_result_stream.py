@@ -14,8 +14,8 @@ from result_bytes import END, LONGEST, Server, answers, column, error, packets, 
 
 from cdc.errors import SourceError, SourceUnavailable
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.snapshot.result_stream import BUFFER_BYTES, ResultStream, TableChanged
-from connectors.mysql.snapshot.warm import warm_snapshot_kernels
+from connectors.mysql.snapshot.read.result_stream import BUFFER_BYTES, ResultStream, TableChanged
+from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 
 _COLUMNS = [column("id", codes.LONG), column("note", codes.VAR_STRING)]
 

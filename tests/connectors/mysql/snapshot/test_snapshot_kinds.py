@@ -14,10 +14,10 @@ from test_snapshot_source import Shop, numbers
 
 from cdc.services.server import MySqlServer
 from cdc.source import Limits, Offset, Split
-from connectors.mysql.snapshot import read_chunk as reader_module
-from connectors.mysql.snapshot import reading as reading_module
-from connectors.mysql.snapshot.splits import ChunkRead
-from connectors.mysql.snapshot.throttle import Throttle
+from connectors.mysql.snapshot.plan.splits import ChunkRead
+from connectors.mysql.snapshot.read import read_chunk as reader_module
+from connectors.mysql.snapshot.read import reading as reading_module
+from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql

@@ -15,14 +15,14 @@ from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.log.stream import EndOfLog
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.throttle import BURST_S, Throttle
-from connectors.mysql.snapshot.view import difference, owned
-from connectors.mysql.snapshot.window import Unusable, Window, chunks_until, names_table
-from connectors.mysql.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.snapshot.read.throttle import BURST_S, Throttle
+from connectors.mysql.snapshot.read.view import difference, owned
+from connectors.mysql.snapshot.read.window import Unusable, Window, chunks_until, names_table
 
 _TABLE = MySqlTable(
     TableId("shop", "orders"),

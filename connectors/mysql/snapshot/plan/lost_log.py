@@ -1,0 +1,92 @@
+"""What to do when the server has purged log that was not read: with `scan.on-purged: resnapshot` all tables are copied
+anew, from the present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
+
+The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
+they are now and empties every table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from cdc.errors import StateError
+from cdc.schema import DropTable, TableId
+from cdc.source import Offset
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.history import SchemaEntry
+from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.snapshot.plan.coordinator import Coordinator
+
+FILE_NAME = "lost.json"
+
+
+class LostNote:
+    """`lost.json` in the connector's state folder: a task has found its part of the log purged.
+
+    It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+
+    def write(self, entries: int) -> None:
+        """Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
+        spare = self._path.with_suffix(".tmp")
+        try:
+            spare.write_text(json.dumps({"entries": entries}), encoding="utf-8")
+            os.replace(spare, self._path)
+        except OSError as error:
+            raise StateError(f"cannot be written: {error.strerror}", where=str(self._path)) from error
+
+    def entries(self) -> int | None:
+        """What the note says, None when there is none. Stream reader process. Raises StateError."""
+        try:
+            return int(json.loads(self._path.read_text(encoding="utf-8"))["entries"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StateError(f"cannot be read: {error!r}", where=str(self._path), hint="remove the file") from error
+
+    def remove(self) -> None:
+        """The jump is in the sink."""
+        self._path.unlink(missing_ok=True)
+
+
+def jump(
+    start: Offset,
+    options: MySqlSourceOptions,
+    streams: Streams,
+    schemas: Schemas,
+    coordinator: Coordinator,
+    wanted: Callable[[TableId], bool],
+) -> Offset:
+    """The offset at the present end of the log, behind a batch that empties all tables. Nobody may follow the log.
+
+    Raises SourceError when the server cannot be captured from.
+    """
+    from connectors.mysql.follow.startup import start_of
+
+    at_end = options.model_copy(update={"startup_mode": "latest-offset"})
+    now = start_of(at_end, streams.session, streams.at, streams.after)
+    tables = {table.id: table for table in now.known.tables}
+    known = schemas.history.tables(start["schemas"])
+    gone = [table for table in known if wanted(table) and table not in tables]
+    here = {**start, "file": now.position.file, "position": now.position.position}
+    entry = SchemaEntry.gone({"file": here["file"], "pos": here["position"]}, gone, tuple(map(DropTable, gone)))
+    ahead = start.get("files_ahead", 0)
+    behind = file_number(start["file"]) + 1 - file_number(now.position.file)
+    if behind > 0:  # the log was reset, or goes on in the same file: sequences have to grow all the same
+        ahead += behind
+    return {
+        **here,
+        "gtids": now.gtids,
+        "server": now.info.identity,
+        "schemas": schemas.add(start["schemas"], list(tables.values()), wanted, here, entry),
+        "chunks": coordinator.begin_anew(start, tables),
+        **({"files_ahead": ahead} if ahead else {}),
+    }
