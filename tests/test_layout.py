@@ -30,7 +30,19 @@ ORDER: tuple[tuple[str, ...], ...] = (
 )
 """A module imports from its own group or from those above it."""
 
-CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults", "flow.retry")
+CONTRACTS = (
+    "errors",
+    "schema",
+    "evolution.diff",
+    "block",
+    "source",
+    "sink",
+    "options",
+    "pattern",
+    "schema_json",
+    "faults",
+    "flow.retry",
+)
 """The modules of `cdc` that a connector may know."""
 
 SERVERS = {"cdc_services": (), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
