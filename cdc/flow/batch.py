@@ -153,6 +153,8 @@ class BatchRunner:
         self._recovered = True
 
     def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+        if source_offset(start) == source_offset(end):
+            return []
         changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
         return [routed(change, self._route) for change in changes]

@@ -17,6 +17,7 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.task import PrepareTask
+from cdc.job.checkpoint import mend
 from cdc.job.copying import Copying
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.java import choose_java
@@ -31,7 +32,7 @@ from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.plan import check_routes
 from cdc.source import Context, Limits
 from cdc.spec.model import PipelineSpec
-from cdc.state import StateDir
+from cdc.state import CommitLog, StateDir
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -103,6 +104,8 @@ def _run_locked(
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
     sink.check()
+    for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.root).get(batch) is not None):
+        reporter.line(sentence, level="warning")
     runner.recover()
     with signals.installed(), _session(pipeline, mode.master, java, lock, json_log) as spark:
         signals.take_over()
@@ -141,7 +144,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(ForeachBatch(runner))
+        .writeStream.foreachBatch(ForeachBatch(runner, plan.state.checkpoint))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

@@ -95,19 +95,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch; `start` when there is nothing new or a stop was requested."""
-        if self._plan.state.stop_requested():
+        """The end of the next batch; `start` when there is nothing new or a stop was requested.
+
+        Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
+        batch 0. When nothing came, or the run is to stop, that batch is empty.
+        """
+        own, first = source_offset(start), start[BATCH_KEY] == 0
+        end = own
+        if not self._plan.state.stop_requested():
+            end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+        elif not first:
             self._plan.state.confirm_stop()
-            return start
-        own = source_offset(start)
-        end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
-        return start if end == own else numbered(end, start[BATCH_KEY] + 1)
+        return numbered(end, start[BATCH_KEY] + 1) if first or end != own else start
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One partition per split of the batch."""
         batch = end[BATCH_KEY] - 1
         own_start, own_end = source_offset(start), source_offset(end)
+        if own_start == own_end:  # the first batch, of a run that was stopped before it or met nothing
+            return []
         splits = self._plan.task.source.splits(own_start, own_end, self._plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
