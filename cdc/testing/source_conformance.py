@@ -75,7 +75,7 @@ class SourceConformance:
         source = harness.source()
         source.stop_at_current()
         assert source.latest_offset(end, None, 0.0) == end
-        source.stop()
+        close(source)
 
     def test_reads_one_range_twice_alike(self, harness: SourceHarness) -> None:
         """A batch that failed is read again, by a new process, cut into other parts."""
@@ -191,7 +191,7 @@ def drain(source: Source, start: Offset | None = None, limits: Limits | None = N
     while (end := source.latest_offset(at, limits, 0.0)) != at:
         batches.append(read(source, at, end))
         at = end
-    source.stop()
+    close(source)
     return batches
 
 
@@ -201,7 +201,8 @@ def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> Re
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
     blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))
-    source.decided(reports)
+    if isinstance(source, Learns):
+        source.decided(reports)
     return ReadBatch(start, end, changes, blocks)
 
 
