@@ -94,7 +94,6 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
-
     def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them."""
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
