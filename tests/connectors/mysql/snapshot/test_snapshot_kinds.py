@@ -12,8 +12,8 @@ from servers import ServerFactory
 from stepping import Steps
 from test_snapshot_source import Shop, numbers
 
-from cdc.services.server import MySqlServer
 from cdc.source import Limits, Offset, Split
+from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.plan.payloads import opened
 from connectors.mysql.snapshot.plan.splits import ChunkRead
 from connectors.mysql.snapshot.read import read_chunk as reader_module
