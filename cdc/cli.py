@@ -15,6 +15,7 @@ import typer
 
 from cdc import __version__
 from cdc.background import give_way
+from cdc.dev import DevGroup
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
@@ -31,20 +32,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(
-    dev, name="dev", help="Stand-ins of Doris and StarRocks on this machine, to try pipelines without a cluster."
-)
+dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file.")]
-StandInFolder = Annotated[
-    Path | None,
-    typer.Option("--dir", metavar="DIR", help="Where it keeps its data. Default: .cdc/doris, .cdc/starrocks."),
-]
-HttpPort = Annotated[int, typer.Option("--port", help="The front end's HTTP port; 0 takes a free one.")]
-BackEndPort = Annotated[int, typer.Option("--be-port", help="The back end's HTTP port; 0 takes a free one.")]
-SqlPort = Annotated[int, typer.Option("--sql-port", help="The MySQL protocol's port; 0 takes a free one.")]
-CountOnly = Annotated[bool, typer.Option("--count-only", help="Count rows and bytes instead of storing them.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -172,37 +163,6 @@ def schema(
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--connector") from error
     print(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-@dev.command("doris")
-def dev_doris(
-    folder: StandInFolder = None,
-    http_port: HttpPort = 8030,
-    be_http_port: BackEndPort = 8040,
-    sql_port: SqlPort = 9030,
-    count_only: CountOnly = False,
-) -> None:
-    """Run a Doris stand-in until Ctrl-C: stream load with two phases, DDL and queries. Only this machine reaches it."""
-    _serve("doris", folder, http_port, be_http_port, sql_port, count_only)
-
-
-@dev.command("starrocks")
-def dev_starrocks(
-    folder: StandInFolder = None,
-    http_port: HttpPort = 8030,
-    be_http_port: BackEndPort = 8040,
-    sql_port: SqlPort = 9030,
-    count_only: CountOnly = False,
-) -> None:
-    """Run a StarRocks stand-in until Ctrl-C: transactions, DDL and queries. Only this machine reaches it."""
-    _serve("starrocks", folder, http_port, be_http_port, sql_port, count_only)
-
-
-def _serve(kind: str, folder: Path | None, http: int, be_http: int, sql: int, count_only: bool) -> None:
-    from cdc.testing.standins.dev import serve
-
-    ports = {"http_port": http, "be_http_port": be_http, "sql_port": sql}
-    serve(kind, folder or Path(".cdc") / kind, ports, count_only=count_only, say=lambda text: print(text, flush=True))
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def _damaged(path: Path, reason: str) -> StateError:
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Source.decided`).
+    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`).
     """
 
     batch: int

@@ -24,18 +24,34 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.registry", "cdc.spec"),
     ("cdc.plan", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
-    ("cdc.console",),
+    ("cdc.console", "cdc.dev"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
-"""A module imports from its own group or from those above it. `cdc.services` stands apart: only tests use it."""
+"""A module imports from its own group or from those above it."""
 
-CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults", "flow.retry")
+CONTRACTS = (
+    "errors",
+    "schema",
+    "evolution.diff",
+    "block",
+    "source",
+    "sink",
+    "options",
+    "pattern",
+    "schema_json",
+    "faults",
+    "flow.retry",
+)
 """The modules of `cdc` that a connector may know."""
+
+SERVERS = {"cdc_services": (), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+"""The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")
 
 LIBRARIES = {
+    "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
     "connectors.shared.kernels": ("connectors.streamload",),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
@@ -52,11 +68,11 @@ SHARED = [name for name in LIBRARIES if name.startswith("connectors.shared.")]
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the two packages by its dotted name."""
+    """Every module of the product's two packages, and of the servers for trials and tests, by its dotted name."""
     found = {}
-    for package in ("cdc", "connectors"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+    for package in (ROOT / "cdc", ROOT / "connectors", *(ROOT / "tests" / "devservers" / name for name in SERVERS)):
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(package.parent).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -112,14 +128,12 @@ CONNECTORS = [name for name in MODULES if within(name, "connectors")]
 
 @pytest.mark.parametrize("name", CDC)
 def test_a_module_of_cdc_imports_only_from_its_group_or_above(name: str) -> None:
-    if within(name, "cdc.services"):
-        return
     own = rank(name)
     assert own is not None, f"{name} is in no group of ORDER: put it where it belongs"
     for imported in imports(name):
         if within(imported, "cdc"):
             level = rank(imported)
-            assert level is not None, f"{name} imports {imported}, which only tests may use"
+            assert level is not None, f"{name} imports {imported}, which is in no group of ORDER"
             assert level <= own, f"{name} imports {imported}, which comes after it"
 
 
@@ -128,11 +142,18 @@ def test_cdc_never_imports_a_connector(name: str) -> None:
     assert [imported for imported in imports(name) if within(imported, "connectors")] == []
 
 
-@pytest.mark.parametrize("name", [name for name in CDC if within(name, "cdc.services")])
-def test_the_services_for_tests_know_nothing_of_the_tool(name: str) -> None:
-    known = ("cdc.services", "cdc.errors")
-    used = [imported for imported in imports(name) if within(imported, "cdc")]
-    assert [imported for imported in used if not any(within(imported, allowed) for allowed in known)] == []
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] in SERVERS])
+def test_the_servers_for_trials_know_next_to_nothing_of_the_tool(name: str) -> None:
+    own = name.split(".")[0]
+    for imported in imports(name):
+        assert not within(imported, "connectors"), f"{name} imports {imported}"
+        if within(imported, "cdc"):
+            assert imported in SERVERS[own], f"{name} imports {imported}: {own} knows only {SERVERS[own]}"
+
+
+@pytest.mark.parametrize("name", [*CDC, *CONNECTORS])
+def test_the_product_never_imports_the_servers_for_trials(name: str) -> None:
+    assert [imported for imported in imports(name) if any(within(imported, server) for server in SERVERS)] == []
 
 
 @pytest.mark.parametrize("name", CONNECTORS)

@@ -27,7 +27,7 @@ from cdc.flow.route import RouteGuard, routed
 from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
-from cdc.source import Offset, Source
+from cdc.source import Learns, Offset, Source
 from cdc.state import CommitLog, Decision, StateDir
 
 RunTasks = Callable[[], Sequence[TaskResult]]
@@ -77,7 +77,7 @@ class BatchRunner:
         for decision in self._log.uncommitted():
             self._check(decision)
             started = time.monotonic()
-            self._source.decided(decision.reports)
+            self._tell_source(decision)
             self._committed(decision, (), (), started, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
@@ -99,8 +99,12 @@ class BatchRunner:
         self._progress.begin(batch)
         decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
-        self._source.decided(decision.reports)
+        self._tell_source(decision)
         self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+
+    def _tell_source(self, decision: Decision) -> None:
+        if isinstance(self._source, Learns):
+            self._source.decided(decision.reports)
 
     def _committed(
         self,

@@ -30,7 +30,7 @@ from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.plan import check_routes
-from cdc.source import Context, Limits
+from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state import CommitLog, StateDir
 from cdc.without_pandas import keep_pandas_out
@@ -112,7 +112,7 @@ def _run_locked(
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
-        copying = Copying(source.progress, state.root, reporter.line)
+        copying = Copying(source.progress, state.root, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
         try:
             watch.until_end()

@@ -137,7 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        self._plan.task.source.commit(source_offset(end))
+        from cdc.source import Releases
+
+        source = self._plan.task.source
+        if isinstance(source, Releases):
+            source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
@@ -151,18 +155,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stop_on_request(self) -> None:
         while True:
             if self._plan.state.stop_requested():
-                self._plan.task.source.stop()  # again and again: what waits may only begin to
+                self.stop()  # again and again: what waits may only begin to
             time.sleep(WAIT_S)
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The lag, shown in Spark's progress reports and read there by the status line."""
-        lag = self._plan.task.source.lag()
+        from cdc.source import TellsLag
+
+        source = self._plan.task.source
+        lag = source.lag() if isinstance(source, TellsLag) else None
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
         """End of the run: close what the source holds open."""
-        self._plan.task.source.stop()
+        from cdc.source import close
+
+        close(self._plan.task.source)
 
 
 class _SplitSource(DataSource):

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink, Task
-from cdc.source import Limits, Offset, Source
+from cdc.source import Learns, Limits, Offset, Releases, Source, close
 from cdc.testing.list_source import FailAt, ListSource
 
 
@@ -52,7 +52,7 @@ def run_in_memory(
     while (end := source.latest_offset(at, limits, 0.0)) != at:
         runner.batch(batch, at, end)
         at, batch = end, batch + 1
-    source.stop()
+    close(source)
     runner.run.offset = at
     return runner.run
 
@@ -87,10 +87,12 @@ class _Runner:
             self._decisions[batch] = json.dumps([asdict(handle) for handle in prepared])
             self.run.changes.extend(changes)
         _crash(failure, FailAt.DECIDED)
-        self._source.decided(self._reports[batch])
+        if isinstance(self._source, Learns):
+            self._source.decided(self._reports[batch])
         self._sink.commit(batch, _decoded(self._decisions[batch]))
         _crash(failure, FailAt.COMMITTED)
-        self._source.commit(end)
+        if isinstance(self._source, Releases):
+            self._source.commit(end)
 
     def _prepare(self, batch: int, start: Offset, end: Offset) -> list[Prepared]:
         prepared: list[Prepared] = []

@@ -130,6 +130,14 @@ class MySqlSourceOptions(SnapshotOptions):
     tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
     tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
 
+    key_retrieval: bool = Field(
+        False,
+        alias="allow-public-key-retrieval",
+        description="Whether the password may be encrypted with a public key that the server sends itself, without TLS "
+        "(caching_sha2_password, sha256_password): whoever comes between can then read it. On this machine it always "
+        "may.",
+    )
+
     @property
     def tls(self) -> TlsMode:
         """The TLS mode that holds: as given, else verified, else (for this machine) preferred."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "devservers")]
 
 import machine  # noqa: E402
 import show  # noqa: E402
@@ -30,8 +30,8 @@ from snapshot import snapshot  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
 
-from cdc.services.installation import find  # noqa: E402
-from cdc.services.server import StartedServer  # noqa: E402
+from cdc_services.installation import find  # noqa: E402
+from cdc_services.server import StartedServer  # noqa: E402
 
 STEPS = ("decode", "whole", "memory", "live", "tables", "loads", "snapshot", "cli")
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}

@@ -11,7 +11,7 @@ from typing import Any
 
 from pymysql.constants import CLIENT
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 
 DATABASE = "bench"
 SEED = 20261121

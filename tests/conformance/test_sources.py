@@ -11,9 +11,9 @@ from servers import FLAVORS, own_servers
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.schema_json import change_to_json
-from cdc.services.server import MySqlServer, StartedServer
 from cdc.source import Context
 from cdc.testing import ListSource, SourceConformance, block
+from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.binlog_files import BinlogFilesSource
 from connectors.mysql.options import BinlogFilesSourceOptions, MySqlSourceOptions
 from connectors.mysql.source import MySqlSource

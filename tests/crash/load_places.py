@@ -21,7 +21,7 @@ from starrocks_servers import own_starrocks
 
 from cdc.sink import Sink
 from cdc.source import Context
-from cdc.testing.standins import StandIn
+from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink

@@ -19,9 +19,9 @@ from direct import DirectRuns
 from snapshot_workload import KEYLESS, TABLES, SnapshotWorkload
 
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
 from cdc.source import Context, Limits
 from cdc.testing import run_in_memory
+from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 

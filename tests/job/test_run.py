@@ -15,7 +15,7 @@ import pytest
 import yaml
 from cdc_process import wait_for
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ipaddress
 import re
 import ssl
 from dataclasses import dataclass, field
@@ -31,6 +32,16 @@ class Address:
     def host_header(self) -> str:
         """`host:port` as the Host header has it."""
         return str(self).partition("://")[2]
+
+    @property
+    def is_loopback(self) -> bool:
+        """True when it is this machine by its spelling; nothing is looked up."""
+        if self.host.lower() in ("localhost", "localhost.localdomain"):
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
     @classmethod
     def parse(cls, text: str, *, default_port: int) -> Address:

@@ -14,6 +14,7 @@ from typing import Any
 import pymysql
 
 from cdc.errors import SinkError, SinkUnavailable
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, LoginTimeout, NotMySql, UnsafeLogin, log_in
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 
 _DENIED = frozenset({1045, 1044, 1698, 1862, 1130})
@@ -112,20 +113,24 @@ class SqlClient:
         servers = self.servers
         secure: dict[str, Any] = {"ssl_disabled": True} if servers.tls is None else {"ssl": servers.tls.context()}
         try:
-            return pymysql.connect(
-                host=address.host,
-                port=address.port,
+            return log_in(
+                LoginRules(
+                    verified=servers.tls is not None and servers.tls.verify,
+                    key_retrieval=address.is_loopback,
+                    within_s=servers.limits.connect_s,
+                ),
+                address.host,
+                address.port,
                 user=servers.account.username,
                 password=servers.account.password.encode(),  # as text PyMySQL would encode it in latin1
                 charset="utf8mb4",
                 autocommit=True,
-                connect_timeout=servers.limits.connect_s,
                 read_timeout=servers.query_s,
                 write_timeout=servers.query_s,
                 cursorclass=pymysql.cursors.DictCursor,
                 **secure,
             )
-        except (pymysql.err.MySQLError, OSError, RuntimeError, UnicodeError) as error:
+        except LOGIN_ERRORS as error:
             # `from None`: the driver's frames hold the password in their arguments.
             raise _not_connected(error, f"{servers.account.username}@{address.host_header}") from None
 
@@ -153,6 +158,15 @@ def _failed(error: Exception, server: str) -> Exception:
 
 
 def _not_connected(error: Exception, where: str) -> SinkError:
+    if isinstance(error, UnsafeLogin):
+        hint = "the password was not sent; set sink.tls.sql: true, with certificates verified"
+        return SinkError(str(error), where=where, hint=hint)
+    if isinstance(error, NotMySql):
+        hint = "check the ports: SQL goes to a front end's query_port, 9030 by default"
+        return SinkError(f"what answers does not speak the MySQL protocol: {error}", where=where, hint=hint)
+    if isinstance(error, LoginTimeout):
+        hint = "check that the front end runs, and that this is its query_port"
+        return SinkUnavailable(f"cannot be reached: {error}", where=where, hint=hint)
     code, message = _said(error)
     if code in _DENIED:
         return SinkError(f"access denied: {message}", where=where, hint="check sink.username and sink.password")

@@ -16,8 +16,8 @@ from selected import selected, shown
 from test_decoder_types import COMMON, MARIADB, MYSQL, statements
 
 from cdc.schema import TableId
-from cdc.services.installation import find
-from cdc.services.server import StartedServer
+from cdc_services.installation import find
+from cdc_services.server import StartedServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"
 TABLE = TableId("recorded", "t")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cdc.errors import UnsupportedChange
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.rows.charset_tables import CODECS
 from connectors.mysql.rows.charsets import IDENTITY, KNOWN, canonical, collation_charset, to_utf8, validate_utf8
 

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
-from cdc.services.process import free_port
-from cdc.services.server import MySqlServer, StartedServer
+from cdc_services.process import free_port
+from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import LONGEST_WAIT_S, ConnectionOptions, connect, wait_before_retry_s
 from connectors.mysql.server.connection_errors import as_source_error

@@ -10,7 +10,7 @@ import pytest
 from ddl_statements import FILES, Case, mode_bits, read_cases
 from pymysql.err import MySQLError
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable

@@ -12,7 +12,7 @@ from servers import ServerFactory
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.rows import table_slots
 from connectors.mysql.rows.decoder import Decoder
 

@@ -10,7 +10,7 @@ from decoded import decode, definitions, logged
 from selected import selected
 
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.log import events
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.described import described

@@ -12,9 +12,9 @@ from servers import FLAVORS, own_servers
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
+from cdc_services.server import StartedServer
 from connectors.mysql.follow import tail as tail_module
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource

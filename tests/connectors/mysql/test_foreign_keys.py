@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from cdc.schema import TableId
-from cdc.services.installation import find
-from cdc.services.server import MySqlServer, StartedServer
+from cdc_services.installation import find
+from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.server import foreign_keys
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.foreign_keys import unlogged_cascades

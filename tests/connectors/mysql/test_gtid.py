@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 
 A = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

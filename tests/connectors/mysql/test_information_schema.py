@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.information_schema import charset_of, read_tables, table_ids
 

@@ -10,7 +10,7 @@ from json_binary import encode, random_document, variable_length
 from json_log import JsonTable
 
 from cdc.errors import CorruptLog
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.rows.json_diff import Cell, Operation, apply_diffs_text, edit_tree, parse_path, read_diffs
 from connectors.mysql.rows.json_value import decode, json_text_slow, tree_text
 

@@ -10,7 +10,7 @@ from json_binary import random_document, random_double
 from json_kernel import kernel_text
 from json_log import JsonTable
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.rows.json_value import json_text_slow
 
 pytestmark = pytest.mark.mysql

@@ -14,7 +14,7 @@ from log_script import BEGIN, COMMIT, XID, chunk, insert, pieces, rows, seen, sq
 from servers import ServerFactory
 
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 from connectors.mysql.log import events
 from connectors.mysql.log.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
 from connectors.mysql.log.receive_buffer import EventChunk

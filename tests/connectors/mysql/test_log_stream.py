@@ -13,7 +13,7 @@ from binlog_builder import event, flat, format_description, names, packets
 from servers import ServerFactory, own_servers
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable, UnsupportedChange
-from cdc.services.server import MySqlServer, StartedServer
+from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.log import dump_command, events
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.log_file import read_chunks

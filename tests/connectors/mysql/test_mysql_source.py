@@ -12,9 +12,9 @@ from servers import FLAVORS, own_servers
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
-from cdc.services.server import StartedServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
+from cdc_services.server import StartedServer
 from connectors.mysql.follow import segment as segment_module
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.options import MySqlSourceOptions

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cdc.errors import PositionLost, SourceError
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.positions import (

@@ -11,8 +11,8 @@ from servers import missing
 
 from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
-from cdc.services.installation import find
-from cdc.services.server import MySqlServer
+from cdc_services.installation import find
+from cdc_services.server import MySqlServer
 from connectors.mysql.schema.history import Catalog, Dialect
 from connectors.mysql.schema.schema_files import define_from, statements
 from connectors.mysql.schema.table import table_schema

@@ -14,7 +14,7 @@ from pymysql.err import MySQLError
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.server_check import (
     announce_reader,

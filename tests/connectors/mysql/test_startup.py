@@ -12,9 +12,9 @@ from servers import FLAVORS, ServerFactory, own_servers
 
 from cdc.errors import PositionLost, SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
-from cdc.services.server import StartedServer
 from cdc.source import Context, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
+from cdc_services.server import StartedServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.source import MySqlSource

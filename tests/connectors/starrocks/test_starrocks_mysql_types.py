@@ -12,9 +12,9 @@ import pytest
 from cdc_process import mysql_pipeline
 from starrocks_harness import Harness
 
-from cdc.services.server import MySqlServer
 from cdc.source import Context
 from cdc.testing import run_in_memory
+from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection

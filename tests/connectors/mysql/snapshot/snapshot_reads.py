@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from cdc.schema import SchemaChange, TableId
-from cdc.services.server import MySqlServer
 from cdc.sink import Prepared, Task
 from cdc.source import Context, Limits, Offset
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
+from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 

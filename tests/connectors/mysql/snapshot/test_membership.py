@@ -13,7 +13,7 @@ import pytest
 from cdc.block import arrow_schema
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.snapshot.chunk import Chunk

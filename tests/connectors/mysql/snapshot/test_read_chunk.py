@@ -11,7 +11,7 @@ from chunk_reads import ChunkReads
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.same_server import AnotherServer
 from connectors.mysql.snapshot.chunk import Chunk

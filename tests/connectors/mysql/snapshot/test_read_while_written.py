@@ -20,7 +20,7 @@ from servers import ServerFactory
 
 from cdc.block import RowKind
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.snapshot.chunk import Chunk

@@ -10,7 +10,7 @@ from decoded import decode, definitions, logged
 from snapshot_reads import read_all
 
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
 

@@ -10,9 +10,9 @@ import pytest
 
 from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import TableId, TruncateTable
-from cdc.services.server import MySqlServer
 from cdc.source import Context, Limits, Offset
 from cdc.testing import ListSink, Run, run_in_memory
+from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
