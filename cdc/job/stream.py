@@ -26,7 +26,7 @@ from cdc.job.error_transport import CrossingError, crossing
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
-    from cdc.state import StateDir
+    from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
