@@ -5,6 +5,7 @@
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
     <state>/commits/committed     the last batch that is known to be committed
+    <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the stream reader process (stop)
@@ -25,7 +26,7 @@ from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
 from cdc.state.store import RESTORE, LocalStore
 
-FOLDERS = ("commits", "source", "sink", "control")
+FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
 _INITIAL_OFFSET = "initial_offset.json"
 
@@ -91,6 +92,11 @@ class StateDir:
     def commits(self) -> LocalStore:
         """Where the decisions are."""
         return self.store.within("commits")
+
+    @property
+    def splits(self) -> LocalStore:
+        """How the batches under way are cut into tasks."""
+        return self.store.within("splits")
 
     @property
     def source(self) -> LocalStore:

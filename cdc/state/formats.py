@@ -3,7 +3,7 @@
 | format | since | what is different |
 |---|---|---|
 | 1 | the first version | everybody could read it; some files were written without a sync |
-| 2 | 0.2 | folders 0700, files 0600; nothing half written is left lying about |
+| 2 | 0.2 | folders 0700, files 0600; the splits of a batch are kept until it is committed |
 
 Whoever changes what is written so that an older version would go wrong with it raises FORMAT and adds a step.
 """
