@@ -72,7 +72,7 @@ def router(spec: PipelineSpec) -> Callable[[TableId], TableId]:
 
 def plan_file(spec: PipelineSpec) -> Plan:
     """Connect to source and sink and plan. Raises SourceError, SinkError, SpecError; EngineError without a driver."""
-    from cdc.source import Context
+    from cdc.source import Context, close
 
     with tempfile.TemporaryDirectory(prefix="cdc-plan-") as folder:
         directories = {role: Path(folder) / role for role in ("source", "sink")}
@@ -87,7 +87,7 @@ def plan_file(spec: PipelineSpec) -> Plan:
         try:
             return make_plan(spec, source.tables(), describes)
         finally:
-            source.stop()
+            close(source)
 
 
 def plan_text(plan: Plan) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc.errors import StateError
+from cdc.errors import SourceError, StateError
 from cdc.job.state_location import default_state_dir
 from cdc.schema import TableId
-from cdc.source import Context
+from cdc.source import Context, Resyncs
 from cdc.spec.model import PipelineSpec
 from cdc.state import StateDir
 
@@ -23,4 +23,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
             hint="give the --state-dir that the pipeline runs with",
         )
     pipeline = state.open(name=spec.name, source=spec.source.type)
-    spec.source.build(Context(pipeline, state.source)).resync(TableId.parse(table))
+    source = spec.source.build(Context(pipeline, state.source))
+    if not isinstance(source, Resyncs):
+        raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
+    source.resync(TableId.parse(table))

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.flow.batch import BatchRunner
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.task import PrepareTask
+from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
@@ -29,9 +30,9 @@ from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.planning import check_routes
-from cdc.source import Context, Limits
+from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
-from cdc.state import StateDir
+from cdc.state import CommitLog, StateDir
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -108,13 +109,15 @@ def _run_locked(
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
     sink.check()
+    for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.root).get(batch) is not None):
+        reporter.line(sentence, level="warning")
     runner.recover()
     with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
         signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
-        copying = Copying(source.progress, state.root, reporter.line)
+        copying = Copying(source.progress, state.root, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
         try:
             watch.until_end()
@@ -151,7 +154,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(ForeachBatch(runner))
+        .writeStream.foreachBatch(ForeachBatch(runner, plan.state.checkpoint))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

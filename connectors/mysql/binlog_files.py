@@ -19,10 +19,12 @@ from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Spli
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
 from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Known, Schemas, shown_schema
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.plan.payloads import opened, stored
 
 _FIRST_BYTES = 1 << 12
 
@@ -88,7 +90,7 @@ class BinlogFilesSource(Source):
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
         planned = self._planned[1] if self._planned is not None and self._planned[0] == end else None
-        return splits_of(planned, start, end, parallelism)
+        return stored(splits_of(planned, start, end, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
@@ -96,10 +98,14 @@ class BinlogFilesSource(Source):
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
-        part: LogRange = split.payload
+        part: LogRange = opened(split).payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         for chunk in _chunks(self._files(), part.start, part.end):
             yield from rows.decode(chunk)
+
+    def position_text(self, sequence: int) -> str:
+        """Number of the log file and position in it."""
+        return sequence_text(sequence)
 
     def _fill(self, segments: Iterator[Segment], limits: Limits | None) -> None:
         """Read ahead until more waits than one batch holds, the files end or something cannot be followed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -26,8 +27,11 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def append_at(path: Path, position: int, data: bytes) -> None:
-    """Write behind `position`, and cut what a crash has left there before. Raises OSError."""
+    """Write behind `position`, and cut what a crash has left there before. Raises OSError, also when the file ends
+    before `position`: the gap would be filled with NULs."""
     with open(path, "r+b") as file:
+        if file.seek(0, os.SEEK_END) < position:
+            raise OSError(errno.EIO, f"the file ends before byte {position}")
         file.truncate(position)
         file.seek(position)
         file.write(data)

@@ -20,6 +20,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
+from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
@@ -31,6 +32,7 @@ from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.payloads import opened, stored
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, SnapshotSplits
 
@@ -214,7 +216,8 @@ class MySqlSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Parts of the log, then chunks."""
-        return self._chunk_splits().splits(start, end, self._log().splits(start, end, parallelism), parallelism)
+        log_parts = self._log().splits(start, end, parallelism)
+        return stored(self._chunk_splits().splits(start, end, log_parts, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets, then tables to be emptied as they are copied anew."""
@@ -223,6 +226,7 @@ class MySqlSource(Source):
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
+        split = opened(split)
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
@@ -274,6 +278,10 @@ class MySqlSource(Source):
             if self._context.stopping():
                 raise SourceUnavailable("the server is away", hint="start again once it is back; nothing was lost")
             time.sleep(min(left, LOOK_S))
+
+    def position_text(self, sequence: int) -> str:
+        """Number of the log file and position in it."""
+        return sequence_text(sequence)
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep the positions at which chunks were read."""

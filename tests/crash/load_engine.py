@@ -193,7 +193,8 @@ class LoadEngine:
             runner.recover()
             while self.logged < self.batches:
                 self._plan(self.logged)
-                ForeachBatch(runner)(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
+                batch = ForeachBatch(runner, self.state.checkpoint)
+                batch(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
                 self.logged += 1
         finally:
             runner.finish()

@@ -16,3 +16,10 @@ def sequence_of(file: str, position: int, files_ahead: int = 0) -> int:
 def sequence_at(offset: Offset) -> int:
     """The sequence of an offset: rows before it are at or below it."""
     return sequence_of(offset["file"], offset["position"], offset.get("files_ahead", 0))
+
+
+def sequence_text(sequence: int) -> str:
+    """`log file:position` of a sequence, such as `000003:1234`; empty when the row is from no log."""
+    if sequence <= 0:
+        return ""
+    return f"{sequence >> _SHIFT:06d}:{sequence & ((1 << _SHIFT) - 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -35,7 +36,7 @@ class _Table:
 
 
 class DriverSide:
-    """Writes the watermarks, and says how far the copying is."""
+    """Writes the watermarks, and says how far the copying is. Threads may share it: batches and the status line do."""
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
@@ -45,26 +46,29 @@ class DriverSide:
         self._taken = 0
         self._old: set[int] | None = None
         self._counted: set[int] = set()
+        self._lock = threading.Lock()
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep what tasks reported. Repeatable."""
-        found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
-        if found:
-            self._marks.add(found)
-        if any("lost" in report for report in reports):
-            self._lost.write(self._plan.count())
-        for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
-            self._requests.add(TableId(*table), name)
+        with self._lock:
+            found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
+            if found:
+                self._marks.add(found)
+            if any("lost" in report for report in reports):
+                self._lost.write(self._plan.count())
+            for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
+                self._requests.add(TableId(*table), name)
 
     def progress(self) -> list[TableProgress]:
         """Every table that was or is copied, in the order in which they began."""
-        now = self._clock()
-        if self._old is None:  # what runs before this one copied has no time
-            self._old = set(self._marks.refresh())
-        self._take_entries()
-        for number in self._marks.refresh().keys() - self._counted:
-            self._count(number, now)
-        return [_progress(table, known, now) for table, known in self._tables.items()]
+        with self._lock:
+            now = self._clock()
+            if self._old is None:  # what runs before this one copied has no time
+                self._old = set(self._marks.refresh())
+            self._take_entries()
+            for number in self._marks.refresh().keys() - self._counted:
+                self._count(number, now)
+            return [_progress(table, known, now) for table, known in self._tables.items()]
 
     def _take_entries(self) -> None:
         count = self._plan.count()

@@ -7,6 +7,7 @@ crash leaves: readers overlook it, the writer cuts it. Every append is on disk (
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ _FORMAT = 1
 
 
 class JsonLines:
-    """Reads on from where it was, so keep the object. Not for two threads at once.
+    """Reads on from where it was, so keep the object. Threads may share it; one process writes.
 
     Args:
         path: of the file; it need not exist.
@@ -31,46 +32,51 @@ class JsonLines:
         """Raised by each cut; whoever keeps what was read has to start over when it changes."""
         self._read_to = 0
         self._lines: list[dict[str, Any]] = []
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        self._refresh()
-        return len(self._lines)
+        with self._lock:
+            self._refresh()
+            return len(self._lines)
 
     def items(self, first: int, last: int | None = None) -> Sequence[dict[str, Any]]:
         """Lines `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
-        self._refresh()
-        if last is not None and last > len(self._lines):
-            raise StateError(
-                f"the {self._what} holds {len(self._lines)} entries, {last} are needed",
-                where=str(self.path),
-                hint="the state directory is incomplete: restore it as a whole, or start anew with an empty one",
-            )
-        return self._lines[first:last]
+        with self._lock:
+            self._refresh()
+            if last is not None and last > len(self._lines):
+                raise StateError(
+                    f"the {self._what} holds {len(self._lines)} entries, {last} are needed",
+                    where=str(self.path),
+                    hint="the state directory is incomplete: restore it as a whole, or start anew with an empty one",
+                )
+            return self._lines[first:last]
 
     def append(self, *items: dict[str, Any]) -> int:
         """Write lines behind the last whole one; returns the new number of lines."""
-        self._refresh()
-        if not items:
-            return len(self._lines)
-        try:
-            if not self.generation:
-                self._write_anew(1, [])
-                self._refresh()
-            append_at(self.path, self._read_to, b"".join(map(_line, items)))
-        except OSError as error:
-            raise self._failed("written", error) from error
-        return len(self)
+        with self._lock:
+            self._refresh()
+            if not items:
+                return len(self._lines)
+            try:
+                if not self.generation:
+                    self._write_anew(1, [])
+                    self._refresh()
+                append_at(self.path, self._read_to, b"".join(map(_line, items)))
+            except OSError as error:
+                raise self._failed("written", error) from error
+            return len(self)
 
     def truncate(self, count: int) -> None:
         """Cut everything behind the first `count` lines. Repeatable. Raises StateError when there are fewer."""
-        kept = self.items(0, count)
-        if count == len(self._lines):
-            return
-        try:
-            self._write_anew(self.generation + 1, kept)
-        except OSError as error:
-            raise self._failed("written", error) from error
-        self._refresh()
+        with self._lock:
+            kept = self.items(0, count)
+            if count == len(self._lines):
+                return
+            try:
+                self._write_anew(self.generation + 1, kept)
+            except OSError as error:
+                raise self._failed("written", error) from error
+            self._refresh()
 
     def _refresh(self) -> None:
         try:
