@@ -15,6 +15,7 @@ from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
 from cdc_services.server import MySqlServer
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -115,7 +116,7 @@ class Steps:
 
     def _unfinished(self, last: tuple[str, int]) -> bool:
         place = (self.offset["file"], self.offset["position"])
-        return place < last or self.source._coordinator().unfinished(self.offset)
+        return place < last or self.source._coordinator().unfinished(MySqlOffset.from_json(self.offset))
 
     def entries(self, kind: str) -> list[dict[str, Any]]:
         """The plan's entries of one kind."""
