@@ -16,6 +16,7 @@ import typer
 from cdc import __version__
 from cdc.background import give_way
 from cdc.dev import DevGroup
+from cdc.signals import ignore, leave_at_once
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
@@ -161,6 +162,7 @@ def schema(
 def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
     code: object = 0
+    leave_at_once(sys.argv[1:])
     try:
         app()
     except SystemExit as error:
@@ -174,6 +176,7 @@ def main() -> None:
 
 def _leave(code: int) -> None:
     """End the process; after a run at once, as DuckDB's binding reports every object that outlives it."""
+    ignore()
     sys.stdout.flush()
     sys.stderr.flush()
     if "pyspark" in sys.modules:
