@@ -154,8 +154,10 @@ def _held(moment: str) -> str:
     return _SAYS.format(imported=imported, name=name, word=word)
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("way", ["ctrl_c", "terminate_all"])
+@pytest.mark.parametrize(
+    ("moment", "way"),
+    [*((moment, "ctrl_c") for moment in MOMENTS), ("while Java starts", "terminate_all")],
+)
 def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], moment: str, way: str) -> None:
     terminals.append(Terminal(tmp_path, held=_held(moment)))
     terminals[-1].says("it is there")
