@@ -111,7 +111,7 @@ def test_streams_are_closed_also_when_the_reader_stops_early() -> None:
 def test_a_range_may_span_files() -> None:
     second = chunk(insert(4, "shop.t"), NEXT)
     server = FakeServer(FakeStream([part(5, 15), CUT]), FakeStream([second, part(0, 5, second)]))
-    assert same(read(LogRange(at(4), at(-1, second), 0), server, []), part(5, 15), second)
+    assert same(read(LogRange(at(4), at(-1, second), 0), server, Waits().policy), part(5, 15), second)
     assert server.opened[1][:2] == (FILE, at(-1).position)
 
 

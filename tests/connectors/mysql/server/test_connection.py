@@ -289,3 +289,14 @@ class Pki:
     @staticmethod
     def _x509_name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+@pytest.mark.mysql
+def test_a_server_that_stalls_in_a_short_query_is_unavailable(any_server: MySqlServer) -> None:
+    stalled = connect(options_for(any_server, read_timeout_s=0.3))
+    with pytest.raises(SourceUnavailable):
+        query(stalled, "SELECT SLEEP(60)")
+    asked = connect(options_for(any_server, read_timeout_s=0.3))
+    assert query(asked, "SELECT SLEEP(1)", slow=True) == ((0,),)
+    with pytest.raises(SourceUnavailable):  # from here on as before
+        query(asked, "SELECT SLEEP(60)")
