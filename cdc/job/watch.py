@@ -38,8 +38,8 @@ _AGAIN = "a start of the query"
 class Signals:
     """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once."""
 
-    def __init__(self) -> None:
-        self.stop = threading.Event()
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.stop = stop or threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""

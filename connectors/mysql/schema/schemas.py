@@ -21,7 +21,7 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.source import Count, Offset
+from cdc.source import Count
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.options import LogOptions
@@ -75,14 +75,16 @@ class Schemas:
         where = {"file": at.file, "pos": at.position}
         self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
 
-    def add(self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, start: Offset, *before: SchemaEntry) -> int:
-        """Write tables as they are from `start` on behind `count` entries, and `before` in front; returns the new
+    def add(
+        self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, at: LogPosition, *before: SchemaEntry
+    ) -> int:
+        """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
         writer = SchemaHistory(self._directory)
         writer.truncate(count)
         result = self.catalog(count, wanted, Dialect(), 0).define(tables)
-        at = {"file": start["file"], "pos": start["position"]}
-        return writer.append(*before, SchemaEntry.of(result, at, _NEWLY_CAPTURED))
+        where = {"file": at.file, "pos": at.position}
+        return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
     def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
         """The catalog after `count` entries."""

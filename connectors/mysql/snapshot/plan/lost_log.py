@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from cdc.errors import StateError
 from cdc.schema import DropTable, TableId
-from cdc.source import Offset
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaEntry
@@ -58,13 +59,13 @@ class LostNote:
 
 
 def jump(
-    start: Offset,
+    start: MySqlOffset,
     options: MySqlSourceOptions,
     streams: Streams,
     schemas: Schemas,
     coordinator: Coordinator,
     wanted: Callable[[TableId], bool],
-) -> Offset:
+) -> MySqlOffset:
     """The offset at the present end of the log, behind a batch that empties all tables. Nobody may follow the log.
 
     Raises SourceError when the server cannot be captured from.
@@ -74,19 +75,18 @@ def jump(
     at_end = options.model_copy(update={"startup_mode": "latest-offset"})
     now = start_of(at_end, streams.session, streams.at, streams.after)
     tables = {table.id: table for table in now.known.tables}
-    known = schemas.history.tables(start["schemas"])
+    known = schemas.history.tables(start.schemas)
     gone = [table for table in known if wanted(table) and table not in tables]
-    here = {**start, "file": now.position.file, "position": now.position.position}
-    entry = SchemaEntry.gone({"file": here["file"], "pos": here["position"]}, gone, tuple(map(DropTable, gone)))
-    ahead = start.get("files_ahead", 0)
-    behind = file_number(start["file"]) + 1 - file_number(now.position.file)
-    if behind > 0:  # the log was reset, or goes on in the same file: sequences have to grow all the same
-        ahead += behind
-    return {
-        **here,
-        "gtids": now.gtids,
-        "server": now.info.identity,
-        "schemas": schemas.add(start["schemas"], list(tables.values()), wanted, here, entry),
-        "chunks": coordinator.begin_anew(start, tables),
-        **({"files_ahead": ahead} if ahead else {}),
-    }
+    at = {"file": now.position.file, "pos": now.position.position}
+    entry = SchemaEntry.gone(at, gone, tuple(map(DropTable, gone)))
+    behind = file_number(start.position.file) + 1 - file_number(now.position.file)
+    return replace(
+        start,
+        position=now.position,
+        gtids=now.gtids,
+        server=now.info.identity,
+        schemas=schemas.add(start.schemas, list(tables.values()), wanted, now.position, entry),
+        chunks=coordinator.begin_anew(start, tables),
+        # the log was reset, or goes on in the same file: sequences have to grow all the same
+        files_ahead=start.files_ahead + max(behind, 0),
+    )

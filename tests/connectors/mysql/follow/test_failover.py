@@ -16,6 +16,7 @@ from cdc.source import Context, Limits, Offset
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import tail as tail_module
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -223,7 +224,7 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     tail.stop()
     resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
 
-    def cut(start: Offset) -> object:
+    def cut(start: MySqlOffset) -> object:
         if cuts:
             raise cuts.pop()
         return resume(start)

@@ -14,6 +14,7 @@ from cdc.source import Context, Limits, Offset
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
 from cdc_services.server import MySqlServer
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -114,7 +115,7 @@ class Steps:
 
     def _unfinished(self, last: tuple[str, int]) -> bool:
         place = (self.offset["file"], self.offset["position"])
-        return place < last or self.source._coordinator().unfinished(self.offset)
+        return place < last or self.source._coordinator().unfinished(MySqlOffset.from_json(self.offset))
 
     def entries(self, kind: str) -> list[dict[str, Any]]:
         """The plan's entries of one kind."""
