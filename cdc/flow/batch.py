@@ -30,7 +30,8 @@ from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
-from cdc.state import CommitLog, Decision, StateDir
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -57,9 +58,9 @@ class BatchRunner:
         retry: RetryPolicy,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
-        self._log, self._offsets, self._progress = CommitLog(state.root), offsets, progress
+        self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         self._commits = Commits(sink, self._log, retry)
-        self._splits, self._retry = SplitLog(state.root), retry
+        self._splits, self._retry = SplitLog(state.splits), retry
         self._recovered = False
         self._error: CdcError | None = None
 

@@ -13,7 +13,7 @@ from cdc.errors import CdcError, CommitUnknown, EngineError
 from cdc.faults import reached
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
-from cdc.state import CommitLog, Decision
+from cdc.state.decisions import CommitLog, Decision
 
 
 def known(error: Exception) -> CdcError:

@@ -17,6 +17,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
+from cdc.state.store import LocalStore
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
@@ -57,7 +58,7 @@ class BinlogFilesSource(Source):
         """The captured tables as they are at the end of the files: all of their statements are read."""
         files = self._files()
         with tempfile.TemporaryDirectory() as folder:
-            schemas = Schemas(Path(folder), self._options)
+            schemas = Schemas(LocalStore(Path(folder)), self._options)
             start = self._begin(schemas, files)
             segments = self._plan(schemas, replace(start, schemas=schemas.history.count()), files, None, [])
             last = list(segments)[-1:]
@@ -79,7 +80,7 @@ class BinlogFilesSource(Source):
         if start.schemas == 0 and (first := self._schemas().first_entries()):
             return replace(start, schemas=first)
         if self._segments is None:
-            fresh = Schemas(self._context.directory, self._options)
+            fresh = Schemas(self._context.store, self._options)
             self._segments = self._plan(fresh, start, self._files(), limits, self._notices)
         self._fill(self._segments, limits)
         batch = self._queue.take(limits)
@@ -140,7 +141,7 @@ class BinlogFilesSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew."""
         if self._known is None:
-            self._known = Schemas(self._context.directory, self._options)
+            self._known = Schemas(self._context.store, self._options)
         return self._known
 
     def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> MySqlOffset:
@@ -152,7 +153,7 @@ class BinlogFilesSource(Source):
     def _declared(self, dialect: Dialect) -> Known:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
-            catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, dialect, 0)
+            catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._wanted, dialect, 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             define_from(path, catalog)
         return Known(tuple(catalog.captured.values()), dict(catalog.databases))

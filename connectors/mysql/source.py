@@ -155,7 +155,7 @@ class MySqlSource(Source):
 
     def _is_lost(self, at: MySqlOffset) -> bool:
         """A task has found its part of the log purged, and no jump up to `at` has settled that."""
-        entries = LostNote(self._context.directory).entries()
+        entries = LostNote(self._context.store).entries()
         return entries is not None and not self._coordinator().jumped(entries, at)
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
@@ -226,12 +226,12 @@ class MySqlSource(Source):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
+            return read_chunks(split, self._options, self._context.store, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
             copied: CopiedRange = split.payload
-            kept = tail_filter(copied, self._context.directory, self._streams, self._schemas())
+            kept = tail_filter(copied, self._context.store, self._streams, self._schemas())
             moved = partial(uncertain, copied, kept, report)
             return kept.blocks(self._read_log(copied.part, split.index, count, report, moved))
         log_range: LogRange = split.payload
@@ -292,7 +292,7 @@ class MySqlSource(Source):
         if not self._wanted(table):
             hint = f"it is not among {self._options.tables}"
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
-        Requests(self._context.directory).add(table)
+        Requests(self._context.store).add(table)
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
@@ -301,7 +301,7 @@ class MySqlSource(Source):
         if self._looked:
             self._pattern().keep()
         if not self._is_lost(done):
-            LostNote(self._context.directory).remove()
+            LostNote(self._context.store).remove()
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
@@ -330,38 +330,38 @@ class MySqlSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
         if self._known is None:
-            self._known = Schemas(self._context.directory, self._options)
+            self._known = Schemas(self._context.store, self._options)
         return self._known
 
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
             self._tail = Tail(
-                self._options, context.directory, self._streams, self._wanted, self._notices, context.stopping
+                self._options, context.store, self._streams, self._wanted, self._notices, context.stopping
             )
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session,
+                self._options, self._context.store, self._schemas().history, self._wanted, self._streams.session,
                 self._notices,
             )  # fmt: skip
         return self._snapshot
 
     def _pattern(self) -> CapturedPattern:
         if self._captured is None:
-            self._captured = CapturedPattern(self._context.directory, self._options)
+            self._captured = CapturedPattern(self._context.store, self._options)
         return self._captured
 
     def _chunk_splits(self) -> SnapshotSplits:
         if self._splits is None:
-            self._splits = SnapshotSplits(self._options, self._context.directory)
+            self._splits = SnapshotSplits(self._options, self._context.store)
         return self._splits
 
     def _driver_side(self) -> DriverSide:
         if self._driver is None:
-            self._driver = DriverSide(self._context.directory)
+            self._driver = DriverSide(self._context.store)
         return self._driver
 
 

@@ -21,7 +21,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
 from cdc.job.watch import Signals, Watch
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 class Query:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
+from cdc.state.store import Store
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
@@ -47,13 +47,13 @@ class Tail:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        directory: Path,
+        store: Store,
         streams: Streams,
         wanted: Callable[[TableId], bool],
         notices: list[str],
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._options, self._directory, self._streams, self._wanted = options, directory, streams, wanted
+        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
         self._notices, self._stopping = notices, stopping
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
@@ -119,7 +119,7 @@ class Tail:
         from connectors.mysql.follow.segmenter import Planner
 
         position, info = self._resume(start)
-        tracker = Schemas(self._directory, self._options).tracker(
+        tracker = Schemas(self._store, self._options).tracker(
             start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
         )
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)

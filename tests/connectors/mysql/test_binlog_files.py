@@ -12,6 +12,7 @@ from log_script import STANDALONE, XID, insert, mariadb, seen, sql
 from cdc.errors import CorruptLog, SchemaUnknown, SourceError, StateError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from connectors.mysql.binlog_files import BinlogFilesSource
 from connectors.mysql.log import events
@@ -56,7 +57,7 @@ class Archive:
     def source(self, path: str | list[str] = "binlog.*", **options: Any) -> BinlogFilesSource:
         paths = [str(self.folder / one) for one in ([path] if isinstance(path, str) else path)]
         given = {"type": "binlog-files", "path": paths, "tables": r"shop.\.*", **options}
-        return BinlogFilesSource(BinlogFilesSourceOptions.model_validate(given), Context("p-1", self.state))
+        return BinlogFilesSource(BinlogFilesSourceOptions.model_validate(given), Context("p-1", LocalStore(self.state)))
 
 
 @pytest.fixture

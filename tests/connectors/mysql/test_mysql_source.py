@@ -13,6 +13,7 @@ from servers import FLAVORS, own_servers
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import segment as segment_module
@@ -47,7 +48,7 @@ class Shop:
         self.server.execute(*statements, database=self.database)
 
     def source(self, **options: Any) -> MySqlSource:
-        return MySqlSource(self.options(**options), Context("p", self._folder))
+        return MySqlSource(self.options(**options), Context("p", LocalStore(self._folder)))
 
     def options(self, **options: Any) -> MySqlSourceOptions:
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}

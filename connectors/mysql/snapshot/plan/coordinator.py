@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -18,6 +17,7 @@ import pymysql
 from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
 from cdc.source import Limits
+from cdc.state.store import Store
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
@@ -53,7 +53,7 @@ class Coordinator:
     """Plans the copying of tables for one pipeline.
 
     Args:
-        directory: the connector's state folder.
+        store: what the connector keeps.
         history: of schemas; read only.
         wanted: the captured tables.
         session: opens a session on the server.
@@ -62,7 +62,7 @@ class Coordinator:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        directory: Path,
+        store: Store,
         history: SchemaHistory,
         wanted: Callable[[TableId], bool],
         session: Callable[[], MySqlConnection],
@@ -70,8 +70,8 @@ class Coordinator:
     ) -> None:
         self._notices = notices
         self._options, self._history, self._wanted, self._session = options, history, wanted, session
-        self._plan, self._marks = ChunkPlan(directory), Watermarks(directory)
-        self._requests = Requests(directory)
+        self._plan, self._marks = ChunkPlan(store), Watermarks(store)
+        self._requests = Requests(store)
         self._finder: Finder | None = None
         self._blocked: dict[TableId, int] = {}
         self._connection: MySqlConnection | None = None

@@ -7,14 +7,12 @@ they are now and empties every table.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from cdc.errors import StateError
 from cdc.schema import DropTable, TableId
+from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
@@ -24,6 +22,7 @@ from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 
 FILE_NAME = "lost.json"
+_REMOVE = "remove the file, and copy the tables anew (cdc resync)"
 
 
 class LostNote:
@@ -32,30 +31,27 @@ class LostNote:
     It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE_NAME
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def write(self, entries: int) -> None:
         """Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
-        spare = self._path.with_suffix(".tmp")
-        try:
-            spare.write_text(json.dumps({"entries": entries}), encoding="utf-8")
-            os.replace(spare, self._path)
-        except OSError as error:
-            raise StateError(f"cannot be written: {error.strerror}", where=str(self._path)) from error
+        self._store.write_json(FILE_NAME, {"entries": entries})
 
     def entries(self) -> int | None:
         """What the note says, None when there is none. Stream reader process. Raises StateError."""
-        try:
-            return int(json.loads(self._path.read_text(encoding="utf-8"))["entries"])
-        except FileNotFoundError:
+        fields = self._store.read_json(FILE_NAME, hint=_REMOVE)
+        if fields is None:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"cannot be read: {error!r}", where=str(self._path), hint="remove the file") from error
+        try:
+            return int(fields["entries"])
+        except (ValueError, KeyError, TypeError) as error:
+            where = self._store.where(FILE_NAME)
+            raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
 
     def remove(self) -> None:
-        """The jump is in the sink."""
-        self._path.unlink(missing_ok=True)
+        """The jump is in the sink. Raises StateError."""
+        self._store.remove(FILE_NAME)
 
 
 def jump(

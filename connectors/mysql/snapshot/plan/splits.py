@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cdc.schema import TableId, TruncateTable
 from cdc.source import Split
+from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Lost
@@ -59,8 +59,8 @@ class _Group:
 class SnapshotSplits:
     """Reads the plan to say what belongs to a batch."""
 
-    def __init__(self, options: SnapshotOptions, directory: Path) -> None:
-        self._options, self._plan = options, ChunkPlan(directory)
+    def __init__(self, options: SnapshotOptions, store: Store) -> None:
+        self._options, self._plan = options, ChunkPlan(store)
 
     def truncations(self, start: MySqlOffset, end: MySqlOffset) -> list[TruncateTable]:
         """Tables to be emptied in the sink at the beginning of a batch, after its changes in the log."""

@@ -13,6 +13,7 @@ from servers import FLAVORS, own_servers
 from cdc.errors import PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import tail as tail_module
@@ -57,7 +58,7 @@ class Shop:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             "scan.startup.mode": "latest-offset",
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", self._folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(self._folder)))
 
     def drained(self, server: StartedServer, start: Offset | None = None) -> list[ReadBatch]:
         return drain(self.source(server), start or self.start, limits=ONE_BY_ONE)

@@ -11,6 +11,7 @@ from typing import Any
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Task
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
 from cdc_services.server import MySqlServer
@@ -57,7 +58,7 @@ class Steps:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             **self._options,
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", self.folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", LocalStore(self.folder)))
 
     def started_on(self, server: MySqlServer) -> None:
         """The process ends, another begins where it was."""
