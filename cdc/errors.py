@@ -166,14 +166,9 @@ class StateError(EngineError):
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
-<<<<<<< HEAD
-        CdcError, SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError, WorkerLost,
-=======
         CdcError, PatternTimeout,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError,
->>>>>>> main
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError, WorkerLost,
     )
 }  # fmt: skip
 

@@ -8,11 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
 
-<<<<<<< HEAD
-from cdc.options import AnyCase, AtLeast, Block, Duration, Field, OptionError, Options, Remark, Tables, Zone
-=======
-from cdc.options import AnyCase, Block, Field, Line, OptionError, Options, Remark, Tables, Zone
->>>>>>> main
+from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, OptionError, Options, Remark, Tables, Zone
 
 _LATER = "comes with a later version"
 
