@@ -135,7 +135,7 @@ class BatchRunner:
         reached("before-apply", batch)
         if changes:
             self._commits.settle()
-            self._sink.apply(changes)
+            self._sink.apply(batch, changes)
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:

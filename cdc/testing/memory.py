@@ -81,7 +81,7 @@ class _Runner:
         if batch not in self._decisions:
             changes = self._source.schema_changes(start, end)
             if changes:
-                self._sink.apply(changes)
+                self._sink.apply(batch, changes)
             prepared = self._prepare(batch, start, end)
             _crash(failure, FailAt.PREPARED)
             self._decisions[batch] = json.dumps([asdict(handle) for handle in prepared])
