@@ -47,6 +47,9 @@ class Plan:
     sink: str
     tables: tuple[TablePlan, ...]
 
+    def __str__(self) -> str:
+        return plan_text(self)
+
 
 def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there. Raises SpecError on collisions."""
