@@ -18,7 +18,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
-    ("cdc.options",),
+    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow"),
     ("cdc.registry", "cdc.spec"),
@@ -49,6 +49,9 @@ CONTRACTS = (
     "schema_json",
     "faults",
     "flow.retry",
+    "state.store",
+    "state.durable",
+    "state.append_log",
 )
 """The modules of `cdc` that a connector may know."""
 

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Generic
 
 from cdc.errors import ChangeRefused
@@ -25,6 +24,7 @@ from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
 from cdc.evolution.table import T
 from cdc.faults import reached
 from cdc.schema import CreateTable, SchemaChange
+from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +36,18 @@ class SchemaChanges(Generic[T]):
 
     Args:
         sessions: opens a session of the sink.
-        directory: the sink's part of the state directory, for the journal.
+        store: the sink's part of the state directory, for the journal.
     """
 
-    def __init__(self, sessions: Sessions[T], directory: Path) -> None:
-        self._sessions, self._directory = sessions, directory
+    def __init__(self, sessions: Sessions[T], store: Store) -> None:
+        self._sessions, self._store = sessions, store
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out what the journal does not have yet; may repeat after a crash, and for the same batch.
 
         Raises ChangeRefused for what the sink cannot do, SinkError, and StateError when the journal cannot be written.
         """
-        journal = Journal(self._directory, batch, changes)
+        journal = Journal(self._store, batch, changes)
         left = changes[journal.done :]
         if not left:
             return

@@ -15,12 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
-from cdc.errors import StateError
 from cdc.schema import SchemaChange
 from cdc.schema_json import change_to_json
-from cdc.state import write_atomic
+from cdc.state.store import Store
 
 FILE = "applied.json"
 
@@ -28,27 +26,22 @@ FILE = "applied.json"
 class Journal:
     """The record of one list of changes of one batch. Driver; one thread."""
 
-    def __init__(self, directory: Path, batch: int, changes: Sequence[SchemaChange]) -> None:
-        self._path, self._batch = directory / FILE, batch
+    def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
+        self._store, self._batch = store, batch
         self._digest = digest(changes)
         self.done = self._read()
 
     def note(self, done: int) -> None:
         """The first `done` changes are carried out, and will not be again. Durable when it returns."""
         self.done = done
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(self._path, json.dumps({"batch": self._batch, "digest": self._digest, "done": done}))
+        self._store.write_json(FILE, {"batch": self._batch, "digest": self._digest, "done": done})
 
     def _read(self) -> int:
-        try:
-            fields = json.loads(self._path.read_text(encoding="utf-8"))
-            batch, found, done = fields.get("batch", self._batch), str(fields["digest"]), int(fields["done"])
-        except FileNotFoundError:
+        fields = self._store.read_json(FILE)
+        if fields is None:
             return 0
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            hint = "restore the file; or remove it, if no schema change was under way"
-            raise StateError("is damaged", where=str(self._path), hint=hint) from error
-        return done if (batch, found) == (self._batch, self._digest) else 0
+        noted = (fields.get("batch", self._batch), fields.get("digest"))
+        return int(fields["done"]) if noted == (self._batch, self._digest) else 0
 
 
 def digest(changes: Sequence[SchemaChange]) -> str:

@@ -21,7 +21,7 @@ class SqlSink(Sink, Generic[T]):
     """Schema changes and `cdc plan` for a sink that can open a `SchemaSession`. Picklable, as every sink."""
 
     def __init__(self, context: Context) -> None:
-        self._directory = context.directory
+        self._store = context.store
 
     @abstractmethod
     def schema_session(self, *, write: bool) -> AbstractContextManager[SchemaSession[T]]:
@@ -29,7 +29,7 @@ class SqlSink(Sink, Generic[T]):
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are. Driver."""
-        SchemaChanges(lambda: self.schema_session(write=True), self._directory).apply(batch, changes)
+        SchemaChanges(lambda: self.schema_session(write=True), self._store).apply(batch, changes)
 
     def describe(self, table: TableId) -> TableSchema | None:
         """The table as it is, None when it does not exist. Driver."""

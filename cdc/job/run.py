@@ -32,7 +32,8 @@ from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.planning import check_routes
 from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
-from cdc.state import CommitLog, StateDir
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -109,7 +110,7 @@ def _run_locked(
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
     sink.check()
-    for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.root).get(batch) is not None):
+    for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
     runner.recover()
     with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
@@ -117,7 +118,7 @@ def _run_locked(
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
-        copying = Copying(source.progress, state.root, reporter.line) if isinstance(source, Copies) else None
+        copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
         try:
             watch.until_end()

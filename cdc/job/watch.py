@@ -20,7 +20,7 @@ from cdc.flow.progress import Progress
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 ABORTED = 130
 """Exit code after a second signal."""

@@ -35,7 +35,7 @@ class DuckDbSink(SqlSink[str]):
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._database = Database(options)
-        self._pipeline = context.pipeline
+        self._pipeline, self._directory = context.pipeline, context.store.bulk("")
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[str]]:
