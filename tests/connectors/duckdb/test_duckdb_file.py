@@ -109,7 +109,7 @@ def test_a_database_in_memory_is_a_problem_of_the_options() -> None:
 
 def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
     DuckDbSink(options(tmp_path / "new"), Context("p", LocalStore(tmp_path / "state"))).apply(
-        [CreateTable(ORDERS, SCHEMA)]
+        0, [CreateTable(ORDERS, SCHEMA)]
     )
     assert (tmp_path / "new" / "x.duckdb").exists()
 
