@@ -24,6 +24,7 @@ from cdc.flow.commits import Commits, known
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.route import RouteGuard, routed
+from cdc.flow.splits import SplitLog
 from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
@@ -57,6 +58,7 @@ class BatchRunner:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.root), offsets, progress
         self._commits = Commits(sink, self._log, sleep)
+        self._splits = SplitLog(state.root)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -116,6 +118,7 @@ class BatchRunner:
     ) -> None:
         """In the thread that commits."""
         self._log.prune(decision.batch)
+        self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
         self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
 

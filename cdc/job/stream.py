@@ -110,12 +110,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One partition per split of the batch."""
+        """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
+        from cdc.flow.splits import SplitLog
+
         batch = end[BATCH_KEY] - 1
-        own_start, own_end = source_offset(start), source_offset(end)
-        if own_start == own_end:  # the first batch, of a run that was stopped before it or met nothing
+        if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
             return []
-        splits = self._plan.task.source.splits(own_start, own_end, self._plan.parallelism)
+        plan = self._plan
+        splits = SplitLog(plan.state.root).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:

@@ -140,11 +140,10 @@ def _refuse_null_keys(block: ChangeBlock) -> None:
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:
-            at = block.sequence[pc.index(pc.is_null(values), True).as_py()].as_py()
+            at = block.position_text(block.sequence[pc.index(pc.is_null(values), True).as_py()].as_py())
             raise SinkError(
-                f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be; the change "
-                f"is at file number {at >> 40}, position {at & (1 << 40) - 1} of the source's log",
-                where=str(block.table),
+                f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be",
+                where=f"{block.table} at {at}" if at else str(block.table),
                 hint="correct the value at the source and start anew after it, or leave the table out (tables.exclude)",
             )
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fake_stream import FakeServer, FakeStream, Step
 from log_script import chunk, insert, pieces
-from test_planner import FILE, Tracker, ends, wanted
+from test_segmenter import FILE, Tracker, ends, wanted
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits

@@ -1,4 +1,4 @@
-"""Records tests/fixtures/rows/*: `python tests/connectors/mysql/record_rows.py`. Needs both servers.
+"""Records tests/fixtures/rows/*: `python tests/connectors/mysql/rows/record_rows.py`. Needs both servers.
 
 Per server a binary log with one table of every type, and a JSON file: the table's columns, and its rows as SELECT
 answered them when the log was written.
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from decoded import definitions
 from selected import selected, shown
@@ -19,7 +22,7 @@ from cdc.schema import TableId
 from cdc_services.installation import find
 from cdc_services.server import StartedServer
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "rows"
 TABLE = TableId("recorded", "t")
 
 

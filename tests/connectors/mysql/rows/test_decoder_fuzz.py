@@ -1,4 +1,4 @@
-"""Damaged results give errors, never reads or writes outside their buffers."""
+"""Damaged events give errors, never reads or writes outside their buffers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pytest
 _ROOT = Path(__file__).parents[4]
 
 
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 20), pytest.param(2, 3000, marks=pytest.mark.slow)])
-def test_damaged_rows_between_guard_pages(seed: int, rounds: int) -> None:
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 200), pytest.param(2, 10_000, marks=pytest.mark.slow)])
+def test_damaged_events_between_guard_pages(seed: int, rounds: int) -> None:
+    script = Path(__file__).parents[1] / "fuzz_rows.py"
     run = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("fuzz_results.py")), str(seed), str(rounds)],
+        [sys.executable, str(script), str(seed), str(rounds)],
         cwd=_ROOT,
-        env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "PYTHONFAULTHANDLER": "1"},
+        env={"PYTHONPATH": str(_ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "PYTHONFAULTHANDLER": "1"},
         capture_output=True,
         text=True,
         timeout=280,

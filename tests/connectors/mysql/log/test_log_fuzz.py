@@ -141,11 +141,12 @@ def test_mutated_logs_stay_inside() -> None:
 @pytest.mark.slow
 def test_mutated_logs_with_numba_bounds_checks(tmp_path: Path) -> None:
     """Compiled once more with a check at every index: an access outside would raise IndexError."""
+    here = Path(__file__)
     code = "import test_log_fuzz as fuzz; fuzz.mutated_logs(300, 2); fuzz.small_inputs(2000)"
     environment = os.environ | {
         "NUMBA_BOUNDSCHECK": "1",
         "NUMBA_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[3])]),
+        "PYTHONPATH": os.pathsep.join(str(folder) for folder in (here.parent, here.parents[1], here.parents[4])),
     }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr

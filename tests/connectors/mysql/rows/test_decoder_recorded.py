@@ -13,7 +13,7 @@ from selected import shown
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
-_FIXTURES = Path(__file__).parents[2] / "fixtures"
+_FIXTURES = Path(__file__).parents[3] / "fixtures"
 _TABLE = TableId("recorded", "t")
 
 
