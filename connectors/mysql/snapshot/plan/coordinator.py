@@ -197,7 +197,8 @@ class Coordinator:
         for name in sorted(names):
             table = self._requests.table(name)
             if table in known and self._wanted(table):
-                found.append(Begin(table, "resync", truncate=True, request=name))
+                refresh = self._requests.refresh(name) and bool(known[table].primary_key)
+                found.append(Begin(table, "resync", truncate=not refresh, request=name, refresh=refresh))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
@@ -212,7 +213,7 @@ class Coordinator:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""
         marks, here = self._marks.refresh(), sequence_at(start)
         return [
-            Begin(table, "restart", truncate=True)
+            copy.begun_anew(table)
             for table, copy in self._plan.copies(before).items()
             if copy.chunks and not copy.settled(before, marks, here)
         ]
