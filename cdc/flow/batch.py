@@ -29,7 +29,8 @@ from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
-from cdc.state import CommitLog, Decision, StateDir
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -56,9 +57,9 @@ class BatchRunner:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
-        self._log, self._offsets, self._progress = CommitLog(state.root), offsets, progress
+        self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         self._commits = Commits(sink, self._log, sleep)
-        self._splits = SplitLog(state.root)
+        self._splits = SplitLog(state.splits)
         self._recovered = False
         self._error: CdcError | None = None
 

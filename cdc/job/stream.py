@@ -26,7 +26,7 @@ from cdc.job.error_transport import CrossingError, crossing
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
-    from cdc.state import StateDir
+    from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
@@ -117,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
             return []
         plan = self._plan
-        splits = SplitLog(plan.state.root).splits(plan.task.source, start, end, plan.parallelism)
+        splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:

@@ -19,7 +19,7 @@ from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
 
 
@@ -136,7 +136,7 @@ class LocalPipeline:
 
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
-        splits = SplitLog(self._state.root).splits(self._source, start, end, parallelism)
+        splits = SplitLog(self._state.splits).splits(self._source, start, end, parallelism)
         return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
 
 

@@ -25,7 +25,7 @@ from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock

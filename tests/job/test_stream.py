@@ -17,7 +17,7 @@ from cdc.job.error_transport import CrossingError, recover
 from cdc.job.stream import SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing import ListSink, ListSource, block
 
 T = TableId("shop", "t")

@@ -19,6 +19,7 @@ from cdc.errors import SinkError
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared, Task
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
 from connectors.duckdb import load as load_module
 from connectors.duckdb import pieces
@@ -39,7 +40,9 @@ Row = dict[str, Any]
 
 
 def sink_at(folder: Path) -> DuckDbSink:
-    return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", folder / "state"))
+    return DuckDbSink(
+        DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", LocalStore(folder / "state"))
+    )
 
 
 def rows_at(folder: Path, table: TableId) -> list[Row]:

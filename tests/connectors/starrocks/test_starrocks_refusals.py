@@ -13,6 +13,7 @@ from starrocks_servers import StarRocksServer
 from cdc.errors import ChangeRefused, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc.testing.sink_conformance import ID, KEYED, LOG, ORDERS, keyed, keyless, prepare, row
 from connectors.starrocks.load import ALWAYS
@@ -82,7 +83,7 @@ def test_a_database_that_was_dropped_between_prepare_and_commit(harness: Harness
 
 def test_no_front_end(tmp_path: Path) -> None:
     server = StarRocksServer("127.0.0.1", 1, 1, 1)
-    sink = StarRocksSink(sink_options(server), Context("p", tmp_path))
+    sink = StarRocksSink(sink_options(server), Context("p", LocalStore(tmp_path)))
     with pytest.raises(SinkUnavailable, match="cannot be reached") as caught:
         sink.apply([CreateTable(ORDERS, KEYED)])
     assert "127.0.0.1:1" in str(caught.value)

@@ -13,9 +13,11 @@ from servers import FLAVORS, own_servers
 from cdc.errors import PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import tail as tail_module
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -56,7 +58,7 @@ class Shop:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             "scan.startup.mode": "latest-offset",
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", self._folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(self._folder)))
 
     def drained(self, server: StartedServer, start: Offset | None = None) -> list[ReadBatch]:
         return drain(self.source(server), start or self.start, limits=ONE_BY_ONE)
@@ -223,7 +225,7 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     tail.stop()
     resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
 
-    def cut(start: Offset) -> object:
+    def cut(start: MySqlOffset) -> object:
         if cuts:
             raise cuts.pop()
         return resume(start)

@@ -9,6 +9,7 @@ import pytest
 from stepping import Steps
 
 from cdc.schema import TableId
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc_services.server import MySqlServer
 from connectors.mysql.snapshot.plan.requests import Requests
@@ -33,7 +34,7 @@ def refreshed(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int
     steps.finish(server)
     for row in steps.sink.rows(table):
         row["note"] = "what the sink made of it"
-    Requests(steps.folder).add(table, "schema-change-1", refresh=True)
+    Requests(LocalStore(steps.folder)).add(table, "schema-change-1", refresh=True)
     return steps
 
 
@@ -75,7 +76,7 @@ def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     table = TableId(database, "t")
     steps = refreshed(any_server, tmp_path, table)
     steps.step()
-    Requests(tmp_path).add(table, "schema-change-1", refresh=True)  # as after a crash behind it
+    Requests(LocalStore(tmp_path)).add(table, "schema-change-1", refresh=True)  # as after a crash behind it
     steps.finish(any_server)
     assert_same(steps, any_server, table)
     assert len([entry for entry in steps.entries("begin") if entry["refresh"]]) == 1
