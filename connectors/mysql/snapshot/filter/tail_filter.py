@@ -94,8 +94,10 @@ class TailFilter:
     def _filter(self, table: TableId) -> _TableFilter | None:
         if table not in self._known:
             copy = self._copies.get(table)
-            left_as_it_is = copy is None or copy.refresh
-            self._known[table] = None if left_as_it_is else self._make(copy, self._tables[table])
+            if copy is None or copy.refresh:
+                self._known[table] = None
+            else:
+                self._known[table] = self._make(copy, self._tables[table])
         return self._known[table]
 
     def _make(self, copy: TableCopy, table: MySqlTable) -> _TableFilter | None:
