@@ -153,7 +153,7 @@ class BatchRunner:
         reached("before-apply", batch)
         if changes:
             self._commits.settle()
-            self._retry.call(partial(self._sink.apply, changes), "schema changes")
+            self._retry.call(partial(self._sink.apply, batch, changes), "schema changes")
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:

@@ -50,7 +50,7 @@ class StarRocksSink(Sink):
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._next_batch = 0
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
         record = applied.Applied(self._store, changes)
         if record.done == len(changes):

@@ -45,7 +45,7 @@ class ValuesSink(Sink):
     def __init__(self, options: ValuesSinkOptions, context: Context) -> None:
         self._path, self._store = options.path, context.store
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Write a line for each schema change, unless these were the last thing written. Driver."""
         text = "".join(map(change_line, changes))
         digest = hashlib.sha256(text.encode()).hexdigest()

@@ -73,9 +73,9 @@ class Recorder(ListSink):
         if name in self._before:
             self._before[name]()
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         self._note("apply")
-        super().apply(changes)
+        super().apply(batch, changes)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         self._note("commit", f" {batch}: {[handle.partition for handle in prepared]}")

@@ -34,7 +34,7 @@ class Fenced(Sink):
         self.ids: list[int] = []
         self.dies_at = dies_at
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Nothing to do."""
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:

@@ -224,4 +224,4 @@ def test_the_terminal_gets_the_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").mkdir()
     with pytest.raises(SinkError, match=r"out\.jsonl: cannot be written: Is a directory"):
-        sink_at(tmp_path).apply([CreateTable(ORDERS, source(CREATE).tables()[ORDERS])])
+        sink_at(tmp_path).apply(0, [CreateTable(ORDERS, source(CREATE).tables()[ORDERS])])

@@ -84,7 +84,7 @@ class Steps:
         """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
         source = tasks or self.source
         if changes := source.schema_changes(self.offset, end):
-            self.sink.apply(changes)
+            self.sink.apply(self.batch, changes)
             self.changes += changes
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
