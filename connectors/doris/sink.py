@@ -11,7 +11,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.alter import Planner, Step
@@ -66,7 +66,7 @@ class DorisSink(Sink):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(
             client=self._client,

@@ -30,7 +30,7 @@ from cdc.flow.route import routed
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import AddColumn, Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -485,7 +485,7 @@ def result_of(sink: Any, source: ListSource | None = None) -> TaskResult:
 
 def test_a_task_returns_errors_that_would_come_again() -> None:
     class Refusing(ListSink):
-        def prepare(self, task: Task, blocks: Any) -> Sequence[Prepared]:
+        def prepare(self, task: TaskAttempt, blocks: Any) -> Sequence[Prepared]:
             raise SinkError(f"refused {task.batch}/{task.partition}")
 
     with pytest.raises(SinkError, match="refused 3/1"):
@@ -494,7 +494,7 @@ def test_a_task_returns_errors_that_would_come_again() -> None:
 
 def test_a_task_raises_errors_that_may_pass() -> None:
     class Away(ListSink):
-        def prepare(self, task: Task, blocks: Any) -> Sequence[Prepared]:
+        def prepare(self, task: TaskAttempt, blocks: Any) -> Sequence[Prepared]:
             raise SinkUnavailable("no connection")
 
     with pytest.raises(SinkUnavailable, match="no connection"):
