@@ -40,8 +40,9 @@ class Arity:
 
     def __str__(self) -> str:
         if self.most is None:
-            return f"at least {self.least}"
-        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+            return f"at least {self.least} argument{'' if self.least == 1 else 's'}"
+        count = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        return f"{count} argument{'' if count == '1' else 's'}"
 
     def takes(self, count: int) -> bool:
         """True when the function can be called so."""
@@ -136,7 +137,7 @@ class Converter:
         if upper in NO_BRACKETS and len(args) == 1 and isinstance(args[0], exp.Literal):
             args = []
         if not arity.takes(len(args)):
-            return self._refuse(place, f"{upper} takes {arity} arguments, got {len(args)}", "see docs/functions.md")
+            return self._refuse(place, f"{upper} takes {arity}, got {len(args)}", "see docs/functions.md")
         converted = [self._unit(args[0]) if upper in _UNIT_FIRST and i == 0 else self._node(arg)
                      for i, arg in enumerate(args)]  # fmt: skip
         return Call(upper, tuple(converted), Span(place.start, max(span.end, place.end)))
@@ -145,7 +146,9 @@ class Converter:
         span = self._span(tree)
         text = tree.name.upper().removesuffix("S") if tree.name else ""
         if text not in UNITS or not isinstance(tree, exp.Column | exp.Var | exp.Literal):
-            return self._refuse(span, f"`{tree.name or tree.sql()}` is no unit of time", f"one of {', '.join(sorted(UNITS))}")
+            return self._refuse(
+                span, f"`{tree.name or tree.sql()}` is no unit of time", f"one of {', '.join(sorted(UNITS))}"
+            )
         return Literal(text, span)
 
     def _special(self, name: str, *args: exp.Expression | None, span: Span) -> Node:
@@ -260,5 +263,3 @@ def _word(tree: exp.Expression) -> str:
     names = {"Subquery": "a subquery", "Select": "a subquery", "Window": "a window function", "Placeholder": "`?`",
              "Star": "`*`", "Distinct": "DISTINCT", "Tuple": "a list in brackets"}  # fmt: skip
     return names.get(type(tree).__name__, f"`{tree.sql(dialect='')}`")
-
-

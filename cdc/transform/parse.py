@@ -130,18 +130,17 @@ def _syntax_mistake(error: ParseError, piece: str, span: Span) -> Mistake:
 
 
 def _repeated(found: Sequence[Item | Star]) -> list[Mistake]:
-    mistakes, seen = [], set[str]()
+    """Names that two items have; a computed column may replace a plain one."""
+    mistakes, seen = [], set[tuple[str, bool]]()
     for item in found:
         if isinstance(item, Star):
             continue
-        name = item.name or (item.node.name if isinstance(item.node, Name) else "")
-        if name.casefold() in seen:
+        name, plain = item.name or (item.node.name if isinstance(item.node, Name) else ""), not item.name
+        if (name.casefold(), plain) in seen:
             mistakes.append(Mistake(item.span, f"the column `{name}` is there twice", "give one of them another name"))
-        seen.add(name.casefold())
-    if sum(isinstance(item, Star) for item in found) > 1:
-        last = [item for item in found if isinstance(item, Star)][-1]
-        mistakes.append(Mistake(last.span, "`*` is there twice", "remove one"))
-    return mistakes
+        seen.add((name.casefold(), plain))
+    stars = [item for item in found if isinstance(item, Star)]
+    return [*mistakes, *(Mistake(star.span, "`*` is there twice", "remove one") for star in stars[1:])]
 
 
 def _spec_error(text: SqlText, mistakes: Sequence[Mistake]) -> SpecError:

@@ -74,9 +74,10 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A constant interval; one of the two numbers is 0."""
+    """A constant interval: months, or days and microseconds. A day is a day of the calendar, 24 hours are not."""
 
     months: int
+    days: int
     microseconds: int
     span: Span
 
