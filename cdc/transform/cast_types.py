@@ -6,21 +6,22 @@ from sqlglot import exp
 
 from cdc.schema import DataType, Kind
 
-_D = exp.DataType.Type
-_PLAIN: dict[exp.DataType.Type, Kind] = {
+_D = exp.DType
+_PLAIN: dict[exp.DType, Kind] = {
     _D.BOOLEAN: Kind.BOOLEAN, _D.TINYINT: Kind.TINYINT, _D.SMALLINT: Kind.SMALLINT, _D.INT: Kind.INT,
     _D.BIGINT: Kind.BIGINT, _D.UTINYINT: Kind.TINYINT_UNSIGNED, _D.USMALLINT: Kind.SMALLINT_UNSIGNED,
     _D.UINT: Kind.INT_UNSIGNED, _D.UBIGINT: Kind.BIGINT_UNSIGNED, _D.FLOAT: Kind.FLOAT, _D.DOUBLE: Kind.DOUBLE,
     _D.TEXT: Kind.STRING, _D.JSON: Kind.JSON, _D.DATE: Kind.DATE,
 }  # fmt: skip
-_WITH_LENGTH: dict[exp.DataType.Type, tuple[Kind, Kind, int]] = {
+_WITH_LENGTH: dict[exp.DType, tuple[Kind, Kind, int]] = {
     _D.CHAR: (Kind.CHAR, Kind.CHAR, 255),
     _D.VARCHAR: (Kind.VARCHAR, Kind.STRING, 65_535),
     _D.BINARY: (Kind.BINARY, Kind.BYTES, 255),
     _D.VARBINARY: (Kind.VARBINARY, Kind.BYTES, 65_535),
 }
-_WITH_FRACTION: dict[exp.DataType.Type, Kind] = {
-    _D.TIME: Kind.TIME, _D.TIMESTAMPNTZ: Kind.TIMESTAMP, _D.DATETIME: Kind.TIMESTAMP, _D.TIMESTAMPLTZ: Kind.TIMESTAMP_LTZ,
+_WITH_FRACTION: dict[exp.DType, Kind] = {
+    _D.TIME: Kind.TIME, _D.TIMESTAMPNTZ: Kind.TIMESTAMP, _D.DATETIME: Kind.TIMESTAMP,
+    _D.TIMESTAMPLTZ: Kind.TIMESTAMP_LTZ,
 }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def _decimal(precision: int, scale: int = 0) -> DataType | str:
     return DataType(Kind.DECIMAL, precision, scale)
 
 
-def _text(kind: exp.DataType.Type, lengths: list[int]) -> DataType | str:
+def _text(kind: exp.DType, lengths: list[int]) -> DataType | str:
     with_length, without, most = _WITH_LENGTH[kind]
     if not lengths:
         return DataType(without, 1 if without is Kind.CHAR else None)
@@ -57,7 +58,7 @@ def _text(kind: exp.DataType.Type, lengths: list[int]) -> DataType | str:
     return DataType(with_length, lengths[0])
 
 
-def _time(kind: exp.DataType.Type, lengths: list[int]) -> DataType | str:
+def _time(kind: exp.DType, lengths: list[int]) -> DataType | str:
     target = _WITH_FRACTION[kind]
     digits = lengths[0] if lengths else 0 if target is Kind.TIME else 6
     return DataType(target, digits) if digits <= 6 else f"{target}({digits}): at most 6 digits"

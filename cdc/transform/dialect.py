@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sqlglot import exp, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.parsers.spark2 import Spark2Parser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 _BASE_FUNCTIONS = parser.Parser.FUNCTION_PARSERS
 
@@ -23,6 +23,9 @@ def _position(parse: Any) -> exp.Anonymous:
     if parse._match(TokenType.FROM) or parse._match(TokenType.COMMA):
         args.append(parse._parse_bitwise())
     return exp.Anonymous(this="POSITION", expressions=args)
+
+
+
 
 
 class ExpressionDialect(Dialect):

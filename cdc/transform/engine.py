@@ -127,7 +127,9 @@ def said(error: Exception) -> str:
         text = text.partition(start)[2] or text
     kind, colon, rest = text.partition(" Error: ")
     text = rest if colon and " " not in kind.replace(" ", "", 3) else text
-    return text.partition(" Use TRY(")[0].partition(". You might want to add")[0].strip()
+    return (
+        text.partition(" Use TRY(")[0].partition(". You might want to add")[0].partition(" in expression (")[0].strip()
+    )
 
 
 def _fail(messages: pa.Array, rows: pa.Array) -> pa.Array:
@@ -141,7 +143,7 @@ def _hashes(key: bytes) -> tuple[EngineFunction, EngineFunction]:
     first = hmac.new(key, digestmod=hashlib.sha256)
 
     def digest(values: pa.Array) -> pa.Array:
-        result = []
+        result: list[str | None] = []
         for value in values.cast(pa.binary()).to_pylist():
             if value is None:
                 result.append(None)

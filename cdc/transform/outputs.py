@@ -51,7 +51,7 @@ def outputs(rule: Rule, scope: Scope) -> list[Output]:
             ]
             continue
         try:
-            _put(found, _item(item, scope, masked, text))
+            _put(found, _item(item, scope, masked, text, fallible=rule.on_error == "null"))
         except ExpressionError as error:
             mistakes += error.mistakes
     if mistakes:
@@ -82,7 +82,7 @@ def _hidden(column: Column, node: Typed) -> Column:
     return replace(column, type=node.type, nullable=node.nullable, default=None)
 
 
-def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText) -> Output:
+def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, fallible: bool) -> Output:
     node = check(item.node, scope)
     sql = text.text[item.span.start : item.span.end]
     node = _with_masks(node, masked)
@@ -95,7 +95,8 @@ def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText) -> 
     kind = _column_type(node, name)
     if kind is JSON and node.type != JSON:
         node = cast(node, JSON)
-    return Output(Column(name, kind, node.nullable), node, sql)
+    nullable = node.nullable or (fallible and node.fails)
+    return Output(Column(name, kind, nullable), node, sql)
 
 
 def _column_type(node: Typed, name: str) -> DataType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdc.schema import DataType, Kind
@@ -129,7 +129,7 @@ def common_integer(kinds: Iterable[SqlType]) -> DataType:
     return INT if bits <= 32 else BIGINT if bits <= 64 else decimal(20, 0)
 
 
-def common_number(kinds: list[SqlType]) -> DataType | None:
+def common_number(kinds: Sequence[SqlType]) -> DataType | None:
     """The type that holds the values of all: same type, wider integer, decimal, or DOUBLE; None beyond 38 digits."""
     if len(set(kinds)) == 1 and isinstance(kinds[0], DataType):
         return kinds[0]
@@ -148,7 +148,7 @@ def _same_sign(kinds: list[DataType]) -> bool:
     return len({kind.kind.value.endswith("UNSIGNED") for kind in kinds}) == 1
 
 
-def common_type(kinds: list[SqlType]) -> SqlType | None:
+def common_type(kinds: Sequence[SqlType]) -> SqlType | None:
     """The type of a value that is one of several (CASE, COALESCE, an array's elements); None when there is none."""
     known = [kind for kind in kinds if not isinstance(kind, NullType)]
     if not known:

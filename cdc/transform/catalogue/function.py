@@ -100,9 +100,9 @@ class Function:
             assert last.repeated or len(args) <= len(self.parameters)
             args = [_fit(self.name, arg, parameter) for arg, parameter in zip(args, wanted, strict=True)]
         if callable(self.result) and not isinstance(self.result, DataType):
-            return self.result(args, span)  # type: ignore[operator]
+            return self.result(args, span)
         nullable = {"never": False, "always": True}.get(self.nulls, any(arg.nullable for arg in args))
-        return call(self.name, self.result, args, span, nullable=nullable, fails=self.fails)  # type: ignore[arg-type]
+        return call(self.name, self.result, args, span, nullable=nullable, fails=self.fails)
 
     def render(self, args: list[str], node: Typed) -> str:
         """The engine's SQL of a call."""
@@ -145,7 +145,8 @@ _ACCEPTED: dict[str, Callable[[SqlType], bool]] = {
 _WORDS = {
     "TEXT": "text", "CONSTANT": "a text constant", "INT": "an integer", "NUMBER": "a number", "DOUBLE": "a number",
     "BOOLEAN": "a condition", "BYTES": "bytes", "JSON": "JSON", "MOMENT": "a date or timestamp",
-    "DATA": "text or bytes", "CLOCK": "a date, time or timestamp", "ARRAY": "an array", "COLLECTION": "an array or a map",
+    "DATA": "text or bytes", "CLOCK": "a date, time or timestamp",
+    "ARRAY": "an array", "COLLECTION": "an array or a map",
 }  # fmt: skip
 
 

@@ -42,7 +42,8 @@ FUNCTIONS: tuple[Function, ...] = (
              flink=_FLINK, example=("MASK('4111111111111234', 4)", "************1234", "an error")),
     Function("HASH", _G, "x ANY", _hash,
              lambda args, node: f"cdc_hash({args[0]})" if is_text(node.args[0].type) else f"cdc_hash_bytes({args[0]})",
-             "Keyed SHA-256 (HMAC) in hexadecimal digits: equal values stay equal, and without the key none can be guessed.",
+             "Keyed SHA-256 (HMAC) in hexadecimal digits: equal values stay equal, "
+             "and without the key none can be guessed.",
              flink=_FLINK, example=("CHAR_LENGTH(HASH('a'))", "64", "an error")),
     Function("TRUNCATE_TEXT", _G, "x ANY, n INT", _truncate, "left({0}, greatest({1}, 0))", "The first n characters.",
              flink=_FLINK, example=("TRUNCATE_TEXT('Lovelace', 1)", "L", "an error")),

@@ -67,8 +67,10 @@ def index_sql(args: list[str], node: Typed) -> str:
         return f"struct_extract({args[0]}, 'f{int(key.value) - 1}')"
     if kind_of(base.type) is Kind.JSON:
         if isinstance(key.value, str):
-            return f"CAST(json_extract({args[0]}, {text_literal('$.' + json.dumps(key.value, ensure_ascii=False))}) AS VARCHAR)"
-        return f"CASE WHEN {args[1]} >= 1 THEN CAST(json_extract({args[0]}, '$[' || ({args[1]} - 1) || ']') AS VARCHAR) END"
+            path = text_literal("$." + json.dumps(key.value, ensure_ascii=False))
+            return f"CAST(json_extract({args[0]}, {path}) AS VARCHAR)"
+        path = f"'$[' || ({args[1]} - 1) || ']'"
+        return f"CASE WHEN {args[1]} >= 1 THEN CAST(json_extract({args[0]}, {path}) AS VARCHAR) END"
     return f"CASE WHEN {args[1]} >= 1 THEN list_extract({args[0]}, {args[1]}) END"
 
 
@@ -111,6 +113,10 @@ def _contains(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
     return rule
 
 
+def _size(args: list[str], node: Typed) -> str:
+    return f"cardinality({args[0]})" if isinstance(node.args[0].type, Map) else f"len({args[0]})"
+
+
 def _element(args: list[Typed], span: Span) -> Typed:
     return call("ELEMENT", element_type(args[0].type), args, span, nullable=True, fails=True)
 
@@ -122,30 +128,33 @@ def _parsed(name: str):  # type: ignore[no-untyped-def]
 _BASE: tuple[Function, ...] = (
     Function("PARSE_JSON", _J, "s TEXT, [allow_duplicates BOOLEAN]", _parsed("PARSE_JSON"), "",
              "Text to JSON; other text fails.", fails=True, flink="A key that is there twice fails unless the second "
-             "argument is TRUE; here the first one counts.", example=("CAST(PARSE_JSON('{\"a\":1,\"a\":2}')['a'] AS INT)", "1", "an error")),
+             "argument is TRUE; here the first one counts.",
+             example=("CAST(PARSE_JSON('{\"a\":1,\"a\":2}')['a'] AS INT)", "1", "an error")),
     Function("TRY_PARSE_JSON", _J, "s TEXT, [allow_duplicates BOOLEAN]", _parsed("TRY_PARSE_JSON"), "",
              "Text to JSON; NULL for other text."),
     Function("JSON_VALUE", _J, "v JSON, path CONSTANT", STRING,
              "CASE WHEN json_valid({0}) THEN json_extract_string({0}, {1}) END",
-             "The text at a path such as `$.a[0].b` (paths count from 0); NULL when there is none, or no JSON.", nulls="always",
-             flink="Flink CDC has no such function.", example=("JSON_VALUE('{\"a\":\"x\"}', '$.a')", "x", "an error")),
+             "The text at a path such as `$.a[0].b` (paths count from 0); NULL when there is none, or no JSON.",
+             nulls="always", flink="Flink CDC has no such function.",
+             example=("JSON_VALUE('{\"a\":\"x\"}', '$.a')", "x", "an error")),
     Function("JSON_QUERY", _J, "v JSON, path CONSTANT", JSON,
              "CASE WHEN json_valid({0}) THEN CAST(json_extract({0}, {1}) AS VARCHAR) END",
              "The JSON at a path such as `$.a[0]`; NULL when there is none, or no JSON.", nulls="always",
              flink="Flink CDC has no such function.", example=("JSON_QUERY('{\"a\":[1]}', '$.a')", "[1]", "an error")),
-    Function("ARRAY", _N, "value ANY...", _array, lambda args, node: f"[{', '.join(args)}]", "An array; written `ARRAY[1, 2]`."),
+    Function("ARRAY", _N, "value ANY...", _array, lambda args, node: f"[{', '.join(args)}]",
+             "An array; written `ARRAY[1, 2]`."),
     Function("MAP", _N, "key ANY, value ANY...", _map, _map_sql, "A map; written `MAP['a', 1, 'b', 2]`."),
     Function("ROW", _N, "value ANY...", _row, _row_sql, "Values side by side, taken with `r[1]`."),
-    Function("CARDINALITY", _N, "a COLLECTION", INT, lambda args, node: f"cardinality({args[0]})" if isinstance(node.args[0].type, Map)
-             else f"len({args[0]})", "How many elements or entries."),
+    Function("CARDINALITY", _N, "a COLLECTION", INT, _size, "How many elements or entries."),
     Function("ARRAY_CONTAINS", _N, "a ARRAY, value ANY", _contains("ARRAY_CONTAINS", BOOLEAN),
-             "coalesce(list_contains({0}, {1}), CASE WHEN {0} IS NULL THEN NULL WHEN {1} IS NULL THEN NULL ELSE FALSE END)",
+             "coalesce(list_contains({0}, {1}), CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL THEN FALSE END)",
              "True when the value is in the array."),
     Function("ARRAY_POSITION", _N, "a ARRAY, value ANY", _contains("ARRAY_POSITION", INT),
              "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL ELSE coalesce(list_position({0}, {1}), 0) END",
              "Where the value first is in the array, 0 when it is not."),
     Function("ELEMENT", _N, "a ARRAY", _element,
-             f"CASE WHEN len({{0}}) > 1 THEN {failing('ELEMENT of an array with more than one element')} ELSE list_extract({{0}}, 1) END",
+             f"CASE WHEN len({{0}}) > 1 THEN {failing('ELEMENT of an array with more than one element')} "
+             f"ELSE list_extract({{0}}, 1) END",
              "The only element; NULL for an empty array, more than one fails.", fails=True),
 )  # fmt: skip
 FUNCTIONS = _BASE

@@ -9,7 +9,10 @@ from cdc.transform.typed import Typed, call, mistake
 from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
 
 _G, _R = "Text", "Regular expressions"
-_FIND = "CASE WHEN {2} < 1 THEN 0 WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
+_FIND = (
+    "CASE WHEN {2} < 1 THEN 0 WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 "
+    "ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
+)
 _FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
 _SHORT = "CASE WHEN {1} < -length({0}) THEN '' "
 _NULLS = "NULL arguments: older functions of Flink CDC stop the job with a null pointer error"
@@ -93,7 +96,8 @@ _BASE: tuple[Function, ...] = (
              "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True),
     Function("POSITION", _G, "what TEXT, s TEXT, [start INT]", INT, ("instr({1}, {0})", _FIND),
              "Where the text first occurs (from `start` on), 0 when it does not; also `POSITION('a' IN s FROM 2)`."),
-    Function("INSTR", _G, "s TEXT, what TEXT", INT, "instr({0}, {1})", "Where the text first occurs, 0 when it does not."),
+    Function("INSTR", _G, "s TEXT, what TEXT", INT, "instr({0}, {1})",
+             "Where the text first occurs, 0 when it does not."),
     Function("OVERLAY", _G, "s TEXT, by TEXT, from INT, [length INT]", STRING,
              ("substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2}, 1) + length({1}))",
               "substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2} + greatest({3}, 0), 1))"),
@@ -111,8 +115,10 @@ _BASE: tuple[Function, ...] = (
              fails=True),
     Function("FROM_BASE64_BINARY", _G, "s TEXT", BYTES, "from_base64({0})", "The bytes that Base64 stands for.",
              fails=True),
-    Function("MD5", _G, "s DATA", STRING, lambda args, node: f"md5({_bytes(args[0], node)})", "MD5 in hexadecimal digits.",
-             flink="Flink CDC has no such function.", example=("MD5('a')", "0cc175b9c0f1b6a831c399e269772661", "an error")),
+    Function("MD5", _G, "s DATA", STRING, lambda args, node: f"md5({_bytes(args[0], node)})",
+             "MD5 in hexadecimal digits.",
+             flink="Flink CDC has no such function.",
+             example=("MD5('a')", "0cc175b9c0f1b6a831c399e269772661", "an error")),
     Function("SHA256", _G, "s DATA", STRING, lambda args, node: f"sha256({_bytes(args[0], node)})",
              "SHA-256 in hexadecimal digits, without a key: short values can be guessed, see HASH.",
              flink="Flink CDC has no such function.", example=("CHAR_LENGTH(SHA256('a'))", "64", "an error")),
@@ -123,7 +129,8 @@ _BASE: tuple[Function, ...] = (
     Function("REGEXP_EXTRACT_ALL", _R, "s TEXT, regex CONSTANT, [group INT]", Array(STRING),
              _extract_all,
              "All matches, of the first group unless told otherwise.", fails=True),
-    Function("REGEXP_COUNT", _R, "s TEXT, regex CONSTANT", INT, "len(regexp_extract_all({0}, {1}, 0))", "How many matches."),
+    Function("REGEXP_COUNT", _R, "s TEXT, regex CONSTANT", INT, "len(regexp_extract_all({0}, {1}, 0))",
+             "How many matches."),
     Function("REGEXP_SUBSTR", _R, "s TEXT, regex CONSTANT", STRING, lambda args, node: _extract(args[:2], node),
              "The first match; NULL when there is none.", nulls="always"),
     Function("REGEXP_INSTR", _R, "s TEXT, regex CONSTANT", INT,

@@ -203,6 +203,10 @@ def _from_unix(args: list[Typed], span: Span) -> Typed:
     return call("FROM_UNIXTIME", STRING, args[:1], span, fails=True, value=pattern)
 
 
+def _from_unix_sql(args: list[str], node: Typed) -> str:
+    return f"strftime(CAST(make_timestamptz({args[0]} * 1000000) AS TIMESTAMP), {text_literal(node.value)})"
+
+
 def _unix(args: list[Typed], span: Span) -> Typed:
     if not args:
         return _now("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
@@ -219,12 +223,16 @@ def _unix_sql(args: list[str], node: Typed) -> str:
 _DATE_TEXT = "Flink CDC gives text `yyyy-MM-dd`"
 _NONE = "Flink CDC has no such function."
 _BASE: tuple[Function, ...] = (
-    Function("CURRENT_TIMESTAMP", _G, "", _now("NOW", DataType(Kind.TIMESTAMP_LTZ, 3)), "", "The batch's moment.",
+    Function("CURRENT_TIMESTAMP", _G, "", _now("NOW", DataType(Kind.TIMESTAMP_LTZ, 3)), "",
+             "The batch's moment.",
              flink="One moment for a whole batch, and the same one when it is replayed.",
              example=("CURRENT_TIMESTAMP = NOW()", "TRUE", "FALSE now and then")),
-    Function("LOCALTIMESTAMP", _G, "", _now("LOCALTIMESTAMP", _MILLIS), "", "The batch's moment in the session's zone."),
-    Function("CURRENT_DATE", _G, "", _now("CURRENT_DATE", DATE), "", "The day of the batch's moment in the session's zone."),
-    Function("CURRENT_TIME", _G, "", _now("CURRENT_TIME", DataType(Kind.TIME, 0)), "", "The time of day of the batch's moment."),
+    Function("LOCALTIMESTAMP", _G, "", _now("LOCALTIMESTAMP", _MILLIS), "",
+             "The batch's moment in the session's zone."),
+    Function("CURRENT_DATE", _G, "", _now("CURRENT_DATE", DATE), "",
+             "The day of the batch's moment in the session's zone."),
+    Function("CURRENT_TIME", _G, "", _now("CURRENT_TIME", DataType(Kind.TIME, 0)), "",
+             "The time of day of the batch's moment."),
     Function("EXTRACT", _P, "unit UNIT, t CLOCK", _extract, _extract_sql,
              "A part of a date or time: YEAR, QUARTER, MONTH, WEEK (ISO), DAY, DOY, DOW (Sunday is 1), HOUR, MINUTE, "
              "SECOND; written `EXTRACT(YEAR FROM t)`."),
@@ -235,16 +243,20 @@ _BASE: tuple[Function, ...] = (
     Function("TIMESTAMPDIFF", _P, "unit UNIT, from MOMENT, to MOMENT", _diff, _diff_sql,
              "How many whole units lie between two moments, cut toward zero.",
              flink="BIGINT instead of INT, so that seconds over 68 years fit.",
-             example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')", "3155673600", "an overflow")),
-    Function("DATE_ADD", _P, "t MOMENT, days INT", _date_add, "", "The date so many days later.", flink=_DATE_TEXT + ".",
+             example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')",
+                      "3155673600", "an overflow")),
+    Function("DATE_ADD", _P, "t MOMENT, days INT", _date_add, "",
+             "The date so many days later.", flink=_DATE_TEXT + ".",
              example=("DATE_ADD(DATE '2024-02-28', 2)", "2024-03-01 (a DATE)", "'2024-03-01' (text)")),
     Function("DATE_TRUNC", _P, "unit CONSTANT, t MOMENT", _trunc,
-             lambda args, node: f"date_trunc({text_literal(node.value)}, {args[0]})", "The start of the unit that it lies in.",
+             lambda args, node: f"date_trunc({text_literal(node.value)}, {args[0]})",
+             "The start of the unit that it lies in.",
              flink=_NONE, example=("DATE_TRUNC('month', DATE '2024-05-06')", "2024-05-01", "an error")),
     Function("DATE_FORMAT", _T, "t MOMENT, pattern CONSTANT", _format,
              lambda args, node: f"strftime({wall(args[0], node.args[0])}, {text_literal(node.value)})",
              "As text, by a Java pattern such as `yyyy-MM-dd HH:mm:ss.SSS`."),
-    Function("DATE_FORMAT_TZ", _T, "t MOMENT, pattern_or_zone CONSTANT, [zone CONSTANT]", _format_zone, _format_zone_sql,
+    Function("DATE_FORMAT_TZ", _T, "t MOMENT, pattern_or_zone CONSTANT, [zone CONSTANT]", _format_zone,
+             _format_zone_sql,
              "As text in a time zone, which matters for TIMESTAMP_LTZ."),
     Function("TO_DATE", _T, "s ANY, [pattern CONSTANT]", _to_date,
              lambda args, node: f"CAST(try_strptime({args[0]}, {text_literal(node.value)}) AS DATE)",
@@ -252,16 +264,19 @@ _BASE: tuple[Function, ...] = (
              flink="A TIMESTAMP_LTZ gives the date in UTC, whatever the session's zone is.",
              example=("TO_DATE('2024-02-30')", "NULL", "NULL")),
     Function("TO_TIMESTAMP", _T, "s ANY, [pattern CONSTANT]", _to_timestamp,
-             lambda args, node: f"strptime({args[0]}, {text_literal(node.value)})", "Text to a TIMESTAMP(3); other text fails.",
+             lambda args, node: f"strptime({args[0]}, {text_literal(node.value)})",
+             "Text to a TIMESTAMP(3); other text fails.",
              fails=True),
     Function("TO_TIMESTAMP_LTZ", _T, "s ANY, [pattern_or_digits ANY], [zone CONSTANT]", _to_ltz, _to_ltz_sql,
-             "Seconds (digits 0), milliseconds (digits 3) or text in a zone (UTC unless given) to an instant.", fails=True),
+             "Seconds (digits 0), milliseconds (digits 3) or text in a zone (UTC unless given) to an instant.",
+             fails=True),
     Function("FROM_UNIXTIME", _T, "seconds INT, [pattern CONSTANT]", _from_unix,
-             lambda args, node: f"strftime(CAST(make_timestamptz({args[0]} * 1000000) AS TIMESTAMP), {text_literal(node.value)})",
+             _from_unix_sql,
              "Seconds since 1970 as text in the session's zone."),
     Function("UNIX_TIMESTAMP", _T, "[s TEXT], [pattern CONSTANT]", _unix, _unix_sql,
              "Seconds since 1970: of now, or of text in the session's zone; other text fails.", fails=True,
-             flink="Text that is no time gives -9223372036854775808.", example=("UNIX_TIMESTAMP('x')", "an error", "-9223372036854775808")),
+             flink="Text that is no time gives -9223372036854775808.",
+             example=("UNIX_TIMESTAMP('x')", "an error", "-9223372036854775808")),
 )  # fmt: skip
 FUNCTIONS: tuple[Function, ...] = (
     *_BASE,
