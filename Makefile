@@ -6,6 +6,7 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes
+OWN := $(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index
 READY := $(VENV)/.ready
 
 help: ## show this list
@@ -43,14 +44,14 @@ format: setup ## let ruff rewrite the files
 	$(VENV)/bin/ruff format .
 
 bench: setup ## measure speed and size; prints a table, writes JSON to bench-results/
-	@$(PY) -m cdc.services install mysql
+	@$(PY) -m cdc_services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
 schemas: setup ## write schemas/*.json and docs/options.md from the option models
 	$(PY) -m cdc.spec.export
 
 services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for the tests
-	$(PY) -m cdc.services install mysql mariadb
+	$(PY) -m cdc_services install mysql mariadb
 
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) .cdc .mypy_cache .ruff_cache .pytest_cache
@@ -64,10 +65,11 @@ $(READY)-build: requirements-build.txt | $(PY)
 	@$(PIP) -r requirements-build.txt
 	@touch $@
 
-$(READY)-run: requirements.txt pyproject.toml $(READY)-build
+$(READY)-run: requirements.txt pyproject.toml tests/devservers/pyproject.toml $(READY)-build
 	@echo "installing pinned packages (about 1.3 GB unpacked, most of it Spark)"
 	@$(PIP) --no-build-isolation -r requirements.txt
-	@$(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index -e .
+	@$(PY) -m pip uninstall -qq --yes cdc  # what it was called before, with the same files
+	@$(OWN) -e . -e tests/devservers
 	@touch $@
 
 # The tests run Spark on the packaged Java too, so it is installed here on every machine.

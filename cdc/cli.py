@@ -15,6 +15,7 @@ import typer
 
 from cdc import __version__
 from cdc.background import give_way
+from cdc.dev import DevGroup
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
@@ -31,20 +32,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-dev = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(
-    dev, name="dev", help="Stand-ins of Doris and StarRocks on this machine, to try pipelines without a cluster."
-)
+dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file.")]
-StandInFolder = Annotated[
-    Path | None,
-    typer.Option("--dir", metavar="DIR", help="Where it keeps its data. Default: .cdc/doris, .cdc/starrocks."),
-]
-HttpPort = Annotated[int, typer.Option("--port", help="The front end's HTTP port; 0 takes a free one.")]
-BackEndPort = Annotated[int, typer.Option("--be-port", help="The back end's HTTP port; 0 takes a free one.")]
-SqlPort = Annotated[int, typer.Option("--sql-port", help="The MySQL protocol's port; 0 takes a free one.")]
-CountOnly = Annotated[bool, typer.Option("--count-only", help="Count rows and bytes instead of storing them.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -69,33 +60,28 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 
     gc.disable()  # the process is over before there is anything worth collecting, and imports are most of its time
 
-    from cdc.errors import SpecError
-    from cdc.spec.check import check_file
+    import cdc
 
     failed = False
     for file in files:
-        try:
-            checked = check_file(file)
-        except SpecError as error:
-            failed = True
-            _complain(error)
-            continue
-        for warning in checked.warnings:
-            print(warning, file=sys.stderr)
-        print(f"{file}: ok")
+        found = cdc.validate(file)
+        for line in (*found.problems, *found.warnings):
+            print(line, file=sys.stderr)
+        if found.ok:
+            print(f"{file}: ok")
+        failed = failed or not found.ok
     raise typer.Exit(2 if failed else 0)
 
 
 @app.command(epilog=EXIT_CODES)
 def plan(file: PipelineFile) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
-    from cdc.plan import plan_file, plan_text
-    from cdc.spec.check import check_file
+    import cdc
 
-    checked = check_file(file)
-    for warning in checked.warnings:
+    pipeline = cdc.load(file)
+    for warning in pipeline.warnings:
         print(warning, file=sys.stderr)
-    print(plan_text(plan_file(checked.spec)))
+    print(cdc.plan(pipeline))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -121,15 +107,13 @@ def run(
     with _errors_as(log_format):
         if background:
             give_way()
-        from cdc.spec.check import check_file
+        from cdc.api import load, run_here
 
-        checked = check_file(file)
-        for warning in checked.warnings:
+        pipeline = load(file)
+        for warning in pipeline.warnings:
             _say("warning", str(warning), log_format)
-        from cdc.job.run import run as run_job
-
-        code = run_job(
-            checked.spec,
+        code = run_here(
+            pipeline,
             until_caught_up=until_caught_up,
             master=master,
             state_dir=state_dir,
@@ -172,37 +156,6 @@ def schema(
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--connector") from error
     print(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-@dev.command("doris")
-def dev_doris(
-    folder: StandInFolder = None,
-    http_port: HttpPort = 8030,
-    be_http_port: BackEndPort = 8040,
-    sql_port: SqlPort = 9030,
-    count_only: CountOnly = False,
-) -> None:
-    """Run a Doris stand-in until Ctrl-C: stream load with two phases, DDL and queries. Only this machine reaches it."""
-    _serve("doris", folder, http_port, be_http_port, sql_port, count_only)
-
-
-@dev.command("starrocks")
-def dev_starrocks(
-    folder: StandInFolder = None,
-    http_port: HttpPort = 8030,
-    be_http_port: BackEndPort = 8040,
-    sql_port: SqlPort = 9030,
-    count_only: CountOnly = False,
-) -> None:
-    """Run a StarRocks stand-in until Ctrl-C: transactions, DDL and queries. Only this machine reaches it."""
-    _serve("starrocks", folder, http_port, be_http_port, sql_port, count_only)
-
-
-def _serve(kind: str, folder: Path | None, http: int, be_http: int, sql: int, count_only: bool) -> None:
-    from cdc.testing.standins.dev import serve
-
-    ports = {"http_port": http, "be_http_port": be_http, "sql_port": sql}
-    serve(kind, folder or Path(".cdc") / kind, ports, count_only=count_only, say=lambda text: print(text, flush=True))
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cdc.services.installation import find
-from cdc.services.server import StartedServer
+from cdc_services.installation import find
+from cdc_services.server import StartedServer
 
 ROOT = Path(__file__).resolve().parent.parent
 BINLOG = ROOT / "pipelines" / "demo" / "shop.binlog.000001"

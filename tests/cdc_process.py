@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import yaml
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 PATIENCE_S = 400.0
 """How long a test waits for something that takes seconds on an idle machine."""

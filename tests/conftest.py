@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
 from servers import FLAVORS, ServerFactory, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
+
+# Processes that tests start use the servers of this source tree too (pytest itself: `pythonpath` in pyproject.toml).
+_SERVERS = str(Path(__file__).parent / "devservers")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 1. an address: `CDC_TEST_DORIS=doris://user:password@host:sql_port?http=8030&be_http=8040`;
 2. Docker through testcontainers, when `CDC_TEST_DORIS=docker`: the image brings front end and back end in one;
-3. else the stand-in of `cdc.testing.standins`.
+3. else the stand-in of `cdc_standins`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pymysql
 import pytest
 from load_servers import Answer, LoadServer, of_standin, shared
 
-from cdc.testing.standins import start_doris
+from cdc_standins import start_doris
 
 _IMAGE = "apache/doris:doris-all-in-one-2.1.0"
 _VISIBLE_S = 60

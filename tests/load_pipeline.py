@@ -14,7 +14,7 @@ from cdc_process import Pipeline
 from doris_servers import own_doris
 from starrocks_servers import own_starrocks
 
-from cdc.testing.standins import StandIn
+from cdc_standins import StandIn
 
 KINDS = ("doris", "starrocks")
 _SETTLED_S = 60.0

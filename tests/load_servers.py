@@ -15,7 +15,7 @@ from uuid import uuid4
 import pymysql
 import pytest
 
-from cdc.testing.standins import StandIn
+from cdc_standins import StandIn
 
 _READY_S = 180
 Server = TypeVar("Server", bound="LoadServer")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from servers import ServerFactory
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 
 _DURABLE = ("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1")
 _REPLICA = {"mysql": ("--server-id=2",), "mariadb": ("--server-id=2", "--log-slave-updates=ON")}

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from cdc.services.installation import find
-from cdc.services.server import MySqlServer, StartedServer
+from cdc_services.installation import find
+from cdc_services.server import MySqlServer, StartedServer
 
 FLAVORS = ("mysql", "mariadb")
 ServerFactory = Callable[..., StartedServer]

@@ -2,7 +2,7 @@
 
 1. an address: `CDC_TEST_STARROCKS=starrocks://user:password@host:sql_port?http=8030&be_http=8040`;
 2. Docker through testcontainers, when `CDC_TEST_STARROCKS=docker`: the image brings front end and back end in one;
-3. else the stand-in of `cdc.testing.standins`.
+3. else the stand-in of `cdc_standins`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from load_servers import Answer, LoadServer, of_standin, shared
 
-from cdc.testing.standins import start_starrocks
+from cdc_standins import start_starrocks
 
 _IMAGE = "starrocks/allin1-ubuntu:3.5-latest"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -14,18 +15,28 @@ from cdc import errors, registry
 from cdc.cli import app
 from cdc.source import Context
 from cdc.spec.check import check
+from cdc.state.store import LocalStore
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 }
-GROUPS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-COMMANDS = {
-    f"{name} {inner}".strip(): found
-    for name, command in GROUPS.items()
-    for inner, found in getattr(command, "commands", {"": command}).items()
-}
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command by its words; those of `cdc dev` come from the servers that are installed."""
+    root = typer.main.get_command(app)
+    context = typer.Context(root)
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "list_commands"):
+            for inner in command.list_commands(context):
+                yield f"{name} {inner}", command.get_command(context, inner)
+        else:
+            yield name, command
+
+
+COMMANDS = dict(commands())
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
 ENVIRONMENT = {"MYSQL_PASSWORD": "secret", "DORIS_PASSWORD": "secret", "STARROCKS_PASSWORD": "secret"}
 
@@ -92,7 +103,7 @@ def test_lines_of_the_values_source_that_are_shown_can_be_read(tmp_path: Path) -
     written = [spec.source for spec in checked if getattr(spec.source, "rows", None)]
     assert written
     for options in written:
-        assert options.build(Context("shown", tmp_path)).tables()
+        assert options.build(Context("shown", LocalStore(tmp_path))).tables()
 
 
 def test_the_readme_shows_a_pipeline_of_about_ten_lines() -> None:

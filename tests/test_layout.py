@@ -15,34 +15,67 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 450
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc", "cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
+    ("cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
-    ("cdc.options",),
+    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
-    ("cdc.transform", "cdc.route", "cdc.evolution", "cdc.state", "cdc.flow"),
+    ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow"),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.plan", "cdc.testing"),
+    ("cdc.planning", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
-    ("cdc.console",),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
-"""A module imports from its own group or from those above it. `cdc.services` stands apart: only tests use it."""
+"""A module imports from its own group or from those above it."""
 
-CONTRACTS = ("errors", "schema", "block", "source", "sink", "options", "pattern", "schema_json", "faults", "flow.retry")
+CONTRACTS = (
+    "errors",
+    "schema",
+    "evolution.diff",
+    "block",
+    "source",
+    "sink",
+    "options",
+    "pattern",
+    "schema_json",
+    "faults",
+    "flow.retry",
+    "state.store",
+    "state.durable",
+    "state.append_log",
+)
 """The modules of `cdc` that a connector may know."""
 
-LIBRARIES = {"connectors.streamload": ("connectors.doris", "connectors.starrocks")}
-"""Folders of code that several connectors share, and who may use them."""
+SERVERS = {"cdc_services": (), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+"""The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
+
+LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")
+
+LIBRARIES = {
+    "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
+    "connectors.shared.kernels": ("connectors.streamload",),
+    "connectors.shared.servers": LOAD_SINKS,
+    "connectors.shared.sql": LOAD_SINKS,
+    "connectors.shared.last_image": LOAD_SINKS,
+    "connectors.shared.dead_letters": LOAD_SINKS,
+    "connectors.shared.conversion": LOAD_SINKS,
+    "connectors.shared.sending": LOAD_SINKS,
+    "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
+}
+"""Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
+of their own: a room uses those above it."""
+
+SHARED = [name for name in LIBRARIES if name.startswith("connectors.shared.")]
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the two packages by its dotted name."""
+    """Every module of the product's two packages, and of the servers for trials and tests, by its dotted name."""
     found = {}
-    for package in ("cdc", "connectors"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+    for package in (ROOT / "cdc", ROOT / "connectors", *(ROOT / "tests" / "devservers" / name for name in SERVERS)):
+        for path in sorted(package.rglob("*.py")):
+            parts = path.relative_to(package.parent).with_suffix("").parts
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -98,14 +131,12 @@ CONNECTORS = [name for name in MODULES if within(name, "connectors")]
 
 @pytest.mark.parametrize("name", CDC)
 def test_a_module_of_cdc_imports_only_from_its_group_or_above(name: str) -> None:
-    if within(name, "cdc.services"):
-        return
     own = rank(name)
     assert own is not None, f"{name} is in no group of ORDER: put it where it belongs"
     for imported in imports(name):
         if within(imported, "cdc"):
             level = rank(imported)
-            assert level is not None, f"{name} imports {imported}, which only tests may use"
+            assert level is not None, f"{name} imports {imported}, which is in no group of ORDER"
             assert level <= own, f"{name} imports {imported}, which comes after it"
 
 
@@ -114,23 +145,38 @@ def test_cdc_never_imports_a_connector(name: str) -> None:
     assert [imported for imported in imports(name) if within(imported, "connectors")] == []
 
 
-@pytest.mark.parametrize("name", [name for name in CDC if within(name, "cdc.services")])
-def test_the_services_for_tests_know_nothing_of_the_tool(name: str) -> None:
-    known = ("cdc.services", "cdc.errors")
-    used = [imported for imported in imports(name) if within(imported, "cdc")]
-    assert [imported for imported in used if not any(within(imported, allowed) for allowed in known)] == []
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] in SERVERS])
+def test_the_servers_for_trials_know_next_to_nothing_of_the_tool(name: str) -> None:
+    own = name.split(".")[0]
+    for imported in imports(name):
+        assert not within(imported, "connectors"), f"{name} imports {imported}"
+        if within(imported, "cdc"):
+            assert imported in SERVERS[own], f"{name} imports {imported}: {own} knows only {SERVERS[own]}"
+
+
+@pytest.mark.parametrize("name", [*CDC, *CONNECTORS])
+def test_the_product_never_imports_the_servers_for_trials(name: str) -> None:
+    assert [imported for imported in imports(name) if any(within(imported, server) for server in SERVERS)] == []
 
 
 @pytest.mark.parametrize("name", CONNECTORS)
 def test_a_connector_knows_the_contracts_and_its_own_folder(name: str) -> None:
-    own = ".".join(name.split(".")[:2])
+    own = room(name)
     allowed = {f"cdc.{module}" for module in CONTRACTS}
     for imported in imports(name):
         if within(imported, "cdc"):
             assert imported in allowed, f"{name} imports {imported}: connectors know only {', '.join(sorted(allowed))}"
         if within(imported, "connectors"):
             shared = any(within(imported, library) and own in users for library, users in LIBRARIES.items())
-            assert shared or within(imported, own), f"{name} imports {imported}: connectors never import each other"
+            above = own in SHARED and room(imported) in SHARED[: SHARED.index(own)]
+            assert shared or above or within(imported, own), (
+                f"{name} imports {imported}: connectors never import each other"
+            )
+
+
+def room(name: str) -> str:
+    """The connector or shared room that a module belongs to."""
+    return next((library for library in LIBRARIES if within(name, library)), ".".join(name.split(".")[:2]))
 
 
 @pytest.mark.parametrize("name", MODULES)

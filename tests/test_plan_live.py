@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 PIPELINE = """source:
   type: mysql

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from cdc.job.progress import BatchReport, Snapshot
+from cdc.flow.progress import BatchReport, Snapshot
 
 _CLEAR = "\r\x1b[2K"
 _UP = "\x1b[1A\x1b[2K"

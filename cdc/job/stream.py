@@ -3,8 +3,7 @@
 Spark keeps one such process for the whole run; see `pyspark.sql.datasource.DataSourceStreamReader` for who calls what.
 Reading a partition reads its split and prepares it in the sink; what comes out is one row, the `TaskResult`.
 
-Names in the sink hold the batch number, which Spark does not tell a reader. So it is part of the offset, under
-`BATCH_KEY`: the end offset of Spark's batch n has n + 1, the initial offset 0.
+Spark does not tell a reader the number of a batch, so it is part of the offset (`cdc.flow.offsets`).
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
-from cdc.job.wire import CrossingError, crossing
+from cdc.errors import CdcError
+from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
+from cdc.job.error_transport import CrossingError, crossing
 
 if TYPE_CHECKING:
-    from cdc.job.task import PrepareTask
+    from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
-    from cdc.state import StateDir
+    from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
@@ -65,14 +66,6 @@ class SealedPlan:
         return SealedPlan, (None, pickled)
 
 
-BATCH_KEY = "batch"
-
-
-def source_offset(offset: Offset) -> Offset:
-    """The source's own part of an offset of Spark's log."""
-    return {name: value for name, value in offset.items() if name != BATCH_KEY}
-
-
 class SplitPartition(InputPartition):
     """One split of one batch."""
 
@@ -96,46 +89,61 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the pipeline started: asked from the source once per state directory, then always the stored one."""
         stored = self._plan.state.initial_offset()
         if stored is None:
-            stored = {**self._plan.task.source.initial_offset(), BATCH_KEY: 0}
+            stored = numbered(self._plan.task.source.initial_offset(), 0)
             self._plan.state.store_initial_offset(stored)
         return stored
 
     @crossing
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch; `start` when there is nothing new or a stop was requested."""
-        if self._plan.state.stop_requested():
+        """The end of the next batch; `start` when there is nothing new or a stop was requested.
+
+        Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
+        batch 0. When nothing came, or the run is to stop, that batch is empty.
+        """
+        own, first = source_offset(start), start[BATCH_KEY] == 0
+        end = own
+        if not self._plan.state.stop_requested():
+            end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+        elif not first:
             self._plan.state.confirm_stop()
-            return start
-        own = source_offset(start)
-        end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
-        return start if end == own else {**end, BATCH_KEY: start[BATCH_KEY] + 1}
+        return numbered(end, start[BATCH_KEY] + 1) if first or end != own else start
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One partition per split of the batch."""
+        """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
+        from cdc.flow.splits import SplitLog
+
         batch = end[BATCH_KEY] - 1
-        own_start, own_end = source_offset(start), source_offset(end)
-        splits = self._plan.task.source.splits(own_start, own_end, self._plan.parallelism)
+        if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
+            return []
+        plan = self._plan
+        splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """Prepare the split in the sink; the one row says what came of it. Executor."""
         if not isinstance(partition, SplitPartition):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
+        context = TaskContext.get()
+        attempt = int(context.taskAttemptId()) if context is not None else 0
         try:
-            result = self._plan.task(partition.batch, partition.split)
-        except CrossingError as crossed:
+            result = self._plan.task(partition.batch, partition.split, attempt)
+        except CdcError as error:
             if not self._plan.state.stop_requested():
-                raise
-            from cdc.job.task import TaskResult
+                raise CrossingError(error) from error
+            from cdc.flow.task import TaskResult
 
-            result = TaskResult(error=crossed.error.to_json())  # a run that is to stop does not try again
+            result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
         yield (result.to_json(),)
 
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        self._plan.task.source.commit(source_offset(end))
+        from cdc.source import Releases
+
+        source = self._plan.task.source
+        if isinstance(source, Releases):
+            source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
@@ -149,18 +157,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stop_on_request(self) -> None:
         while True:
             if self._plan.state.stop_requested():
-                self._plan.task.source.stop()  # again and again: what waits may only begin to
+                self.stop()  # again and again: what waits may only begin to
             time.sleep(WAIT_S)
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The lag, shown in Spark's progress reports and read there by the status line."""
-        lag = self._plan.task.source.lag()
+        from cdc.source import TellsLag
+
+        source = self._plan.task.source
+        lag = source.lag() if isinstance(source, TellsLag) else None
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
         """End of the run: close what the source holds open."""
-        self._plan.task.source.stop()
+        from cdc.source import close
+
+        close(self._plan.task.source)
 
 
 class _SplitSource(DataSource):

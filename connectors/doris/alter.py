@@ -34,9 +34,9 @@ from connectors.doris import ddl
 from connectors.doris.catalog import DUPLICATE, UNIQUE, ActualColumn, ActualTable, Layout, same
 from connectors.doris.conversion import by_copy, in_place
 from connectors.doris.types import WHOLE, SqlType, default_text, holds, wanted
+from connectors.shared.sql.client import quoted, text_literal
 from connectors.streamload.doubt import Doubt, doubt
 from connectors.streamload.respelled import respelled
-from connectors.streamload.sql import quoted, text_literal
 
 _RESERVED = ("__doris_",)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from cdc.schema import Column, TableId, TableSchema
 from connectors.doris.types import SqlType, data_type, read_type
-from connectors.streamload.sql import Session, quoted, text_literal
-from connectors.streamload.target import TargetKind, TargetTable
+from connectors.shared.conversion.target import TargetKind, TargetTable
+from connectors.shared.sql.client import Session, quoted, text_literal
 
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"
 _MODEL = re.compile(r"^\s*(UNIQUE|DUPLICATE|AGGREGATE) KEY\s*\((.*)\)", re.MULTILINE)

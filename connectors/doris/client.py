@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from cdc.schema import TableId
 from connectors.doris.replies import State, TxnReply, backends_reply, state_reply, txn_reply
-from connectors.streamload.address import Address
+from connectors.shared.servers.address import Address
 from connectors.streamload.http import HttpClient, Servers, Upload
 from connectors.streamload.pack import Packing
 

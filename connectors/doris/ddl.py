@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from cdc.schema import TableId
 from connectors.doris.catalog import UNIQUE, ActualColumn, ActualTable
-from connectors.streamload.sql import quoted, text_literal
+from connectors.shared.sql.client import quoted, text_literal
 
 _REBUILD = "cdc_rebuild_"
 OWN_PROPERTIES = {

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
 from connectors.doris.alter import Step
+from connectors.shared.sql.client import Refused, Session, quoted
 from connectors.streamload.alter_jobs import AlterJobs
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Patience, Waits
-from connectors.streamload.sql import Refused, Session, quoted
 
 _BUSY = re.compile(
     r"is not NORMAL|transactions in the COMMITTED state|still some transactions|lock timeout|is not stable", re.I

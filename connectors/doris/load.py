@@ -19,13 +19,13 @@ from connectors.doris.client import DorisClient
 from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
 from connectors.doris.settle import Handle, Settler, transaction_of
 from connectors.doris.targets import Targets
-from connectors.streamload.dead_letter import DeadLetters
+from connectors.shared.dead_letters.dead_letters import DeadLetters
+from connectors.shared.sending.sender import Written
+from connectors.shared.sql.client import SqlClient
 from connectors.streamload.dialect import DORIS
 from connectors.streamload.http import Upload
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.pack import Packing
-from connectors.streamload.sender import Written
-from connectors.streamload.sql import SqlClient
 from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
@@ -62,12 +62,12 @@ class Loader:
         target = self.targets.get(first.table, first.schema)
         encoder = WindowEncoder(first.schema, target, DORIS, self.rows)
         name = self.labels.label(task.batch, first.table, task.partition, part)
-        letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{name}", task.attempt)
-        return TableLoad(self, task, first.table, part, target.upserts, encoder, letters)
+        dead_letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{name}", task.attempt)
+        return TableLoad(self, task, first.table, part, target.upserts, encoder, dead_letters)
 
 
 class TableLoad:
-    """One open load, as `connectors.streamload.sender` drives it."""
+    """One open load, as `connectors.shared.sending.sender` drives it."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class TableLoad:
         part: int,
         upserts: bool,
         encoder: WindowEncoder,
-        letters: DeadLetters,
+        dead_letters: DeadLetters,
     ) -> None:
         self._loader, self._task, self._table, self._part = loader, task, table, part
-        self._upserts, self._encoder, self._letters = upserts, encoder, letters
+        self._upserts, self._encoder, self._dead_letters = upserts, encoder, dead_letters
         self._upload: Upload | None = None
         self._label = ""
         self._rows = 0
@@ -95,13 +95,13 @@ class TableLoad:
         if encoded.rows:
             self._send(self._upload or self._open(encoded), encoded.text)
             self._rows += encoded.rows
-        self._letters.write(encoded.letters)
+        self._dead_letters.write(encoded.dead_letters)
         return encoded.written
 
     def finish(self) -> Any:
         """End the body, check what was loaded; returns the handle of the prepared load."""
         if self._upload is None:
-            self._letters.close()
+            self._dead_letters.close()
             return Handle("", 0, 0).to_json()
         try:
             answer = self._upload.finish()
@@ -109,7 +109,7 @@ class TableLoad:
             handle = self._ask(error)
         else:
             handle = self._checked(load_reply(answer))
-        self._letters.close()
+        self._dead_letters.close()
         return handle.to_json()
 
     def cancel(self) -> None:
@@ -119,7 +119,7 @@ class TableLoad:
             upload = self._upload
         if upload is not None:
             upload.cancel()
-        self._letters.discard()
+        self._dead_letters.discard()
 
     def _send(self, upload: Upload, text: memoryview) -> None:
         if not upload.write(text):

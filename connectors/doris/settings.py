@@ -8,13 +8,13 @@ from connectors.doris.alter import DdlRules
 from connectors.doris.client import DorisClient
 from connectors.doris.load import LoadRules
 from connectors.doris.options import PACKINGS, DorisSinkOptions
-from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
+from connectors.shared.conversion.policy import RejectedValuePolicy
+from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.sending.sender import SendLimits
+from connectors.shared.servers.address import Account, TimeLimits, Tls, parse_list
+from connectors.shared.sql.client import SqlServers
 from connectors.streamload.http import Servers
-from connectors.streamload.last_image import KeylessChanges
 from connectors.streamload.options import BACKEND_PORT, HTTP_PORT, SQL_PORT, jdbc_addresses
-from connectors.streamload.policy import MisfitPolicy
-from connectors.streamload.sender import SendLimits
-from connectors.streamload.sql import SqlServers
 from connectors.streamload.window import WindowRules
 
 _QUERY_S = 300.0
@@ -63,7 +63,7 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
 def window_rules(options: DorisSinkOptions) -> WindowRules:
     """How rows are checked and encoded."""
     return WindowRules(
-        misfits=MisfitPolicy(options.misfits),
+        rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),
         deletes=options.enable_delete,
         time_zone=options.time_zone,

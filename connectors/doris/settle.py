@@ -24,8 +24,8 @@ from typing import Any
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from connectors.doris.client import DorisClient
 from connectors.doris.replies import State, TxnReply, Verdict, shown
+from connectors.shared.sql.client import Refused, Session, quoted, text_literal
 from connectors.streamload.labels import Label, LabelSpace
-from connectors.streamload.sql import Refused, Session, quoted, text_literal
 
 _PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.0)
 _OWN_DATABASES = frozenset({"information_schema", "mysql", "__internal_schema"})

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -22,12 +21,12 @@ from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
+from connectors.shared.sending.sender import send
+from connectors.shared.sql.client import Refused, Session, SqlClient
 from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.schema_changes import SchemaWork
-from connectors.streamload.sender import send
-from connectors.streamload.sql import Refused, Session, SqlClient
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +37,7 @@ class DorisSink(Sink):
     def __init__(self, options: DorisSinkOptions, context: Context) -> None:
         self._options = options
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.directory
+        self._store = context.store
         self._client = settings.client(options)
         self._sql = SqlClient(settings.sql_servers(options))
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
@@ -46,7 +45,7 @@ class DorisSink(Sink):
 
     def apply(self, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:
@@ -94,7 +93,7 @@ class DorisSink(Sink):
         with ThreadPoolExecutor(self._options.threads, thread_name_prefix="cdc-commit") as pool:
             for done in [pool.submit(commit_table, table) for table in tables]:
                 done.result()
-        applied.forget(self._directory)
+        applied.forget(self._store)
         self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:

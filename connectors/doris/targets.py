@@ -10,8 +10,8 @@ import threading
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from connectors.doris.catalog import read_table
-from connectors.streamload.sql import Refused, SqlClient
-from connectors.streamload.target import TargetTable
+from connectors.shared.conversion.target import TargetTable
+from connectors.shared.sql.client import Refused, SqlClient
 
 _MOST_KNOWN = 20_000
 

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from cdc.schema import Column, DataType, Kind
-from connectors.streamload.target import TargetColumn, TargetKind
+from connectors.shared.conversion.target import TargetColumn, TargetKind
 
 LONGEST_VARCHAR = 65_533
 """Bytes (ScalarType.MAX_VARCHAR_LENGTH)."""

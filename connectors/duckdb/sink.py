@@ -41,7 +41,7 @@ class DuckDbSink(Sink):
 
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         self._database = Database(options)
-        self._pipeline, self._directory = context.pipeline, context.directory
+        self._pipeline, self._directory = context.pipeline, context.store.bulk("")
 
     def apply(self, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes: one transaction for all of them. Driver.

@@ -10,8 +10,8 @@ from pydantic import AfterValidator
 
 from cdc.options import AnyCase, AtLeast, Duration, Field, FilePath, OptionError, Remark, SecretStr, Zone
 from cdc.schema import TableId
-from connectors.mysql.log_options import LogOptions
-from connectors.mysql.snapshot_options import SnapshotOptions
+from connectors.mysql.log.options import LogOptions
+from connectors.mysql.snapshot.options import SnapshotOptions
 
 __all__ = ["BinlogFilesSourceOptions", "LogOptions", "MySqlSourceOptions"]
 
@@ -129,6 +129,14 @@ class MySqlSourceOptions(SnapshotOptions):
     )
     tls_cert: FilePath | None = Field(None, alias="tls.cert", description="PEM file of the client's certificate.")
     tls_key: FilePath | None = Field(None, alias="tls.key", description="PEM file of the client's private key.")
+
+    key_retrieval: bool = Field(
+        False,
+        alias="allow-public-key-retrieval",
+        description="Whether the password may be encrypted with a public key that the server sends itself, without TLS "
+        "(caching_sha2_password, sha256_password): whoever comes between can then read it. On this machine it always "
+        "may.",
+    )
 
     @property
     def tls(self) -> TlsMode:

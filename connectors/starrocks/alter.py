@@ -28,13 +28,13 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
+from connectors.shared.sql.client import quoted, text_literal
 from connectors.starrocks import ddl
 from connectors.starrocks.catalog import ActualColumn, ActualTable, Layout, same
 from connectors.starrocks.conversion import by_copy, in_place
 from connectors.starrocks.types import LONG_TEXT, SqlType
 from connectors.streamload.doubt import doubt
 from connectors.streamload.respelled import respelled
-from connectors.streamload.sql import quoted, text_literal
 
 COPY_PREFIX = "__cdc_copy_"
 """A table of this prefix is the copy that takes a table's place; one that is left over is dropped."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cdc.schema import Column, TableId, TableSchema
+from connectors.shared.conversion.target import TargetTable
+from connectors.shared.sql.client import Session, text_literal
 from connectors.starrocks.types import SqlType, data_type, read_type
-from connectors.streamload.sql import Session, text_literal
-from connectors.streamload.target import TargetTable
 
 _COLUMNS = (
     "SELECT TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_SIZE, DECIMAL_DIGITS, IS_NULLABLE, "

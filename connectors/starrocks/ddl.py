@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 
 from cdc.errors import ChangeRefused
 from cdc.schema import Column, TableId, TableSchema
+from connectors.shared.sql.client import quoted, text_literal
 from connectors.starrocks.catalog import ActualColumn, ActualTable, same
 from connectors.starrocks.types import TypeRules, default_text
-from connectors.streamload.sql import quoted, text_literal
 
 NOW = "CURRENT_TIMESTAMP"
 _NOW = re.compile(r"(CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(\(\d*\))?", re.IGNORECASE)

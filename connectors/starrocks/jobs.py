@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
+from connectors.shared.sql.client import Refused, Session
 from connectors.starrocks.alter import Check, Remark, Statement, Step
 from connectors.streamload.alter_jobs import AlterJobs
 from connectors.streamload.patience import Patience, Waits
-from connectors.streamload.sql import Refused, Session
 
 log = logging.getLogger(__name__)
 

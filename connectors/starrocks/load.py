@@ -16,15 +16,15 @@ from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import Task
+from connectors.shared.dead_letters.dead_letters import DeadLetters
+from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
-from connectors.streamload.dead_letter import DeadLetters
 from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.http import Upload
 from connectors.streamload.labels import LabelSpace
-from connectors.streamload.sender import Written
 from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,10 @@ class Loader:
             self.labels.label(task.batch, first.table, task.partition, part, again)
             for again in range(_MOST_LABELS if target.upserts else 1)
         ]
-        letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
-        return TableLoad(self, first.table, labels, WindowEncoder(first.schema, target, STARROCKS, self.rules), letters)
+        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
+        return TableLoad(
+            self, first.table, labels, WindowEncoder(first.schema, target, STARROCKS, self.rules), dead_letters
+        )
 
 
 def handle(label: str) -> dict[str, Any]:
@@ -62,14 +64,14 @@ def handle(label: str) -> dict[str, Any]:
 
 
 class TableLoad:
-    """One open load, as `connectors.streamload.sender` drives it."""
+    """One open load, as `connectors.shared.sending.sender` drives it."""
 
     def __init__(
-        self, loader: Loader, table: TableId, labels: Sequence[str], encoder: WindowEncoder, letters: DeadLetters
+        self, loader: Loader, table: TableId, labels: Sequence[str], encoder: WindowEncoder, dead_letters: DeadLetters
     ) -> None:
         """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""
         self._loader, self._table, self._labels, self._label = loader, table, labels, labels[0]
-        self._encoder, self._letters = encoder, letters
+        self._encoder, self._dead_letters = encoder, dead_letters
         self._upload: Upload | None = None
         self._transaction: int | None = None
         self._rows = 0
@@ -86,13 +88,13 @@ class TableLoad:
             if not upload.write(encoded.text):
                 self._refused(upload)
             self._rows += encoded.rows
-        self._letters.write(encoded.letters)
+        self._dead_letters.write(encoded.dead_letters)
         return encoded.written
 
     def finish(self) -> Any:
         """End the body, prepare, check what was loaded; returns the handle."""
         if self._upload is None:
-            self._letters.close()
+            self._dead_letters.close()
             return handle("")
         try:
             self._check_load(replies.read(self._upload.finish()))
@@ -104,7 +106,7 @@ class TableLoad:
         except SinkError:
             self._give_up()
             raise
-        self._letters.close()
+        self._dead_letters.close()
         return handle(self._label)
 
     def cancel(self) -> None:
@@ -116,7 +118,7 @@ class TableLoad:
             upload, begun = self._upload, self._transaction is not None
         if upload is not None:
             upload.cancel()
-        self._letters.discard()
+        self._dead_letters.discard()
         if begun:
             self._loader.transactions.roll_back(self._table, self._label)
 

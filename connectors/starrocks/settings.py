@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from connectors.shared.conversion.policy import RejectedValuePolicy
+from connectors.shared.last_image.last_image import KeylessChanges
+from connectors.shared.servers.address import Account, TimeLimits, Tls, parse_list
+from connectors.shared.sql.client import SqlServers
 from connectors.starrocks.client import TransactionLimits
 from connectors.starrocks.ddl import TableRules
 from connectors.starrocks.options import PACKINGS, StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
-from connectors.streamload.address import Account, TimeLimits, Tls, parse_list
 from connectors.streamload.http import Servers
-from connectors.streamload.last_image import KeylessChanges
 from connectors.streamload.options import HTTP_PORT, jdbc_addresses
 from connectors.streamload.pack import Packing
-from connectors.streamload.policy import MisfitPolicy
-from connectors.streamload.sql import SqlServers
 from connectors.streamload.window import WindowRules
 
 _ANSWER_S = 600.0
@@ -54,7 +54,7 @@ def table_rules(options: StarRocksSinkOptions) -> TableRules:
 def window_rules(options: StarRocksSinkOptions) -> WindowRules:
     """How rows are checked and encoded."""
     return WindowRules(
-        misfits=MisfitPolicy(options.misfits),
+        rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),
         deletes=options.enable_delete,
         time_zone=options.time_zone,

@@ -23,9 +23,9 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from connectors.shared.sql.client import Refused, Session, SqlClient, text_literal
 from connectors.starrocks.client import LabelFinishedError, LabelState, State, Transactions
 from connectors.streamload.labels import LabelSpace
-from connectors.streamload.sql import Refused, Session, SqlClient, text_literal
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -14,6 +13,8 @@ from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
+from connectors.shared.sending.sender import SendLimits, send
+from connectors.shared.sql.client import Refused, Session, SqlClient
 from connectors.starrocks import settings
 from connectors.starrocks.alter import Planner, Statement, Step
 from connectors.starrocks.catalog import Layout, read_layout, read_table
@@ -28,8 +29,6 @@ from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
 from connectors.streamload.schema_changes import SchemaWork
-from connectors.streamload.sender import SendLimits, send
-from connectors.streamload.sql import Refused, Session, SqlClient
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class StarRocksSink(Sink):
     def __init__(self, options: StarRocksSinkOptions, context: Context) -> None:
         self._options = options
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.directory
+        self._store, self._directory = context.store, context.store.bulk("")
         self._sql = SqlClient(settings.sql_servers(options))
         self._transactions = Transactions(
             settings.servers(options), settings.transaction_limits(options), settings.packing(options)
@@ -53,7 +52,7 @@ class StarRocksSink(Sink):
 
     def apply(self, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:
@@ -95,7 +94,7 @@ class StarRocksSink(Sink):
             (from_file if "file" in handle else by_label)(table, handle)
 
         commit_all(commit, batch, prepared, max(_COMMIT_THREADS, self._options.threads))
-        applied.forget(self._directory)
+        applied.forget(self._store)
         forget_files(self._directory, batch)
         self._next_batch = batch + 1
 

@@ -8,7 +8,6 @@ batch that is committed again after that is loaded again.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +19,16 @@ from cdc.block import ChangeBlock
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import Task
+from cdc.state.durable import close_synced, open_new, state_error
+from connectors.shared.dead_letters.dead_letters import DeadLetters
+from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
 from connectors.starrocks.client import State, Transactions
 from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
-from connectors.streamload.dead_letter import DeadLetters
 from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.labels import LabelSpace
-from connectors.streamload.sender import Written
 from connectors.streamload.window import WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
@@ -53,16 +53,16 @@ class StagedLoader:
         """The file of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
-        letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
+        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
         path = self.directory / _FOLDER / str(task.batch) / f"{label}.{task.attempt}"
-        return StagedLoad(path, label, WindowEncoder(first.schema, target, STARROCKS, self.rules), letters)
+        return StagedLoad(path, label, WindowEncoder(first.schema, target, STARROCKS, self.rules), dead_letters)
 
 
 class StagedLoad:
-    """One file of load text, as `connectors.streamload.sender` drives it."""
+    """One file of load text, as `connectors.shared.sending.sender` drives it."""
 
-    def __init__(self, path: Path, label: str, encoder: WindowEncoder, letters: DeadLetters) -> None:
-        self._path, self._label, self._encoder, self._letters = path, label, encoder, letters
+    def __init__(self, path: Path, label: str, encoder: WindowEncoder, dead_letters: DeadLetters) -> None:
+        self._path, self._label, self._encoder, self._dead_letters = path, label, encoder, dead_letters
         self._file: BinaryIO | None = None
         self._headers: Mapping[str, str] = {}
         self._rows = 0
@@ -73,28 +73,31 @@ class StagedLoad:
         if encoded is None:
             return None
         if encoded.rows:
-            if self._file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("wb")
-                self._headers = encoded.headers
-            self._file.write(encoded.text)
+            try:
+                if self._file is None:
+                    self._file = open_new(self._path)
+                    self._headers = encoded.headers
+                self._file.write(encoded.text)
+            except OSError as error:
+                raise state_error(self._path, error) from error
             self._rows += encoded.rows
-        self._letters.write(encoded.letters)
+        self._dead_letters.write(encoded.dead_letters)
         return encoded.written
 
     def finish(self) -> Any:
         """Make the file durable; returns the handle."""
-        self._letters.close()
+        self._dead_letters.close()
         if self._file is None:
             return {"label": ""}
-        with self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            close_synced(self._file)
+        except OSError as error:
+            raise state_error(self._path, error) from error
         return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": dict(self._headers)}
 
     def cancel(self) -> None:
         """Remove the file."""
-        self._letters.discard()
+        self._dead_letters.discard()
         if self._file is not None:
             self._file.close()
             self._path.unlink(missing_ok=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
+from connectors.shared.conversion.target import TargetTable
+from connectors.shared.sql.client import Refused, SqlClient
 from connectors.starrocks.catalog import ActualTable, read_layout, read_table
-from connectors.streamload.sql import Refused, SqlClient
-from connectors.streamload.target import TargetTable
 
 _SINGLE_READS = 8
 

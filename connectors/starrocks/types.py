@@ -23,7 +23,7 @@ import re
 from dataclasses import dataclass
 
 from cdc.schema import Column, DataType, Kind
-from connectors.streamload.target import TargetColumn, TargetKind
+from connectors.shared.conversion.target import TargetColumn, TargetKind
 
 LONGEST_VARCHAR = 1_048_576
 """Bytes; the longest VARCHAR and VARBINARY of a StarRocks table."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.schema import TableId
+from connectors.shared.sql.client import Session, quoted, text_literal
 from connectors.streamload.patience import Patience, Waits
-from connectors.streamload.sql import Session, quoted, text_literal
 
 log = logging.getLogger(__name__)
 

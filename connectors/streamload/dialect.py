@@ -15,7 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from connectors.streamload.target import TargetKind
+import pyarrow as pa
+
+from connectors.shared.conversion.field_limits import FieldLimits
+from connectors.shared.conversion.target import TargetKind
+from connectors.shared.kernels.buffers import buffers
+from connectors.streamload.kernels.strings import needs_hex
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,9 @@ class Dialect:
         return (self.text_from_bytes if binary else self.text_from_hex).format(field)
 
     @property
-    def keeps_digits(self) -> bool:
-        """Whether bytes in a character column stay hex digits, twice their length."""
-        return self.text_from_bytes == "{}"
+    def limits(self) -> FieldLimits:
+        """What the load text does to fields."""
+        return FieldLimits(self.field_bytes, self.text_from_bytes == "{}", sent_as_hex)
 
 
 DORIS = Dialect(
@@ -68,6 +73,12 @@ STARROCKS = Dialect(
     text_from_bytes="{}",
     field_bytes=1_048_576,
 )
+
+
+def sent_as_hex(array: pa.Array) -> bool:
+    """Whether a text column holds a value that load text can carry only as hex digits."""
+    place = buffers(array)
+    return bool(needs_hex(place.offsets, place.values, len(array)))
 
 
 def quoted(name: str) -> str:

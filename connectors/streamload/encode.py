@@ -16,12 +16,11 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.schema import TableSchema
-from connectors.streamload.buffers import Buffers, buffers, string_offsets, too_long
-from connectors.streamload.dialect import Dialect, quoted
+from connectors.shared.conversion.plan import ColumnPlan, plan_columns
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
+from connectors.shared.kernels.buffers import Buffers, buffers, string_offsets, too_long
+from connectors.streamload.dialect import Dialect, quoted, sent_as_hex
 from connectors.streamload.kernels import floats, integers, moments, rows
-from connectors.streamload.kernels.strings import needs_hex
-from connectors.streamload.plan import ColumnPlan, plan_columns
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 _MARGIN = 256
 _PLAIN_OPS = {
@@ -129,8 +128,8 @@ class DelimitedEncoder:
         for field, array in zip(self._fields, batch.columns, strict=True):
             if len(array) == 0 or not pa.types.is_string(field.plan.arrow):
                 continue
-            place, name = buffers(array), field.plan.source.name
-            if field.op == rows.TEXT and needs_hex(place.offsets, place.values, len(array)):
+            name = field.plan.source.name
+            if field.op == rows.TEXT and sent_as_hex(array):
                 found.append(name)
             limit = self._dialect.field_bytes
             if name in self.hex_columns and limit is not None and too_long(array, limit // 2) is not None:
@@ -191,7 +190,7 @@ def _header(fields: tuple[_Field, ...], target: TargetTable, dialect: Dialect) -
     for number, field in enumerate(fields):
         name = quoted(field.plan.target.name)
         binary = pa.types.is_binary(field.plan.arrow)
-        digits_stay = dialect.keeps_digits and binary and field.plan.target.kind is not TargetKind.VARBINARY
+        digits_stay = dialect.limits.keeps_digits and binary and field.plan.target.kind is not TargetKind.VARBINARY
         if field.op == rows.HEX and not digits_stay:
             place = quoted(_free(f"cdc_hex_{number}", taken))
             expressions.append(f"{name}={dialect.from_hex(field.plan.target.kind, place, binary=binary)}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
-from connectors.streamload.address import Account, Address, TimeLimits, Tls
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 from connectors.streamload.pack import Packer, Packing, packer
 from connectors.streamload.wire import Answer, Headers, Wire
 

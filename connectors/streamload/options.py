@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Duration, Field, FilePath, OptionError, Remark, SinkOptions
-from connectors.streamload.address import Address, parse_list
+from connectors.shared.servers.address import Address, parse_list
 from connectors.streamload.labels import check_prefix
 
 HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
@@ -83,7 +83,7 @@ class LoadSinkOptions(SinkOptions):
         alias="sink.enable-delete",
         description="Whether deletes are carried out. When false, deleted rows stay, and are counted.",
     )
-    misfits: Annotated[Literal["fail", "null", "truncate", "dead-letter"], AnyCase] = Field(
+    rejected_values: Annotated[Literal["fail", "null", "truncate", "dead-letter"], AnyCase] = Field(
         "fail",
         alias="sink.invalid-values",
         description="What becomes of a value that the sink's column cannot hold: `fail` stops the run and names it, "
@@ -140,7 +140,7 @@ class LoadSinkOptions(SinkOptions):
     def problems(self) -> Iterator[Remark]:
         """Options that need another, and a header that would lose rows."""
         yield from super().problems()
-        if self.misfits == "dead-letter" and self.dead_letters is None:
+        if self.rejected_values == "dead-letter" and self.dead_letters is None:
             yield Remark("sink.dead-letter.path", "is required with sink.invalid-values: dead-letter", "name a folder")
         for key, name, text in self.headers():
             if name == "max_filter_ratio" and text.strip("0.") != "":

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cdc.schema import CreateTable, SchemaChange, TableId
+from connectors.shared.sql.client import Session
 from connectors.streamload.applied import Applied
-from connectors.streamload.sql import Session
 
 _SESSIONS = 8
 

@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from connectors.shared.conversion.fit import Fitter
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
+from connectors.shared.last_image.last_image import images
 from connectors.streamload.dialect import DORIS
 from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.fit import Fitter
-from connectors.streamload.last_image import images
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 _TABLE = TableId("warm", "up")
 _SCHEMA = TableSchema(
@@ -35,5 +35,5 @@ def warm() -> int:
         row=pa.array([0, 0], pa.int32()),
         timestamps_ms=pa.array([0, 0], pa.int64()),
     )
-    fitted = Fitter(_SCHEMA, _TARGET, DORIS).check(images(block, _SCHEMA.primary_key))
+    fitted = Fitter(_SCHEMA, _TARGET, DORIS.limits).check(images(block, _SCHEMA.primary_key))
     return len(DelimitedEncoder(_SCHEMA, _TARGET, DORIS).encode(fitted.rows, fitted.delete))

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableSchema
+from connectors.shared.conversion.fit import Fitter
+from connectors.shared.conversion.policy import RejectedValuePolicy
+from connectors.shared.conversion.target import TargetTable
+from connectors.shared.dead_letters.dead_letters import DeadLetter
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, window
+from connectors.shared.sending.sender import Written
 from connectors.streamload.dialect import Dialect
 from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.fit import Fitter
-from connectors.streamload.last_image import Images, KeylessChanges, every_insert, images, window
-from connectors.streamload.policy import Letter, MisfitPolicy
-from connectors.streamload.sender import Written
-from connectors.streamload.target import TargetTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,14 @@ class WindowRules:
     """What the options say about rows.
 
     Attributes:
-        misfits: what happens to values that the column cannot hold.
+        rejected_values: what happens to values that the column cannot hold.
         keyless: what happens to updates and deletes of tables without a key.
         deletes: whether deletes are carried out.
         time_zone: whose wall clock instants are written in.
         max_key_bytes: the longest encoded key that the server takes, None without limit.
     """
 
-    misfits: MisfitPolicy = MisfitPolicy.FAIL
+    rejected_values: RejectedValuePolicy = RejectedValuePolicy.FAIL
     keyless: KeylessChanges = KeylessChanges.FAIL
     deletes: bool = True
     time_zone: str = "UTC"
@@ -38,13 +39,13 @@ class WindowRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """One window as it is sent; `headers` are those that its text needs, `letters` the rows that stay behind."""
+    """One window as it is sent; `headers` are those that its text needs, `dead_letters` the rows that stay behind."""
 
     text: memoryview
     rows: int
     headers: Mapping[str, str]
     written: Written
-    letters: tuple[Letter, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
 
 
 class WindowEncoder:
@@ -55,7 +56,9 @@ class WindowEncoder:
         self._target, self._dialect, self._rules = target, dialect, rules
         self._keys = tuple(_source_name(schema, key) for key in target.keys)
         limit = rules.max_key_bytes if target.upserts else None
-        self._fitter = Fitter(schema, target, dialect, rules.misfits, time_zone=rules.time_zone, max_key_bytes=limit)
+        self._fitter = Fitter(
+            schema, target, dialect.limits, rules.rejected_values, time_zone=rules.time_zone, max_key_bytes=limit
+        )
         self._encoder = DelimitedEncoder(schema, target, dialect)
 
     def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> Encoded | None:
@@ -75,7 +78,7 @@ class WindowEncoder:
         counts.update(fitted.counts)
         written = Written(len(text), found.inserts, found.updates, found.deletes, dict(counts))
         headers = {**self._dialect.headers, "columns": encoder.columns_header}
-        return Encoded(text, fitted.rows.num_rows, headers, written, fitted.letters)
+        return Encoded(text, fitted.rows.num_rows, headers, written, fitted.dead_letters)
 
     def _images(self, block: ChangeBlock) -> Images:
         if not self._target.upserts:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from email.message import Message
 from typing import Any
 
-from connectors.streamload.address import Address, TimeLimits, Tls
+from connectors.shared.servers.address import Address, TimeLimits, Tls
 
 _LONGEST_LINE = 64 << 10
 _LARGEST_ANSWER = 16 << 20

@@ -22,11 +22,11 @@ import pyarrow as pa  # noqa: E402
 
 from cdc.block import ChangeBlock, RowKind, arrow_schema  # noqa: E402
 from cdc.schema import Column, DataType, TableId, TableSchema  # noqa: E402
+from connectors.shared.conversion.fit import Fitter  # noqa: E402
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable  # noqa: E402
+from connectors.shared.last_image.last_image import images  # noqa: E402
 from connectors.streamload.dialect import DORIS  # noqa: E402
 from connectors.streamload.encode import DelimitedEncoder  # noqa: E402
-from connectors.streamload.fit import Fitter  # noqa: E402
-from connectors.streamload.last_image import images  # noqa: E402
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable  # noqa: E402
 
 SEED = 20261121
 ROWS = 100_000
@@ -56,7 +56,7 @@ TARGET = TargetTable(
 def encode(rows: int = ROWS, repeat: int = 5) -> dict[str, Any]:
     """Rows per second of CPU time of each step and of all three, the best of `repeat`, and bytes of text per row."""
     block = _block(rows)
-    fitter, encoder = Fitter(SCHEMA, TARGET, DORIS), DelimitedEncoder(SCHEMA, TARGET, DORIS)
+    fitter, encoder = Fitter(SCHEMA, TARGET, DORIS.limits), DelimitedEncoder(SCHEMA, TARGET, DORIS)
     best = dict.fromkeys(("last_image", "fit", "encode", "all"), float("inf"))
     size = 0
     for _ in range(repeat + 1):

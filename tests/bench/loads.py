@@ -14,7 +14,7 @@ from readers import Bench
 from whole import WholeTool
 from workload import Generator
 
-from cdc.testing.standins import StandIn, start
+from cdc_standins import StandIn, start
 
 Figures = dict[str, Any]
 KINDS = ("doris", "starrocks")

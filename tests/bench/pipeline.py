@@ -13,7 +13,7 @@ from typing import Any
 from spend import Contained, Spent
 from workload import DATABASE, Place
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 
 Sink = Mapping[str, Any] | None
 CDC = str(Path(sys.executable).with_name("cdc"))

@@ -16,11 +16,11 @@ import numpy as np
 from reader import Range, Watch, arguments
 
 from cdc.schema import TableId
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import read_range
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.segment import LogRange
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.server.positions import LogPosition

@@ -18,8 +18,8 @@ from reader import Address, Watch
 from cdc.schema import TableId
 from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.snapshot.result_columns import RowReader, Stamp, result_plan, select_list
-from connectors.mysql.snapshot.result_stream import ResultStream
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_stream import ResultStream
 
 if TYPE_CHECKING:
     from readers import Bench

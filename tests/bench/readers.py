@@ -16,7 +16,7 @@ import peers
 from spend import OtherLoad, cpu_of
 from workload import DATABASE, Workload
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 from connectors.mysql.log.log_file import read_chunks
 
 HERE = Path(__file__).parent

@@ -18,7 +18,7 @@ from read_snapshot import snapshot_read
 from readers import Bench, address, per_million
 from workload import DATABASE, Generator
 
-from cdc.testing.standins import start
+from cdc_standins import start
 
 Figures = dict[str, Any]
 ROWS = 1_000_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pymysql.constants import CLIENT
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 
 DATABASE = "bench"
 SEED = 20261121
@@ -112,6 +112,38 @@ class Generator:
         if start.file != end.file:
             raise RuntimeError(f"{name} does not fit into one binlog file")
         return Workload(name, table, rows, images * rows, -(-rows // transaction_rows), start, end)
+
+    def large_table(self, rows: int) -> Workload:
+        """Make `orders_large` and fill it from `orders`, 1,000 rows a transaction; its ids go from 1 to `rows`."""
+        self.run("DROP TABLE IF EXISTS orders_large; CREATE TABLE orders_large LIKE orders")
+        columns = f"(id,{_COLUMNS}) SELECT id + {{}},{_COLUMNS} FROM orders"
+        return self._ranges("large_insert", rows, 1000, 1, lambda first, last: (
+            f"INSERT INTO orders_large {columns.format(first - first % self._orders)} "
+            f"WHERE id > {first % self._orders} AND id <= {(last - 1) % self._orders + 1}"
+        ))  # fmt: skip
+
+    def update_large_table(self, rows: int) -> Workload:
+        """Change three columns of every row of `orders_large`, 100 rows a transaction."""
+        return self._ranges("large_update", rows, 100, 2, lambda first, last: (
+            f"UPDATE orders_large SET amount = 5000 * rand({first}), is_paid = rand({last}) < 0.9, "
+            f"updated_at = '2026-03-{first % 27 + 1:02d} 10:00:00' WHERE id > {first} AND id <= {last}"
+        ))  # fmt: skip
+
+    def delete_large_table(self, rows: int) -> Workload:
+        """Delete every row of `orders_large`, 100 rows a transaction."""
+        return self._ranges("large_delete", rows, 100, 1, lambda first, last: (
+            f"DELETE FROM orders_large WHERE id > {first} AND id <= {last}"
+        ))  # fmt: skip
+
+    def _ranges(
+        self, name: str, rows: int, per_transaction: int, images: int, statement: Callable[[int, int], str]
+    ) -> Workload:
+        """One statement, and so one transaction, for each range of ids (first, last]."""
+        start = self.new_file()
+        for first in range(0, rows, per_transaction):
+            self.run(statement(first, min(rows, first + per_transaction)))
+        end = self.place()
+        return Workload(name, "orders_large", rows, images * rows, -(-rows // per_transaction), start, end)
 
     def _write(self, statements: Iterable[str], per_transaction: int) -> None:
         part: list[str] = []

@@ -18,14 +18,14 @@ from unittest.mock import patch
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitUnknown
-from cdc.job.batch import BatchRunner, logged_offset
-from cdc.job.progress import Progress
-from cdc.job.stream import BATCH_KEY, source_offset
-from cdc.job.task import PrepareTask, TaskResult
-from cdc.job.wire import CrossingError
+from cdc.flow.batch import BatchRunner
+from cdc.flow.offsets import BATCH_KEY, source_offset
+from cdc.flow.progress import Progress
+from cdc.flow.task import PrepareTask, TaskResult
+from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock
@@ -106,8 +106,8 @@ class _Frame:
         for _ in range(_TASK_TRIES - 1):
             try:
                 return task()
-            except CrossingError as crossed:
-                self._engine.errors.append(crossed.error)
+            except CdcError as error:
+                self._engine.errors.append(error)
             except WorkerDied:
                 pass
         return task()
@@ -185,14 +185,16 @@ class LoadEngine:
         self.lives += 1
         self.crashes.dead = False
         sink, first = self.make_sink(self.state.sink), self.logged
+        source, offsets = ListSource(self.items), OffsetLog(self.state)
         runner = BatchRunner(
-            ListSource(self.items), sink, _same, _NoGuard(), self.state, Progress(), lambda _: None  # type: ignore[arg-type]
+            source, sink, _same, _NoGuard(), self.state, offsets, Progress(), lambda _: None  # type: ignore[arg-type]
         )  # fmt: skip
         try:
             runner.recover()
             while self.logged < self.batches:
                 self._plan(self.logged)
-                runner(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
+                batch = ForeachBatch(runner, self.state.checkpoint)
+                batch(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
                 self.logged += 1
         finally:
             runner.finish()

@@ -21,10 +21,11 @@ from starrocks_servers import own_starrocks
 
 from cdc.sink import Sink
 from cdc.source import Context
-from cdc.testing.standins import StandIn
+from cdc.state.store import LocalStore
+from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
+from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
-from connectors.streamload.sql import quoted
 
 _PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Between questions to a server that does not answer; the sinks wait longer."""
@@ -65,7 +66,7 @@ class Place:
 
     def sink(self, name: str, **more: Any) -> Callable[[Path], Sink]:
         """How a process of this case's pipeline makes its sink; `more` options by the names of the pipeline file."""
-        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", folder), **more)
+        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", LocalStore(folder)), **more)
 
     def arm(self, fault: Fault) -> None:
         """The next time the server comes by."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cdc_process import Pipeline
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 Row = tuple[object, ...]
 

@@ -14,7 +14,7 @@ import pytest
 from cdc_process import CdcRun, ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
 

@@ -13,7 +13,7 @@ from cdc_process import ended, mysql_pipeline, wait_for
 from load_pipeline import KINDS, LoadPipeline, own_standin, settled
 from small_workload import SmallWorkload
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
 _KILLS = 2

@@ -10,7 +10,7 @@ from cutting_proxy import CuttingProxy
 from servers import FLAVORS, ServerFactory
 from small_workload import SmallWorkload
 
-from cdc.services.server import StartedServer
+from cdc_services.server import StartedServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
 

@@ -11,7 +11,7 @@ import pytest
 from cdc_process import ended, mysql_pipeline
 from small_workload import SmallWorkload
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(900)]
 

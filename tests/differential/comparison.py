@@ -11,7 +11,7 @@ from typing import Any
 
 from cdc_process import Pipeline
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 Row = tuple[Any, ...]
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?")

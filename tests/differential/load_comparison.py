@@ -19,9 +19,9 @@ import pymysql
 from pymysql.constants import FIELD_TYPE
 from pymysql.converters import conversions
 
-from cdc.services.server import MySqlServer
-from cdc.testing.standins import StandIn
-from connectors.streamload.geometry import geometry_text
+from cdc_services.server import MySqlServer
+from cdc_standins import StandIn
+from connectors.shared.conversion.geometry import geometry_text
 
 Row = tuple[Any, ...]
 _GEOMETRY = frozenset({

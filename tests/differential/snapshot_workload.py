@@ -9,7 +9,7 @@ from typing import Any
 
 import pymysql
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 ROWS = 600
 STEPS = 3000

@@ -18,8 +18,8 @@ from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, own_standin, settled
 
 from cdc.errors import ChangeRefused
-from cdc.services.server import MySqlServer
 from cdc.source import Limits
+from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
 _LIMITS = Limits(1 << 26, 10**6)

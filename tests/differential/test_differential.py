@@ -18,8 +18,8 @@ from direct import DirectRuns
 from servers import FLAVORS, ServerFactory
 from workload import Workload
 
-from cdc.services.server import MySqlServer
 from cdc.source import Limits
+from cdc_services.server import MySqlServer
 
 _STEPS = int(os.environ.get("CDC_DIFF_STEPS", "120"))
 _FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1").partition("-")

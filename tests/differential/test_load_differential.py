@@ -20,8 +20,8 @@ from load_comparison import differences
 from load_pipeline import KINDS, LoadPipeline, own_standin, settled
 from workload import Column, Table, Workload
 
-from cdc.services.server import MySqlServer
 from cdc.source import Limits
+from cdc_services.server import MySqlServer
 
 _STEPS = int(os.environ.get("CDC_DIFF_STEPS", "60"))
 _FIRST, _, _LAST = os.environ.get("CDC_DIFF_SEEDS", "1").partition("-")

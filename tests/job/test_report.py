@@ -14,9 +14,9 @@ from typing import IO
 
 import pytest
 
-from cdc.job.progress import BatchReport, Progress, Snapshot, TableTotals
+from cdc.flow.progress import BatchReport, Progress, Snapshot, TableTotals
+from cdc.flow.task import TaskResult
 from cdc.job.report import Reporter, new_counts
-from cdc.job.task import TaskResult
 from cdc.schema import CreateTable, TableId, TableSchema, TruncateTable
 from cdc.sink import Prepared
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from cdc_process import wait_for
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -182,6 +182,16 @@ def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server:
     folder.ends(process)
     written = [json.loads(line) for line in (folder.path / "out.jsonl").read_text().splitlines()]
     assert [line["row"]["id"] for line in written if "op" in line] == [1, 2, 3, 4]
+
+
+def test_a_stop_before_the_first_batch_leaves_a_state_that_goes_on(folder: Folder) -> None:
+    folder.write({"type": "values", "rows": ROWS})
+    process = folder.start()
+    folder.says("pipeline p-", process)  # Java starts now
+    os.killpg(process.pid, signal.SIGINT)
+    folder.ends(process)
+    folder.run("--until-caught-up")
+    assert "4 changes in" in folder.out
 
 
 def test_the_death_of_java_is_an_engine_error(folder: Folder, mysql_server: MySqlServer) -> None:

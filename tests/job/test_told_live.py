@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cdc_process import ended, mysql_pipeline
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 
 @pytest.mark.slow

@@ -16,11 +16,11 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
 from cdc.errors import EngineError, SourceError, SourceUnavailable
-from cdc.job.progress import Progress
+from cdc.flow.progress import Progress
+from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
 from cdc.job.watch import STARTS, Signals, Watch
-from cdc.job.wire import CrossingError
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 class Query:

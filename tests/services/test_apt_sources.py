@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.services.apt_sources import addresses, mirror
+from cdc_services.apt_sources import addresses, mirror
 
 DEB822 = """\
 # Types: deb

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cdc.services import suite
-from cdc.services.download import fetch
+from cdc_services import suite
+from cdc_services.download import fetch
 
 BODY = bytes(range(256)) * 40
 SHA256 = hashlib.sha256(BODY).hexdigest()

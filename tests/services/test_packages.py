@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.services.packages import closure, parse_index
+from cdc_services.packages import closure, parse_index
 
 INDEX = """\
 Package: server

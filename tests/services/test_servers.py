@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from servers import missing, own_servers, shared_server
 
-from cdc.services.installation import find
-from cdc.services.server import MySqlServer
+from cdc_services.installation import find
+from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
 
@@ -50,8 +50,8 @@ def test_a_server_dies_with_the_process_that_started_it() -> None:
         missing("mariadb")
     program = """
         import os
-        from cdc.services.installation import find
-        from cdc.services.server import StartedServer
+        from cdc_services.installation import find
+        from cdc_services.server import StartedServer
         server = StartedServer(find("mariadb"))
         print(server.pid, flush=True)
         input()

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from cdc.testing.standins import StandIn, start
-from cdc.testing.standins.clock import Clock
-from cdc.testing.standins.data import DELETE, Data, Publication, StoredColumn
-from cdc.testing.standins.faults import Answer, Faults
-from cdc.testing.standins.http_server import ClientGone, Cut, HttpServer, Request, Response
-from cdc.testing.standins.journal import Journal
-from cdc.testing.standins.process import StandInError
-from cdc.testing.standins.sql_server import LONGLONG, VAR_STRING, Result, SqlError, SqlServer
-from cdc.testing.standins.sql_text import Parser, Unparsable, to_duckdb
+from cdc_standins import StandIn, start
+from cdc_standins.clock import Clock
+from cdc_standins.data import DELETE, Data, Publication, StoredColumn
+from cdc_standins.faults import Answer, Faults
+from cdc_standins.http_server import ClientGone, Cut, HttpServer, Request, Response
+from cdc_standins.journal import Journal
+from cdc_standins.process import StandInError
+from cdc_standins.sql_server import LONGLONG, VAR_STRING, Result, SqlError, SqlServer
+from cdc_standins.sql_text import Parser, Unparsable, to_duckdb
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def test_mysql_clients_get_rows_counts_and_errors() -> None:
 def test_the_journal_keeps_what_a_killed_process_wrote(tmp_path: Path) -> None:
     code = (
         "import os, sys, pathlib\n"
-        "from cdc.testing.standins.journal import Journal\n"
+        "from cdc_standins.journal import Journal\n"
         "journal = Journal(pathlib.Path(sys.argv[1]))\n"
         "journal.put('a', 1, {'x': 'é'}); journal.put('a', 2, []); journal.remove('a', 2)\n"
         "with journal.together():\n"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdc.testing.standins.doris import csv_rows
-from cdc.testing.standins.doris.csv_rows import BLOCK_ROWS, CsvFormat, CsvReader, Field
+from cdc_standins.doris import csv_rows
+from cdc_standins.doris.csv_rows import BLOCK_ROWS, CsvFormat, CsvReader, Field
 
 
 def read(form: CsvFormat, width: int, *blocks: bytes) -> tuple[list[tuple[Field, ...]], list[str]]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cdc.testing.standins.doris.types import DorisType, parse_type
-from cdc.testing.standins.doris.values import Field, TooLong, convert
-from cdc.testing.standins.sql_server import SqlError
-from cdc.testing.standins.sql_text import Parser, Unparsable
+from cdc_standins.doris.types import DorisType, parse_type
+from cdc_standins.doris.values import Field, TooLong, convert
+from cdc_standins.sql_server import SqlError
+from cdc_standins.sql_text import Parser, Unparsable
 
 MOMENT = dt.datetime(2024, 2, 29, 13, 14, 15)
 

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 from starrocks_servers import StarRocksServer, own_starrocks
 
-from cdc.testing.standins import StandIn
+from cdc_standins import StandIn
 
 pytestmark = pytest.mark.slow
 COMMA = {"column_separator": ","}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdc.testing.standins.starrocks import fields
-from cdc.testing.standins.starrocks.count import RowCounter
-from cdc.testing.standins.starrocks.csv_rows import CsvReader
-from cdc.testing.standins.starrocks.types import ColumnType, column_type
+from cdc_standins.starrocks import fields
+from cdc_standins.starrocks.count import RowCounter
+from cdc_standins.starrocks.csv_rows import CsvReader
+from cdc_standins.starrocks.types import ColumnType, column_type
 
 KINDS = [
     column_type(name, numbers)

@@ -24,7 +24,7 @@ from connectors.mysql.ddl.statements import (
     Truncate,
 )
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.schema.table import MySqlTable
 
 _MISSING_HINT = (
     "the log began after the table was made, or its definition was read too late: start from a position after this one"

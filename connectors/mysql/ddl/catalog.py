@@ -23,7 +23,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import StatementDml, Unparsed
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.schema.table import MySqlTable
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

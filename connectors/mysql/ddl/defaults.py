@@ -15,7 +15,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import Default, DefaultKind
 from connectors.mysql.ddl.tokens import TokenKind
 from connectors.mysql.ddl.types import literal_bytes
-from connectors.mysql.table import MySqlColumn
+from connectors.mysql.schema.table import MySqlColumn
 
 _DIGITS = Context(prec=65 + 30)
 """Enough for every DECIMAL; Python's own context ends at 28 digits."""

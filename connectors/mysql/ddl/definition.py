@@ -40,7 +40,7 @@ from connectors.mysql.ddl.statements import (
     VersioningClause,
 )
 from connectors.mysql.ddl.versions import ROW_VERSIONS, with_versions, without_versions
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _C = TypeVar("_C", bound=Clause)
 _ZERO = Default(DefaultKind.NUMBER, "0")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from cdc.schema import TableId
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 Mark = Literal["left", "sequence", "arrived"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all.

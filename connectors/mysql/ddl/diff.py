@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from cdc.schema import (
-    LAST,
-    AddColumn,
-    AlterColumnType,
-    AlterPrimaryKey,
-    AlterTableComment,
-    CreateTable,
-    DropColumn,
-    DropTable,
-    Position,
-    RenameColumn,
-    RenameTable,
-    SchemaChange,
-    TableId,
-    TableSchema,
-)
+from cdc.evolution.diff import Hints, Origins, Table
+from cdc.evolution.diff import diff as schema_diff
+from cdc.schema import SchemaChange
 from connectors.mysql.ddl.defaults import fill_text
-from connectors.mysql.table import MySqlTable, table_schema
+from connectors.mysql.schema.table import MySqlTable, table_schema
 
-Origins = Mapping[str, str | None]
-"""New column name to old column name, None for an added column."""
+__all__ = ["Origins", "diff"]
 
 
 def diff(
@@ -36,12 +21,10 @@ def diff(
     fills: Mapping[str, str | None] | None = None,
     tinyint1_as_boolean: bool = False,
 ) -> list[SchemaChange]:
-    """The changes that lead from `old` to `new`; applied in order to a table with `old`'s schema they give `new`'s.
+    """The changes that lead from `old` to `new`, in the order and with the exceptions of `cdc.evolution.diff`.
 
-    Order: rename of the table, dropped columns, new types (under the old column names), renamed columns, added columns,
-    primary key, comment. Two things differ from `new` on purpose. The order of columns that are on both sides stays as
-    it is, as no schema change moves a column. And an added NOT NULL column without default carries MySQL's implicit
-    one (0, empty text, first ENUM member), because that is what rows already there get.
+    An added NOT NULL column without default carries MySQL's implicit one (0, empty text, first ENUM member), because
+    that is what rows already there get.
 
     Args:
         origins: which old column each new one comes from; None matches columns by name.
@@ -49,103 +32,12 @@ def diff(
 
     Raises ValueError for a column type that this tool does not know.
     """
-    if old is None or new is None:
-        return _whole(old, new, tinyint1_as_boolean)
-    before = table_schema(old, tinyint1_as_boolean=tinyint1_as_boolean)
-    after = table_schema(new, tinyint1_as_boolean=tinyint1_as_boolean)
-    came_from = _origins(old, new) if origins is None else origins
-    changes: list[SchemaChange] = [] if old.id == new.id else [RenameTable(old.id, new.id)]
-    values = {column.name: fill_text(column) for column in new.columns} | dict(fills or {})
-    changes += _column_changes(new.id, before, after, came_from, values)
-    if _key_after(before, came_from) != after.primary_key:
-        changes.append(AlterPrimaryKey(new.id, after.primary_key))
-    if before.comment != after.comment:
-        changes.append(AlterTableComment(new.id, after.comment))
-    return changes
+    before, after = _table(old, tinyint1_as_boolean), _table(new, tinyint1_as_boolean)
+    values = {} if new is None else {column.name: fill_text(column) for column in new.columns}
+    return schema_diff(before, after, Hints(origins, values | dict(fills or {})))
 
 
-def _whole(old: MySqlTable | None, new: MySqlTable | None, tinyint1_as_boolean: bool) -> list[SchemaChange]:
-    if new is not None:
-        return [CreateTable(new.id, table_schema(new, tinyint1_as_boolean=tinyint1_as_boolean))]
-    return [] if old is None else [DropTable(old.id)]
-
-
-def _origins(old: MySqlTable, new: MySqlTable) -> Origins:
-    names = {column.name.lower(): column.name for column in old.columns}
-    return {column.name: names.get(column.name.lower()) for column in new.columns}
-
-
-def _column_changes(
-    table: TableId, before: TableSchema, after: TableSchema, origins: Origins, fills: Mapping[str, str | None]
-) -> list[SchemaChange]:
-    new_names = {origin: name for name, origin in origins.items() if origin is not None}
-    kept = {name: new_names[name] for name in before.names if name in new_names}
-    dropped = [name for name in before.names if name not in kept]
-    added = [
-        AddColumn(table, replace(after.column(name), default=fills[name]), _position(after.names, name, origins))
-        for name in after.names
-        if origins[name] is None
-    ]
-    if not kept and dropped:
-        return _replaced(table, dropped, added)
-    changes: list[SchemaChange] = [DropColumn(table, name) for name in dropped]
-    new_columns = {column.name: column for column in after.columns}
-    for old_column in before.columns:
-        if old_column.name not in kept:
-            continue
-        column = replace(new_columns[kept[old_column.name]], name=old_column.name)
-        if column != old_column:
-            changes.append(AlterColumnType(table, column, old_column))
-    changes += _renames(table, kept)
-    return [*changes, *added]
-
-
-def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> list[SchemaChange]:
-    """No column stays: add before dropping, as a table without columns does not exist in most systems."""
-    names = {change.column.name.lower() for change in added}
-    changes: list[SchemaChange] = []
-    leaving = []
-    for name in dropped:
-        spare = name
-        if name.lower() in names:
-            spare = _spare_name(name, {*names, *(other.lower() for other in dropped)})
-            changes.append(RenameColumn(table, name, spare))
-        leaving.append(DropColumn(table, spare))
-    return [*changes, *(replace(change, position=LAST) for change in added), *leaving]
-
-
-def _renames(table: TableId, kept: Mapping[str, str]) -> list[SchemaChange]:
-    """Renames in an order in which every new name is free; a cycle goes through a spare name."""
-    pending = {old: new for old, new in kept.items() if old != new}
-    taken = set(kept)
-    changes: list[SchemaChange] = []
-    while pending:
-        old = next((name for name, new in pending.items() if new not in taken), None)
-        if old is None:
-            first = next(iter(pending))
-            spare = _spare_name(first, {name.lower() for name in (*taken, *pending.values())})
-            pending[spare] = pending.pop(first)
-            changes.append(RenameColumn(table, first, spare))
-            taken = (taken - {first}) | {spare}
-            continue
-        new = pending.pop(old)
-        changes.append(RenameColumn(table, old, new))
-        taken = (taken - {old}) | {new}
-    return changes
-
-
-def _spare_name(name: str, taken: Iterable[str]) -> str:
-    return next(spare for n in range(1, 10000) if (spare := f"{name}_{n}").lower() not in set(taken))
-
-
-def _position(names: tuple[str, ...], name: str, origins: Origins) -> Position:
-    place = names.index(name)
-    if all(origins[later] is None for later in names[place + 1 :]):
-        return LAST
-    return Position(first=True) if place == 0 else Position(after=names[place - 1])
-
-
-def _key_after(before: TableSchema, origins: Origins) -> tuple[str, ...]:
-    """The key as it is after columns were dropped and renamed."""
-    new_names = {origin: name for name, origin in origins.items() if origin is not None}
-    return tuple(new_names[name] for name in before.primary_key if name in new_names)
+def _table(table: MySqlTable | None, tinyint1_as_boolean: bool) -> Table | None:
+    if table is None:
+        return None
+    return Table(table.id, table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
 from connectors.mysql.ddl.work import Work
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.schema.table import MySqlTable
 
 # gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
 _COPY = re.compile(r"_+(?P<table>.+)_(?:gho|new)")

@@ -12,7 +12,7 @@ from connectors.mysql.ddl.charsets import charset_of, max_bytes
 from connectors.mysql.ddl.defaults import default_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import ColumnDefinition, TypeSpec
-from connectors.mysql.table import MySqlColumn
+from connectors.mysql.schema.table import MySqlColumn
 
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _CLASSES = ("tiny", "", "medium", "long")

@@ -6,7 +6,7 @@ which servers without a strict sql_mode turn into `?`.
 
 from __future__ import annotations
 
-from connectors.mysql.table import MySqlColumn
+from connectors.mysql.schema.table import MySqlColumn
 
 _LABELLED = ("enum", "set")
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})

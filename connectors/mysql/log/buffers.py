@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from connectors.mysql.log.chunk import Bytes
+from connectors.mysql.log.receive_buffer import Bytes
 
 BUFFER_BYTES: Final = 4 << 20
 """Most bytes in one chunk, unless one event is bigger."""

@@ -11,7 +11,7 @@ import numpy as np
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import gtid_log
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 
 _QUERY_HEAD = events.QUERY_POST_HEADER
 _MARIADB_STANDALONE = 0x01

@@ -17,7 +17,7 @@ from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql.kernels import framing, payload
 from connectors.mysql.kernels.payload import COPY, HEAD, METHOD, PLAIN, STORED, ZSTD
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import Bytes, EventChunk, Ints
+from connectors.mysql.log.receive_buffer import Bytes, EventChunk, Ints
 
 PIECE: Final = 8 << 20
 """Bytes of expanded events in one chunk, unless a single event is bigger."""

@@ -13,8 +13,8 @@ from cdc.errors import CorruptLog, SourceUnavailable, UnsupportedChange
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
 from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
-from connectors.mysql.log.chunk import Bytes, EventChunk
 from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.receive_buffer import Bytes, EventChunk
 
 
 def read_chunks(

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 
 from cdc.errors import CorruptLog, SourceUnavailable
+from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.log.stream import BinlogStream
-from connectors.mysql.segment import LogRange
 from connectors.mysql.server.positions import LogPosition
 
 READ_S = 30.0

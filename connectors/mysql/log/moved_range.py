@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
-from connectors.mysql.log.chunk import EventChunk, file_number
+from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import FIRST_PAUSE_S, LONGEST_PAUSE_S, READ_S, TRIES, read_range
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.log.sieve import Sieve
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
-from connectors.mysql.segment import LogRange
 from connectors.mysql.server.gtid_range import GtidRange
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer

@@ -11,7 +11,7 @@ from typing import Final
 
 from cdc.errors import CorruptLog
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 
 REAL_AS_FLOAT: Final = 0x1
 ANSI_QUOTES: Final = 0x4

@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from connectors.mysql.log.buffers import carry, take
-from connectors.mysql.log.chunk import Bytes
+from connectors.mysql.log.receive_buffer import Bytes
 
 SMALL_BYTES: Final = 64 << 10
 """Up to this much is copied out of the buffer, so that a few small events do not hold a whole buffer."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.server.positions import LogPosition
 
 _GTIDS = np.array(sorted(events.GTID_TYPES), np.uint8)

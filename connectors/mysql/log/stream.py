@@ -15,8 +15,8 @@ import pymysql
 from cdc.errors import PositionLost, SourceUnavailable
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import dump_command
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error

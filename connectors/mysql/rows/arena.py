@@ -13,7 +13,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.rows.column_finish import finish_array
 from connectors.mysql.rows.column_plan import TablePlan
 from connectors.mysql.rows.json_diff import apply_diffs_text

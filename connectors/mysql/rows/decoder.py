@@ -18,13 +18,13 @@ from cdc.source import Count
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.json import STACK_BYTES
 from connectors.mysql.kernels.rows import decode_rows
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.rows.arena import Arena, text_patch
 from connectors.mysql.rows.image_plan import Walk
 from connectors.mysql.rows.places import place
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
-from connectors.mysql.table import MySqlTable
+from connectors.mysql.schema.table import MySqlTable
 
 _SEQUENCE_SHIFT = 40
 _SAMPLE_BYTES = 32 << 10

@@ -17,7 +17,7 @@ from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.charsets import to_utf8
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.table_map import TableMap, parse_table_map
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _GEOMETRY_TYPE: Final = 7
 _SIMPLE_KEY: Final = 8

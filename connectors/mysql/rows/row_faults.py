@@ -6,7 +6,7 @@ from typing import Any
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.rows.column_plan import TablePlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import pymysql
 from pymysql.connections import Connection
 
 from cdc.errors import SourceError, SourceUnavailable
-from connectors.mysql.options import MySqlSourceOptions, TlsMode
+from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in
+
+log = logging.getLogger(__name__)
 
 MySqlConnection: TypeAlias = "Connection[Any]"
 
@@ -32,7 +36,9 @@ class ConnectionOptions:
         tls_mode: as the MySQL client's --ssl-mode; `preferred` takes TLS when the server offers it, unverified.
         tls_ca: PEM file of the authorities to trust (verify-ca, verify-identity); default: the system's.
         tls_cert, tls_key: PEM files of a client certificate; with one, `preferred` means `required`.
-        connect_timeout_s: for the TCP connection and the server's greeting.
+        key_retrieval: a public key that a server sends is believed without TLS that verifies it; on this machine it
+            always is.
+        connect_timeout_s: for the whole way to a session: TCP connection, greeting, TLS, login, first statements.
         read_timeout_s, write_timeout_s: for one answer of the server; None waits for ever. A query that takes longer
             ends with SourceUnavailable.
         max_retries: how often to try again when the server is not reachable; 0 tries once.
@@ -46,6 +52,7 @@ class ConnectionOptions:
     tls_ca: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None
+    key_retrieval: bool = False
     connect_timeout_s: float = 30.0
     read_timeout_s: float | None = 300.0
     write_timeout_s: float | None = 60.0
@@ -63,6 +70,7 @@ class ConnectionOptions:
             tls_ca=options.tls_ca,
             tls_cert=options.tls_cert,
             tls_key=options.tls_key,
+            key_retrieval=options.key_retrieval,
             connect_timeout_s=options.connect_timeout_s,
             max_retries=options.connect_max_retries,
         )
@@ -72,12 +80,22 @@ class ConnectionOptions:
         """`user@host:port`: how errors and log lines name this server."""
         return f"{self.username}@{self.hostname}:{self.port}"
 
+    @property
+    def rules(self) -> LoginRules:
+        """What a server at this address may ask for."""
+        return LoginRules(
+            verified=self.tls_mode in ("verify-ca", "verify-identity"),
+            key_retrieval=self.key_retrieval or is_loopback(self.hostname),
+            within_s=self.connect_timeout_s,
+        )
+
 
 def connect(options: ConnectionOptions, *, sleep: Callable[[float], object] = time.sleep) -> MySqlConnection:
     """A new session: utf8mb4, UTC, autocommit. Tries again, with growing pauses, while the server is not reachable.
 
-    Authentication: caching_sha2_password (over TLS, or RSA without it), mysql_native_password, sha256_password,
-    client_ed25519. Raises SourceUnavailable after the last try, SourceError at once where trying again cannot help.
+    Authentication: caching_sha2_password and sha256_password (over TLS, or RSA without it where `key_retrieval` is
+    allowed), mysql_native_password, client_ed25519; mysql_clear_password over verified TLS only. Raises
+    SourceUnavailable after the last try, SourceError at once where trying again cannot help.
     """
     for attempt in range(options.max_retries + 1):
         try:
@@ -97,23 +115,52 @@ def wait_before_retry_s(attempt: int) -> float:
 def _connect_once(options: ConnectionOptions) -> MySqlConnection:
     secure = _tls_arguments(options)
     try:
-        return pymysql.connect(
-            host=options.hostname,
-            port=options.port,
+        connection = log_in(
+            options.rules,
+            options.hostname,
+            options.port,
             user=options.username,
             password=options.password.encode(),  # as text PyMySQL would encode it in latin1
             charset="utf8mb4",
             autocommit=True,
             init_command=_SESSION,
-            connect_timeout=options.connect_timeout_s,
             read_timeout=options.read_timeout_s,
             write_timeout=options.write_timeout_s,
             program_name="cdc",
             **secure,
         )
-    except (pymysql.err.MySQLError, OSError, RuntimeError, UnicodeError) as error:
+    except LOGIN_ERRORS as error:
         # `from None`: the driver's frames hold the password in their arguments.
         raise as_source_error(error, options.where) from None
+    _PREFERRED.look(options, encrypted=encrypted(connection))
+    return connection
+
+
+class _Preferred:
+    """Tells once when `tls.mode: preferred` gives a plain connection, and each time when it gave TLS before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._secure: dict[str, bool] = {}
+
+    def look(self, options: ConnectionOptions, *, encrypted: bool) -> None:
+        """One session has begun."""
+        if options.tls_mode != "preferred":
+            return
+        address = f"{options.hostname}:{options.port}"
+        with self._lock:
+            before = self._secure.get(address)
+            self._secure[address] = encrypted
+        if before and not encrypted:
+            log.warning(
+                "%s offered TLS before and does not now: the connection is plain; tls.mode: required would refuse it",
+                address,
+            )
+        elif before is None and not encrypted and not is_loopback(options.hostname):
+            log.warning("%s offers no TLS: the connection is plain; tls.mode: required would refuse it", address)
+
+
+_PREFERRED = _Preferred()
 
 
 def _tls_arguments(options: ConnectionOptions) -> dict[str, Any]:

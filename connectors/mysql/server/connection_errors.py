@@ -12,6 +12,7 @@ import ssl
 import pymysql
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
+from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, UnsafeLogin
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
@@ -36,7 +37,7 @@ _REFUSED = {
     1820: ("the password has expired", "set a new one on the server"),
     3118: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
     4151: ("the account is locked", "run ALTER USER ... ACCOUNT UNLOCK"),
-    2026: ("the server does not offer TLS", "set tls.mode: preferred, or give the server a certificate"),
+    2026: ("the server does not offer TLS", "give the server a certificate; tls.mode: preferred goes without TLS"),
     3159: ("the server accepts secure connections only", "set tls.mode: required"),
     1049: ("the database does not exist", ""),
 }
@@ -60,6 +61,8 @@ def as_source_error(error: Exception, where: str, *, logged_in: bool = False) ->
     """
     if isinstance(error, SourceError):
         return error
+    if isinstance(error, UnsafeLogin | NotMySql | LoginTimeout):
+        return _login_error(error, where)
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, Exception):
         return _network_error(cause, where)
@@ -67,6 +70,21 @@ def as_source_error(error: Exception, where: str, *, logged_in: bool = False) ->
     if code is None:
         return _network_error(error, where)
     return _privilege_error(text, where) if logged_in and code == _DENIED else _server_error(code, text, where)
+
+
+def _login_error(error: UnsafeLogin | NotMySql | LoginTimeout, where: str) -> SourceError:
+    if isinstance(error, UnsafeLogin):
+        hint = (
+            "the password was not sent; use tls.mode: verify-identity, with tls.ca when the certificate is your own; "
+            "where nobody can come between, allow-public-key-retrieval: true lets it be encrypted with a key of the "
+            "server's own"
+        )
+        return SourceError(str(error), where=where, hint=hint)
+    if isinstance(error, NotMySql):
+        hint = "check source.hostname and source.port: another program may listen there"
+        return SourceError(f"what answers is no MySQL or MariaDB server: {error}", where=where, hint=hint)
+    hint = "check source.hostname, source.port and firewalls, and whether it is MySQL that listens there"
+    return SourceUnavailable(str(error), where=where, hint=f"{hint}; connect.timeout says how long to wait")
 
 
 def is_gone(error: SourceError) -> bool:
@@ -83,6 +101,8 @@ def _code_and_text(error: Exception) -> tuple[int | None, str]:
 def _server_error(code: int, text: str, where: str) -> SourceError:
     if code == _DUMP_FAILED:
         return _dump_error(text, where)
+    if code == MALFORMED:
+        return _login_error(NotMySql(text), where)
     if code in _GONE:
         return SourceUnavailable(f"the connection was lost: {text}", where=where, hint="is the server running?")
     if code in _BUSY:
@@ -139,7 +159,8 @@ def _network_error(error: Exception, where: str) -> SourceError:
     if isinstance(error, OSError):
         hint = "is the server running there, and is source.port right?"
         return SourceUnavailable(f"no connection: {error.strerror or error}", where=where, hint=hint)
-    return SourceError(f"the server cannot be used: {error}", where=where)
+    hint = "check that a MySQL or MariaDB server listens at source.hostname and source.port"
+    return SourceError(f"the server cannot be used: {error}", where=where, hint=hint)
 
 
 def account(where: str) -> str:

@@ -1,51 +1,8 @@
-"""Numba kernels from Arrow buffers to load text, and over row keys. None raises and none allocates.
+"""Numba kernels from Arrow buffers to load text. None raises and none allocates."""
 
-Compiled code is cached in a folder named after the contents of these source files, below NUMBA_CACHE_DIR or
-`~/.cache/cdc/kernels`: Numba itself looks only at the file of the outermost function, and after an edit of an inner one
-the old code would live on. The folder is set while one of these functions is declared and only then, as the setting
-belongs to the whole process and other packages keep their own.
-"""
-
-from __future__ import annotations
-
-import hashlib
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from numba import config, njit
+from connectors.shared.kernels import kernels_in
 
-
-def _digest(folder: Path) -> str:
-    """Names and contents of the source files of a folder, as 16 hex digits."""
-    digest = hashlib.sha256()
-    for source in sorted(folder.glob("*.py")):
-        digest.update(source.name.encode())
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _cache_folder() -> str | None:
-    """This version's folder, None where it cannot be made: Numba's own choice stays then."""
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
-    folder = base / f"load-{_digest(Path(__file__).parent)}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return str(folder)
-
-
-_FOLDER = _cache_folder()
-
-
-def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare a kernel: compiled at its first call, cached, and run without the interpreter's lock."""
-    before = config.CACHE_DIR
-    if _FOLDER is not None:
-        config.CACHE_DIR = _FOLDER
-    try:
-        return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
-    finally:
-        config.CACHE_DIR = before
+kernel = kernels_in(Path(__file__).parent, "load")
+"""Declares a kernel of this package."""

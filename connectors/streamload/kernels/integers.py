@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from connectors.shared.kernels.kernel_types import Int, Word
+from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke16
 from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.kernel_types import Int, Word
-from connectors.streamload.kernels.memory import move, peek8, peek64, poke8, poke16
 
 INTEGER_BYTES = 20
 """The longest 64-bit integer, with or without a sign."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from connectors.shared.kernels.kernel_types import Int, Word
+from connectors.shared.kernels.memory import poke8
 from connectors.streamload.kernels import kernel
 from connectors.streamload.kernels.integers import digits_of, digits_text
-from connectors.streamload.kernels.kernel_types import Int, Word
-from connectors.streamload.kernels.memory import poke8
 
 DATE_BYTES = 10
 MOMENT_BYTES = 26

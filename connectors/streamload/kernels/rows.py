@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.floats import double_text, float_text
-from connectors.streamload.kernels.integers import decimal_text, signed_text, unsigned_text
-from connectors.streamload.kernels.kernel_types import Int, Ints
-from connectors.streamload.kernels.memory import (
+from connectors.shared.kernels.kernel_types import Int, Ints
+from connectors.shared.kernels.memory import (
     move,
     peek8,
     peek16,
@@ -24,6 +21,9 @@ from connectors.streamload.kernels.memory import (
     signed16,
     signed32,
 )
+from connectors.streamload.kernels import kernel
+from connectors.streamload.kernels.floats import double_text, float_text
+from connectors.streamload.kernels.integers import decimal_text, signed_text, unsigned_text
 from connectors.streamload.kernels.moments import date_text, moment_text, span_text
 from connectors.streamload.kernels.strings import hex_text
 

@@ -160,10 +160,10 @@ def test_a_value_that_does_not_fit_is_found_before_it_is_sent(harness: Harness) 
     sink.apply(
         [CreateTable(ORDERS, TableSchema((KEYED.columns[0], Column("name", DataType(Kind.VARCHAR, 2))), ("id",)))]
     )
-    wide = block(ORDERS, KEYED, [("+I", row(7, "more than eight bytes"))], sequence=(3 << 40) + 1234)
+    wide = block(ORDERS, KEYED, [("+I", row(7, "more than eight bytes"))], sequence=1234)
     with pytest.raises(SinkError, match="too long") as caught:
         prepare(sink, 0, [wide])
-    for part in ("shop.orders.name", "id=7", "000003:1234"):
+    for part in ("shop.orders.name", "id=7", " at 1234"):
         assert part in caught.value.where
     assert [item for item in harness.server.own.transactions() if harness.pipeline in item["label"]] == []
 

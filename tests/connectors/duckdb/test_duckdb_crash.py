@@ -14,6 +14,7 @@ from pathlib import Path
 from cdc.schema import *
 from cdc.sink import Task
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb.database import Session
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -33,7 +34,8 @@ def rows(self, sql, values=()):
 columns = (Column("id", DataType.parse("INT")), Column("name", DataType.parse("STRING")))
 keyed, keyless = TableSchema(columns, ("id",)), TableSchema(columns)
 orders, log, tmp = TableId("shop", "orders"), TableId("shop", "log"), TableId("shop", "tmp")
-sink = DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", folder / "state"))
+options = DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb"))
+sink = DuckDbSink(options, Context("p", LocalStore(folder / "state")))
 
 def prepared(batch, *blocks):
     return sink.prepare(Task(batch, 0, 0), iter(blocks))

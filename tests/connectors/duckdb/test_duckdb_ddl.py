@@ -27,6 +27,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -50,7 +51,7 @@ class Shop:
         self._folder = folder
 
     def sink(self, pipeline: str = "p") -> DuckDbSink:
-        context = Context(pipeline, self._folder / "state")
+        context = Context(pipeline, LocalStore(self._folder / "state"))
         return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=self.path), context)
 
     def apply(self, *changes: SchemaChange) -> None:
@@ -91,7 +92,9 @@ def test_a_table_is_created_with_its_key_and_comments(shop: Shop) -> None:
 
 
 def test_a_database_may_be_called_as_the_file_is(tmp_path: Path) -> None:
-    sink = DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(tmp_path / "shop.duckdb")), Context("p", tmp_path))
+    sink = DuckDbSink(
+        DuckDbSinkOptions(type="duckdb", path=str(tmp_path / "shop.duckdb")), Context("p", LocalStore(tmp_path))
+    )
     sink.apply(
         [CreateTable(ORDERS, PLAIN), CreateTable(TableId("temp", "x"), PLAIN), CreateTable(TableId("", "t"), PLAIN)]
     )

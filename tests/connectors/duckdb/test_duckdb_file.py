@@ -14,6 +14,7 @@ from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Task
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb import load as load_module
 from connectors.duckdb import pieces
@@ -40,7 +41,7 @@ def options(folder: Path, **rest: object) -> DuckDbSinkOptions:
 
 
 def sink_at(folder: Path) -> DuckDbSink:
-    return DuckDbSink(options(folder), Context("p", folder / "state"))
+    return DuckDbSink(options(folder), Context("p", LocalStore(folder / "state")))
 
 
 def rows(folder: Path) -> list[tuple[object, ...]]:
@@ -107,7 +108,9 @@ def test_a_database_in_memory_is_a_problem_of_the_options() -> None:
 
 
 def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
-    DuckDbSink(options(tmp_path / "new"), Context("p", tmp_path / "state")).apply([CreateTable(ORDERS, SCHEMA)])
+    DuckDbSink(options(tmp_path / "new"), Context("p", LocalStore(tmp_path / "state"))).apply(
+        [CreateTable(ORDERS, SCHEMA)]
+    )
     assert (tmp_path / "new" / "x.duckdb").exists()
 
 
@@ -136,7 +139,7 @@ def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match="cannot make the folder"):
-        DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", tmp_path)).commit(0, [])
+        DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", LocalStore(tmp_path))).commit(0, [])
 
 
 # staged files
@@ -230,7 +233,7 @@ def test_a_full_disk_while_staging_names_the_file(tmp_path: Path) -> None:
 
 def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
     first = sink_at(tmp_path)
-    second = DuckDbSink(options(tmp_path), Context("other", tmp_path / "other"))
+    second = DuckDbSink(options(tmp_path), Context("other", LocalStore(tmp_path / "other")))
     first.apply([CreateTable(ORDERS, KEYLESS)])
     for sink in (first, second):
         sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": 1})])])))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
+from connectors.mysql.log.receive_buffer import EventChunk
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "binlog"
 Event = tuple[int, bytes]

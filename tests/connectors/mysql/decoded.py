@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
-from cdc.services.server import MySqlServer
-from connectors.mysql.log.chunk import EventChunk
+from cdc_services.server import MySqlServer
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables
-from connectors.mysql.table import MySqlTable
 
 
 @dataclass

@@ -22,11 +22,11 @@ import pyarrow as pa
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.rows import arena, image_plan
 from connectors.mysql.rows.decoder import Decoder
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "rows"
 _TABLE = TableId("recorded", "t")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 from connectors.mysql.log import events
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 

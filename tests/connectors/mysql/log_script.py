@@ -10,8 +10,8 @@ from binlog_builder import Event, gtid, log, query
 
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
-from connectors.mysql.log.chunk import EventChunk
 from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.receive_buffer import EventChunk
 
 SOURCE = bytes(range(16))
 STANDALONE = 0x01

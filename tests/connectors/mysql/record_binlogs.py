@@ -8,8 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from cdc.services.installation import find
-from cdc.services.server import StartedServer
+from cdc_services.installation import find
+from cdc_services.server import StartedServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "binlog"
 _TABLE = "CREATE TABLE shop.orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(300), doc JSON, body LONGBLOB)"

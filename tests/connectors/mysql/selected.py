@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from cdc.services.server import MySqlServer
-from connectors.mysql.table import MySqlColumn, MySqlTable
+from cdc_services.server import MySqlServer
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _INTEGERS = {"tinyint", "smallint", "mediumint", "int", "bigint", "year"}
 _BYTES = {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}

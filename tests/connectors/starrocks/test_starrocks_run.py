@@ -11,7 +11,7 @@ import yaml
 from cdc_process import Pipeline, ended, mysql_pipeline
 from starrocks_servers import StarRocksServer, own_starrocks
 
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -19,11 +19,11 @@ from load_text import read_columns, read_rows
 from cdc.block import arrow_schema
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from connectors.streamload.convert import plain_text
+from connectors.shared.conversion.convert import plain_text
+from connectors.shared.conversion.plan import text_bytes
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
 from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.plan import text_bytes
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 TABLE = TableId("shop", "t")
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -167,7 +167,7 @@ def test_every_value_of_every_type_comes_back(
     found = written(columns, rows, cut=cut, dialect=dialect)
     readers = dict(zip(names, (ALL_TYPES[at][3] for at in chosen), strict=True))
     for at, name in zip(chosen, names, strict=True):
-        if ALL_TYPES[at][:2] == ("BYTES", "STRING") and dialect.keeps_digits:
+        if ALL_TYPES[at][:2] == ("BYTES", "STRING") and dialect.limits.keeps_digits:
             readers[name] = of_text(bytes.fromhex)
     back = [{n: None if row[n] is None else readers[n](row[n] or b"") for n in names} for row in found]
     assert back == rows[cut:]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
-from connectors.streamload.address import Account, Address, TimeLimits, Tls, parse_list
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls, parse_list
 from connectors.streamload.http import HttpClient, Servers, check_status
 from connectors.streamload.wire import Answer
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from cdc.errors import SinkError
-from connectors.streamload.address import Account, Address, TimeLimits, Tls
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 from connectors.streamload.http import HttpClient, Servers
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -14,17 +14,17 @@ from load_text import read_rows
 
 from cdc.block import arrow_schema
 from cdc.schema import Column, DataType, TableId, TableSchema
-from cdc.testing.standins.doris import csv_rows as doris_csv
-from cdc.testing.standins.doris import expressions as doris_expressions
-from cdc.testing.standins.doris.headers import decoded_separator
-from cdc.testing.standins.doris.types import DorisType
-from cdc.testing.standins.doris.values import convert
-from cdc.testing.standins.starrocks import csv_rows as starrocks_csv
-from cdc.testing.standins.starrocks import expressions as starrocks_expressions
-from cdc.testing.standins.starrocks.headers import read_headers
+from cdc_standins.doris import csv_rows as doris_csv
+from cdc_standins.doris import expressions as doris_expressions
+from cdc_standins.doris.headers import decoded_separator
+from cdc_standins.doris.types import DorisType
+from cdc_standins.doris.values import convert
+from cdc_standins.starrocks import csv_rows as starrocks_csv
+from cdc_standins.starrocks import expressions as starrocks_expressions
+from cdc_standins.starrocks.headers import read_headers
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.streamload.dialect import DORIS, STARROCKS, Dialect
 from connectors.streamload.encode import DelimitedEncoder
-from connectors.streamload.target import TargetColumn, TargetKind, TargetTable
 
 COLUMNS = (
     ("id", "INT", TargetColumn("id", TargetKind.INT, nullable=False, is_key=True)),

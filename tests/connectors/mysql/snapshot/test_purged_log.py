@@ -9,8 +9,8 @@ from servers import ServerFactory
 from test_snapshot_source import LIMITS, Shop, numbers
 
 from cdc.errors import PositionLost
-from cdc.services.server import MySqlServer
 from cdc.testing.source_conformance import read
+from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
 

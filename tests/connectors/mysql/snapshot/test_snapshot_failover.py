@@ -11,7 +11,7 @@ from servers import FLAVORS, ServerFactory, own_servers
 from stepping import Steps
 
 from cdc.errors import SourceUnavailable
-from cdc.services.server import MySqlServer
+from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 

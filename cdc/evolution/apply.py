@@ -1,0 +1,119 @@
+"""What a schema is after a schema change. Pure; names count as they are written.
+
+schema --change--> schema          one table: `apply_change`
+{table: schema} --changes--> ...   all tables, renames included: `apply_changes`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from cdc.errors import EngineError
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    Column,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    Position,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+
+
+def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchema | None:
+    """The table's schema after the change; None means that there is no such table.
+
+    A schema holds no table name, so a renamed table keeps its schema. Creating a table that is there gives it the new
+    schema, and dropping one that is not there changes nothing. Raises EngineError when the change does not fit:
+    the table or a column of it is not there, or a column of the new name is.
+    """
+    match change:
+        case CreateTable(schema=new):
+            return new
+        case DropTable():
+            return None
+        case _ if schema is None:
+            raise _unfit(change.table, "the table is not known")
+        case RenameTable() | TruncateTable():
+            return schema
+        case AlterTableComment(comment=comment):
+            return replace(schema, comment=comment)
+        case AlterPrimaryKey(primary_key=key):
+            for name in key:
+                _index(change.table, schema, name)
+            return replace(schema, primary_key=key)
+        case AddColumn(column=column, position=position):
+            return _added(change.table, schema, column, position)
+        case AlterColumnType(column=column):
+            return _with(schema, _index(change.table, schema, column.name), column)
+        case RenameColumn():
+            return _renamed(schema, change)
+        case DropColumn(name=name):
+            left = list(schema.columns)
+            del left[_index(change.table, schema, name)]
+            key = tuple(part for part in schema.primary_key if part != name)
+            return replace(schema, columns=tuple(left), primary_key=key)
+
+
+def apply_changes(
+    schemas: Mapping[TableId, TableSchema], changes: Iterable[SchemaChange]
+) -> dict[TableId, TableSchema]:
+    """All tables' schemas after the changes, in order; `schemas` stays as it is.
+
+    Raises EngineError as `apply_change` does, and when a table gets the name of another that is there.
+    """
+    after = dict(schemas)
+    for change in changes:
+        new = apply_change(after.pop(change.table, None), change)
+        table = change.new_table if isinstance(change, RenameTable) else change.table
+        if table in after:
+            raise _unfit(change.table, f"cannot be renamed to {table}, which exists")
+        if new is not None:
+            after[table] = new
+    return after
+
+
+def _added(table: TableId, schema: TableSchema, column: Column, position: Position) -> TableSchema:
+    if column.name in schema.names:
+        raise _unfit(table, f"column {column.name} cannot be added, it exists")
+    if position.first:
+        at = 0
+    elif position.after is not None:
+        at = _index(table, schema, position.after) + 1
+    else:
+        at = len(schema.columns)
+    return replace(schema, columns=(*schema.columns[:at], column, *schema.columns[at:]))
+
+
+def _renamed(schema: TableSchema, change: RenameColumn) -> TableSchema:
+    old_name, new_name = change.old_name, change.new_name
+    at = _index(change.table, schema, old_name)
+    if new_name != old_name and new_name in schema.names:
+        raise _unfit(change.table, f"column {old_name} cannot be renamed to {new_name}, which exists")
+    key = tuple(new_name if part == old_name else part for part in schema.primary_key)
+    return replace(_with(schema, at, replace(schema.columns[at], name=new_name)), primary_key=key)
+
+
+def _with(schema: TableSchema, at: int, column: Column) -> TableSchema:
+    return replace(schema, columns=(*schema.columns[:at], column, *schema.columns[at + 1 :]))
+
+
+def _index(table: TableId, schema: TableSchema, name: str) -> int:
+    try:
+        return schema.names.index(name)
+    except ValueError:
+        raise _unfit(table, f"there is no column {name}") from None
+
+
+def _unfit(table: TableId, reason: str) -> EngineError:
+    hint = "the schemas kept for this pipeline do not fit its log; restore the state directory, or start anew"
+    return EngineError(f"a schema change does not fit the table: {reason}", where=str(table), hint=hint)

@@ -1,0 +1,156 @@
+"""From an old to a new schema: the schema changes that lead there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cdc.schema import (
+    LAST,
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    Column,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    Position,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+
+Origins = Mapping[str, str | None]
+"""New column name to old column name, None for an added column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table by name, as one of the two sides."""
+
+    id: TableId
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What two schemas alone do not tell.
+
+    Attributes:
+        origins: which old column each new one comes from; None matches columns by name, whatever its case.
+        fills: what rows already there get for added columns, by name, where it is not the column's default.
+    """
+
+    origins: Origins | None = None
+    fills: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def diff(old: Table | None, new: Table | None, hints: Hints | None = None) -> list[SchemaChange]:
+    """The changes that lead from `old` to `new`; applied in order to a table with `old`'s schema they give `new`'s.
+
+    Order: rename of the table, dropped columns, new types (under the old column names), renamed columns, added columns,
+    primary key, comment. The order of columns that are on both sides stays as it is, as no schema change moves a
+    column.
+    """
+    if new is None:
+        return [] if old is None else [DropTable(old.id)]
+    if old is None:
+        return [CreateTable(new.id, new.schema)]
+    hints = hints or Hints()
+    before, after = old.schema, new.schema
+    origins = _by_name(before, after) if hints.origins is None else hints.origins
+    changes: list[SchemaChange] = [] if old.id == new.id else [RenameTable(old.id, new.id)]
+    changes += _column_changes(new.id, before, after, origins, hints.fills)
+    if _key_after(before, origins) != after.primary_key:
+        changes.append(AlterPrimaryKey(new.id, after.primary_key))
+    if before.comment != after.comment:
+        changes.append(AlterTableComment(new.id, after.comment))
+    return changes
+
+
+def _by_name(before: TableSchema, after: TableSchema) -> Origins:
+    names = {name.lower(): name for name in before.names}
+    return {name: names.get(name.lower()) for name in after.names}
+
+
+def _column_changes(
+    table: TableId, before: TableSchema, after: TableSchema, origins: Origins, fills: Mapping[str, str | None]
+) -> list[SchemaChange]:
+    new_names = {origin: name for name, origin in origins.items() if origin is not None}
+    kept = {name: new_names[name] for name in before.names if name in new_names}
+    dropped = [name for name in before.names if name not in kept]
+    added = [
+        AddColumn(table, _filled(after.column(name), fills), _position(after.names, name, origins))
+        for name in after.names
+        if origins[name] is None
+    ]
+    if not kept and dropped:
+        return _replaced(table, dropped, added)
+    changes: list[SchemaChange] = [DropColumn(table, name) for name in dropped]
+    new_columns = {column.name: column for column in after.columns}
+    for old_column in before.columns:
+        if old_column.name not in kept:
+            continue
+        column = replace(new_columns[kept[old_column.name]], name=old_column.name)
+        if column != old_column:
+            changes.append(AlterColumnType(table, column, old_column))
+    changes += _renames(table, kept)
+    return [*changes, *added]
+
+
+def _filled(column: Column, fills: Mapping[str, str | None]) -> Column:
+    return replace(column, default=fills[column.name]) if column.name in fills else column
+
+
+def _replaced(table: TableId, dropped: list[str], added: list[AddColumn]) -> list[SchemaChange]:
+    """No column stays: add before dropping, as a table without columns does not exist in most systems."""
+    names = {change.column.name.lower() for change in added}
+    changes: list[SchemaChange] = []
+    leaving = []
+    for name in dropped:
+        spare = name
+        if name.lower() in names:
+            spare = _spare_name(name, {*names, *(other.lower() for other in dropped)})
+            changes.append(RenameColumn(table, name, spare))
+        leaving.append(DropColumn(table, spare))
+    return [*changes, *(replace(change, position=LAST) for change in added), *leaving]
+
+
+def _renames(table: TableId, kept: Mapping[str, str]) -> list[SchemaChange]:
+    """Renames in an order in which every new name is free; a cycle goes through a spare name."""
+    pending = {old: new for old, new in kept.items() if old != new}
+    taken = set(kept)
+    changes: list[SchemaChange] = []
+    while pending:
+        old = next((name for name, new in pending.items() if new not in taken), None)
+        if old is None:
+            first = next(iter(pending))
+            spare = _spare_name(first, {name.lower() for name in (*taken, *pending.values())})
+            pending[spare] = pending.pop(first)
+            changes.append(RenameColumn(table, first, spare))
+            taken = (taken - {first}) | {spare}
+            continue
+        new = pending.pop(old)
+        changes.append(RenameColumn(table, old, new))
+        taken = (taken - {old}) | {new}
+    return changes
+
+
+def _spare_name(name: str, taken: Iterable[str]) -> str:
+    return next(spare for n in range(1, 10000) if (spare := f"{name}_{n}").lower() not in set(taken))
+
+
+def _position(names: tuple[str, ...], name: str, origins: Origins) -> Position:
+    place = names.index(name)
+    if all(origins[later] is None for later in names[place + 1 :]):
+        return LAST
+    return Position(first=True) if place == 0 else Position(after=names[place - 1])
+
+
+def _key_after(before: TableSchema, origins: Origins) -> tuple[str, ...]:
+    """The key as it is after columns were dropped and renamed."""
+    new_names = {origin: name for name, origin in origins.items() if origin is not None}
+    return tuple(new_names[name] for name in before.primary_key if name in new_names)

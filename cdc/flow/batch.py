@@ -1,0 +1,172 @@
+"""One batch: apply -> prepare -> decide -> commit. Driver.
+
+Who drives it (Spark's foreachBatch, or a loop in one process) hands in what runs the batch's prepare tasks, and where a
+batch begins and ends.
+
+| crash | on restart |
+|---|---|
+| before the decision file | what was prepared is aborted, the batch runs again |
+| after it | the handles in it are committed again before anything is read, the batch is not read again |
+| after the note that it is committed | nothing to do |
+
+The commit goes on while the next batch is prepared (`cdc.flow.commits`); schema changes wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from cdc.errors import CdcError, StateError
+from cdc.faults import reached
+from cdc.flow.commits import Commits, known
+from cdc.flow.offsets import source_offset
+from cdc.flow.progress import BatchReport, Progress
+from cdc.flow.route import RouteGuard, routed
+from cdc.flow.splits import SplitLog
+from cdc.flow.task import Route, TaskResult
+from cdc.schema import SchemaChange
+from cdc.sink import Prepared, Sink
+from cdc.source import Learns, Offset, Source
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
+
+RunTasks = Callable[[], Sequence[TaskResult]]
+"""Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
+
+BatchOffsets = Callable[[int], tuple[Offset, Offset]]
+"""Where a batch begins and ends, with the batch numbers (`cdc.flow.offsets`). Raises StateError when nobody knows."""
+
+
+class BatchRunner:
+    """Runs batches, one after the other. `error` holds what stopped the run, also where a caller cannot see it raised.
+
+    Driver; the same object for the whole run.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        route: Route,
+        guard: RouteGuard,
+        state: StateDir,
+        offsets: BatchOffsets,
+        progress: Progress,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
+        self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
+        self._commits = Commits(sink, self._log, sleep)
+        self._splits = SplitLog(state.splits)
+        self._recovered = False
+        self._error: CdcError | None = None
+
+    @property
+    def error(self) -> CdcError | None:
+        """What stopped a batch or its commit."""
+        return self._error or self._commits.error
+
+    def finish(self) -> None:
+        """Wait for the commit under way. Driver, at the end of the run; what it failed with is in `error`."""
+        self._commits.wait()
+
+    def recover(self) -> None:
+        """Commit what an earlier run decided and did not get to. Driver, before the query starts; repeatable.
+
+        Raises StateError when a decision is about other offsets than were logged.
+        """
+        for decision in self._log.uncommitted():
+            self._check(decision)
+            started = time.monotonic()
+            self._tell_source(decision)
+            self._committed(decision, (), (), started, self._commits.commit(decision))
+
+    def __call__(self, batch: int, run_tasks: RunTasks) -> None:
+        """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
+        try:
+            self._run(batch, run_tasks)
+        except Exception as error:
+            self._error = known(error)
+            if self._error is error:
+                raise
+            raise self._error from error
+
+    def _run(self, batch: int, run_tasks: RunTasks) -> None:
+        started = time.monotonic()
+        decision = self._log.get(batch)
+        if decision is not None:  # a replay: what was decided when the run started is committed
+            self._check(decision)
+            return
+        self._progress.begin(batch)
+        decision, changes, results = self._prepare(batch, run_tasks)
+        reached("after-decide", batch)
+        self._tell_source(decision)
+        self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+
+    def _tell_source(self, decision: Decision) -> None:
+        if isinstance(self._source, Learns):
+            self._source.decided(decision.reports)
+
+    def _committed(
+        self,
+        decision: Decision,
+        changes: Sequence[SchemaChange],
+        results: Sequence[TaskResult],
+        started: float,
+        counts: Mapping[str, int],
+    ) -> None:
+        """In the thread that commits."""
+        self._log.prune(decision.batch)
+        self._splits.prune(decision.batch)
+        duration_s = time.monotonic() - started
+        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
+
+    def _check(self, decision: Decision) -> None:
+        if (decision.start, decision.end) != self._offsets(decision.batch):
+            raise StateError(
+                f"the decision on batch {decision.batch} is about other offsets than were logged for it",
+                where=str(self._state.root),
+                hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
+            )
+
+    def _prepare(self, batch: int, run_tasks: RunTasks) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+        if not self._recovered:
+            self._recover(batch)
+        start, end = self._offsets(batch)
+        changes = self._changes(start, end)
+        reached("before-apply", batch)
+        if changes:
+            self._commits.settle()
+            self._sink.apply(changes)
+        reached("before-prepare", batch)
+        results = list(run_tasks())
+        for result in results:
+            result.raise_error()
+        reached("after-prepare", batch)
+        handles = [handle for result in results for handle in result.prepared]
+        reports = tuple(report for result in results for report in result.reports)
+        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports)
+        self._log.decide(decision)
+        return decision, changes, results
+
+    def _recover(self, batch: int) -> None:
+        """First batch of a run: remove what an earlier run prepared for it, learn which tables there are already."""
+        self._sink.abort(batch)
+        first = self._state.initial_offset()
+        if first is not None:
+            start, _ = self._offsets(batch)
+            self._guard.check(self._source.schema_changes(source_offset(first), source_offset(start)))
+        self._recovered = True
+
+    def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+        if source_offset(start) == source_offset(end):
+            return []
+        changes = self._source.schema_changes(source_offset(start), source_offset(end))
+        self._guard.check(changes)
+        return [routed(change, self._route) for change in changes]
+
+
+def _by_partition(handle: Prepared) -> int:
+    return handle.partition

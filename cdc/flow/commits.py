@@ -1,0 +1,84 @@
+"""Commits of decided batches, beside the reading: while one is under way the next batch is read and prepared.
+
+A decided batch will be committed whatever happens, so it may count as done at once. What was decided and not yet
+noted as committed when a run ended is committed when the next one starts, before anything is read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from cdc.errors import CdcError, CommitFailed, EngineError
+from cdc.faults import reached
+from cdc.sink import Sink
+from cdc.state.decisions import CommitLog, Decision
+
+COMMIT_TRIES = 3
+
+
+def known(error: Exception) -> CdcError:
+    """The error itself, or what stands for one that nobody foresaw."""
+    if isinstance(error, CdcError):
+        return error
+    return EngineError(
+        f"{type(error).__name__}: {error}"[:500],
+        hint="CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch",
+    )
+
+
+class Commits:
+    """Commits one decision at a time, in order, in a thread of its own. Driver.
+
+    `error` is what stopped it; nothing is committed after that.
+    """
+
+    def __init__(self, sink: Sink, log: CommitLog, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sink, self._log, self._sleep = sink, log, sleep
+        self._thread = ThreadPoolExecutor(1, "commit")
+        self._pending: Future[None] | None = None
+        self.error: CdcError | None = None
+
+    def start(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
+        """Begin to commit a decision once the one before is through; `then` gets its counts, in the thread.
+
+        Raises what the commit before failed with.
+        """
+        self.settle()
+        self._pending = self._thread.submit(self._run, decision, then)
+
+    def settle(self) -> None:
+        """Wait until nothing is being committed. Raises the error that stopped a commit, every time it is asked."""
+        self.wait()
+        if self.error is not None:
+            raise self.error
+
+    def wait(self) -> None:
+        """Wait until nothing is being committed; what a commit failed with is in `error`."""
+        if self._pending is not None:
+            wait([self._pending])
+
+    def _run(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
+        try:
+            then(self.commit(decision))
+        except Exception as error:  # noqa: BLE001 - kept, and raised to the run by whoever waits for the commit
+            self.error = known(error)
+
+    def commit(self, decision: Decision) -> Mapping[str, int]:
+        """Commit here and now, again when the sink said no; what the sink counted.
+
+        CommitUnknown goes up: the next start settles it by asking.
+        """
+        counts: Mapping[str, int] | None = None
+        for attempt in range(1, COMMIT_TRIES + 1):
+            try:
+                counts = self._sink.commit(decision.batch, decision.prepared)
+                break
+            except CommitFailed:
+                if attempt == COMMIT_TRIES:
+                    raise
+                self._sleep(2.0**attempt)
+        reached("after-commit", decision.batch)
+        self._log.note_committed(decision.batch)
+        return counts or {}

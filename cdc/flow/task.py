@@ -1,0 +1,115 @@
+"""What an executor does with a split: read it, route the blocks, prepare them in the sink.
+
+Only split descriptors go to it and `TaskResult`s come back; the rows stay in its process.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.errors import CdcError, from_json
+from cdc.faults import reached
+from cdc.schema import TableId
+from cdc.sink import Prepared, Sink, Task
+from cdc.source import Positions, Source, Split, Warms
+from cdc.without_pandas import keep_pandas_out
+
+Route = Callable[[TableId], TableId]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
+
+    `reports` is what the source's reader had to tell (see `Learns.decided`).
+    """
+
+    prepared: tuple[Prepared, ...] = ()
+    counts: dict[str, int] = field(default_factory=dict)
+    newest_ms: int = 0
+    read_s: float = 0.0
+    error: str = ""
+    reports: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self) -> str:
+        """One line of JSON that `from_json` reads back."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> TaskResult:
+        """The result that `to_json` wrote."""
+        fields = json.loads(text)
+        prepared = tuple(
+            Prepared(**{**handle, "table": TableId(**handle["table"])}) for handle in fields.pop("prepared")
+        )
+        return cls(prepared=prepared, reports=tuple(fields.pop("reports")), **fields)
+
+    def raise_error(self) -> None:
+        """Raise the error that stopped the task, if one did."""
+        if self.error:
+            raise from_json(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """Prepares one split of one batch. Picklable: it travels to the executors."""
+
+    source: Source
+    sink: Sink
+    route: Route
+
+    def warm(self) -> None:
+        """Load what the first task needs."""
+        keep_pandas_out()
+        if isinstance(self.source, Warms):
+            self.source.warm()
+        self.sink.warm()
+
+    def __call__(self, batch: int, split: Split, attempt: int = 0) -> TaskResult:
+        """Errors that a second try would meet again are in the result; retryable ones are raised for the next try.
+
+        `attempt` tells tries that may overlap apart.
+        """
+        counts: Counter[str] = Counter()
+        newest, reports = _Newest(), list[dict[str, Any]]()
+        started = time.monotonic()
+
+        def count(reason: str, number: int) -> None:
+            counts[reason] += number
+
+        try:
+            blocks = newest.watch(self._routed(self.source.read(split, count, reports.append)))
+            prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
+            reached("in-prepare", batch)
+        except CdcError as error:
+            if error.retryable:
+                raise
+            return TaskResult(error=error.to_json())
+        read_s = time.monotonic() - started
+        return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
+
+    def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks as the sink sees them."""
+        position_text = self.source.position_text if isinstance(self.source, Positions) else str
+        for block in blocks:
+            yield replace(block, table=self.route(block.table), position_text=position_text)
+
+
+class _Newest:
+    """The latest source commit time seen in a stream of blocks."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        for block in blocks:
+            if len(block):
+                last: Any = block.timestamps_ms[len(block) - 1]
+                self.ms = max(self.ms, last.as_py())
+            yield block

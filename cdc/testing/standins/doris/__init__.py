@@ -1,1 +1,0 @@
-"""A stand-in for Apache Doris, written from its wire protocol; see `cdc.testing.standins`."""

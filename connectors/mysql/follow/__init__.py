@@ -1,0 +1,1 @@
+"""Follows the log ahead of the batches, cuts it into segments, and goes on with another server."""

@@ -1,0 +1,144 @@
+"""Going on with another server: where its log stands behind the transactions that the pipeline has done.
+
+Positions belong to one server. A batch is planned on one server, so moving to another is a batch of its own: it holds
+no rows, its start has the old server's position and its end the new one's, the GTIDs are the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cdc.errors import SourceUnavailable, UnsupportedChange
+from cdc.schema import TableId
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.follow.follower import OpenStream
+from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
+from connectors.mysql.log.event_bodies import Gtid, parse_gtid
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.gtid_range import GtidRange
+from connectors.mysql.server.positions import LogPosition, check_gtid_position
+from connectors.mysql.server.same_server import check_has, needed_gtids
+from connectors.mysql.server.server_check import check_server
+from connectors.mysql.server.server_info import ServerInfo, where_of
+
+if TYPE_CHECKING:
+    from connectors.mysql.follow.streams import Streams
+    from connectors.mysql.log.stream import BinlogStream
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A position in a server's log and what is done there: everything before it, and nothing behind it."""
+
+    position: LogPosition
+    gtids: str
+
+
+def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool]) -> MySqlOffset:
+    """The offset on the server that is there now, for an offset on another one. Stream reader; repeatable.
+
+    Raises:
+        SourceUnavailable: that server lacks transactions that are done; it may still receive them.
+        AnotherServer: the server changed once more meanwhile.
+        PositionLost: it has purged transactions that are not done.
+        UnsupportedChange: its log has the transactions in an order in which no position parts done from not done.
+        SourceError: there are no GTIDs to find the place by, or the server cannot be captured from.
+    """
+    connection = streams.session()
+    try:
+        info, where = check_server(connection), where_of(connection)
+        done = needed_gtids(start.gtids, where)
+        check_has(info, done, where)
+        check_gtid_position(connection, info, done)
+    finally:
+        connection.close()
+    open_stream = partial(streams.at, server=info.identity)
+    place = find_place(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
+    ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
+    return replace(start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, 0))
+
+
+def find_place(
+    info: ServerInfo,
+    done: str,
+    where: str,
+    open_stream: OpenStream,
+    open_after: Callable[[str], BinlogStream],
+    wanted: Callable[[TableId], bool],
+) -> Place:
+    """Where the log goes on behind the transactions in `done`, all of which the server has.
+
+    Transactions that are not done may stand before done ones, such as those an administrator made on a replica. When
+    none of them concerns a captured table they count as done from here on. Raises UnsupportedChange otherwise.
+    """
+    first = first_after(open_after(done), LogPosition(info.file, info.position))
+    late = GtidRange(gtids_at(open_stream, first), done, mariadb=info.mariadb)
+    if late.complete:
+        return Place(first, done)
+    position, mixed = _behind_the_last(late, first, where, open_stream)
+    concerned = _concerned(mixed, first, position, Dialect.of(info.version), open_stream, wanted)
+    if concerned:
+        raise UnsupportedChange(
+            f"this server ({info.identity}) logged transactions on {', '.join(sorted(map(str, concerned)))} that the "
+            f"pipeline has not read before ones that it has: {', '.join(map(str, mixed[:5]))}",
+            where=where,
+            hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start anew",
+        )
+    return Place(position, _with(done, mixed, mariadb=info.mariadb))
+
+
+def _behind_the_last(
+    late: GtidRange, first: LogPosition, where: str, open_stream: OpenStream
+) -> tuple[LogPosition, list[Gtid]]:
+    """Where the last transaction of `late` ends, and those from `first` to there that are not of it."""
+    mixed: list[Gtid] = []
+    end = first
+    for chunk in whole_log(open_stream(first, True)):
+        for index in transaction_begins(chunk):
+            if late.complete:
+                return begin_of(chunk, index), mixed
+            gtid = parse_gtid(chunk, index)
+            if not late.take(gtid.source, gtid.number):
+                mixed.append(gtid)
+        end = LogPosition(chunk.file, int(chunk.end_position[-1]))
+    if not late.complete:
+        raise SourceUnavailable("the log ended before a transaction that the server has", where=where)
+    return end, mixed
+
+
+def _concerned(
+    mixed: Sequence[Gtid],
+    first: LogPosition,
+    end: LogPosition,
+    dialect: Dialect,
+    open_stream: OpenStream,
+    wanted: Callable[[TableId], bool],
+) -> set[TableId]:
+    """Captured tables that the transactions `mixed` between two positions write to or change."""
+    from connectors.mysql.follow.segmenter import Planner
+
+    chosen = frozenset(mixed)
+    found: set[TableId] = set()
+    sieve, changes = Sieve(lambda gtid: gtid in chosen), ChangedTables(wanted, (), dialect)
+    planner = Planner(changes, wanted, file=first.file, position=first.position)
+    for chunk in whole_log(open_stream(first, True)):
+        last = chunk.file == end.file
+        for part in sieve.parts(chunk.until(end.position) if last else chunk):
+            for segment in planner.feed(part):
+                found |= segment.tables
+        if last and int(chunk.end_position[-1]) >= end.position:
+            break
+    return found | changes.tables
+
+
+def _with(done: str, mixed: Sequence[Gtid], *, mariadb: bool) -> str:
+    if not mariadb:
+        return str(GtidSet.parse(done).add_all((gtid.source, gtid.number, gtid.number) for gtid in mixed))
+    runs = ((*map(int, gtid.source.split("-")), gtid.number) for gtid in mixed)
+    return str(MariaDbGtid.parse(done).add_all((domain, server, number) for domain, server, number in runs))

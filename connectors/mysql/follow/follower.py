@@ -1,0 +1,163 @@
+"""Follows a live server's log ahead of the batches, in a thread of the stream reader process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from cdc.errors import CdcError, SourceError, SourceUnavailable
+from cdc.source import Limits
+from connectors.mysql.follow.segment import Segment, SegmentQueue
+from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
+
+OpenStream = Callable[[LogPosition, bool], BinlogStream]
+"""Opens a stream at a position; the flag asks for one that ends at the end of the log."""
+
+READ_S = 0.5
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 15.0
+PATIENCE_S = 600.0
+"""How long a server may be gone before the run stops."""
+
+QUIET_S = 10.0
+"""Transactions that concern no captured table move the offset forward this often, instead of making empty batches."""
+
+
+class Follower(threading.Thread):
+    """Reads the log through a planner into a queue of segments; reconnects while the server is away.
+
+    Args:
+        open_stream: see `OpenStream`; raises SourceUnavailable while the server is away.
+        planner: told of every chunk; knows the position to continue at.
+        until: stop behind this position instead of following for ever (a bounded run).
+        ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
+    """
+
+    def __init__(
+        self,
+        open_stream: OpenStream,
+        planner: Planner,
+        *,
+        ahead_bytes: int,
+        until: LogPosition | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(name="binlog-follower", daemon=True)
+        self._open_stream, self._planner, self._clock = open_stream, planner, clock
+        self._ahead_bytes, self._until = ahead_bytes, until
+        self._changed = threading.Condition()
+        self._queue = SegmentQueue()
+        self._error: BaseException | None = None
+        self._finished = self._stopped = False
+        self._quiet_since = clock()
+        self._gone_since: float | None = None
+        self.note = ""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Log bytes read ahead and not yet in a batch."""
+        return self._queue.bytes
+
+    def take(self, limits: Limits | None, wait_s: float) -> list[Segment]:
+        """The segments of the next batch; empty when nothing came in time (a bounded follower waits for its end).
+
+        Raises what stopped the thread, once everything read before was taken; AnotherServer at once, as what waits
+        has positions on a server that is gone.
+        """
+        deadline = self._clock() + wait_s
+        with self._changed:
+            while not self._ready():
+                left = deadline - self._clock()
+                if left <= 0 and self._until is None:
+                    return []
+                self._changed.wait(left if self._until is None else READ_S)
+            if isinstance(self._error, AnotherServer):
+                raise self._error
+            batch = self._queue.take(limits)
+            self._quiet_since = self._clock()
+            self._changed.notify_all()
+            if not batch and self._error is not None:
+                raise self._error
+            return batch
+
+    def _ready(self) -> bool:
+        if self._queue.relevant or self._finished or self._stopped or self._error is not None:
+            return True
+        if self._queue.bytes > self._ahead_bytes:  # the thread waits for room
+            return True
+        return len(self._queue) > 0 and self._clock() - self._quiet_since >= QUIET_S
+
+    def stop(self) -> None:
+        """End the thread at its next step."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """The thread: follow until stopped, finished or failed."""
+        try:
+            self._follow()
+        except Exception as error:  # noqa: BLE001 - handed to the caller of `take`
+            self._fail(error)
+        with self._changed:
+            self._finished = self._finished or self._error is None
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        known = error if isinstance(error, CdcError) else SourceError(f"reading the log failed: {error!r}")
+        known.__cause__ = error if known is not error else None
+        with self._changed:
+            self._error = known
+
+    def _follow(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._stopped:
+            here = LogPosition(self._planner.file, self._planner.position)
+            try:
+                self._read(self._open_stream(here, self._until is not None))
+                return
+            except SourceUnavailable as error:
+                if self._gone_since is None:
+                    self._gone_since, pause_s = self._clock(), FIRST_PAUSE_S
+                if self._clock() - self._gone_since > PATIENCE_S:
+                    raise
+                self.note = f"waiting for the server: {error.message}"
+                self._pause(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped, seconds)
+
+    def _read(self, stream: BinlogStream) -> None:
+        """Read until stopped or behind `until`. Raises as BinlogStream.read."""
+        self.note = ""
+        try:
+            while not self._stopped and not self._reached():
+                chunk = stream.read(READ_S)
+                self._gone_since = None
+                if chunk is None:
+                    continue
+                for segment in self._planner.feed(chunk):
+                    self._put(segment)
+        except EndOfLog:
+            return
+        finally:
+            stream.close()
+
+    def _put(self, segment: Segment) -> None:
+        with self._changed:
+            self._queue.put(segment)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes)
+
+    def _reached(self) -> bool:
+        if self._until is None:
+            return False
+        here = (file_number(self._planner.file), self._planner.position)
+        return here >= (file_number(self._until.file), self._until.position)

@@ -1,0 +1,194 @@
+"""Segments: runs of whole transactions, the pieces that batches are made of; and the queue that cuts batches."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdc.schema import TableId
+from cdc.source import Limits, Split
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.positions import LogPosition
+
+ANONYMOUS = ("", 0, 0)
+"""Among a segment's GTIDs: there are transactions without one in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Whole transactions that follow each other in the log.
+
+    Attributes:
+        file, position: where it ends; the next one begins there.
+        bytes: log bytes in it.
+        rows: estimated from event sizes; exact counts need decoding, which is not done where batches are planned.
+        tables: captured tables with rows in it.
+        changed: captured tables whose definition changes at its beginning, before any of their rows.
+        schemas: entries of the schema history that hold at its end.
+        gtids: transactions in it: (source id, first, last) of MySQL, or (domain, server, number) of MariaDB, and
+            ANONYMOUS.
+    """
+
+    file: str
+    position: int
+    bytes: int = 0
+    rows: int = 0
+    tables: frozenset[TableId] = field(default_factory=frozenset)
+    changed: frozenset[TableId] = field(default_factory=frozenset)
+    schemas: int = 0
+    gtids: tuple[Any, ...] = ()
+
+    @property
+    def relevant(self) -> bool:
+        """Whether anything in it concerns captured tables."""
+        return bool(self.tables or self.changed)
+
+    def joined(self, later: Segment) -> Segment:
+        """Both as one; the later one changes no table that has rows in this one."""
+        return replace(
+            later,
+            bytes=self.bytes + later.bytes,
+            rows=self.rows + later.rows,
+            tables=self.tables | later.tables,
+            changed=self.changed | later.changed,
+            gtids=self.gtids + later.gtids,
+        )
+
+
+class SegmentQueue:
+    """Segments that were read from the log and not yet made into batches. Not thread safe: the owner locks."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Segment] = deque()
+        self.bytes = 0
+        """Log bytes waiting."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, segment: Segment) -> None:
+        """Add the next segment of the log. What concerns no captured table is kept as one, however long it gets."""
+        self.bytes += segment.bytes
+        if self._waiting and not self._waiting[-1].relevant and not segment.relevant:
+            segment = self._waiting.pop().joined(segment)
+        self._waiting.append(segment)
+
+    @property
+    def relevant(self) -> bool:
+        """Whether something waits that concerns captured tables."""
+        return len(self._waiting) > 1 or any(segment.relevant for segment in self._waiting)
+
+    def take(self, limits: Limits | None) -> list[Segment]:
+        """Remove and return the segments of the next batch; empty when none wait.
+
+        A batch ends before a segment that changes a table which has rows in the batch already, so that every table has
+        one schema in it; and before a segment that would exceed a limit, unless it is the first.
+        """
+        batch: list[Segment] = []
+        tables: set[TableId] = set()
+        size = rows = 0
+        while self._waiting:
+            segment = self._waiting[0]
+            full = limits is not None and (
+                size + segment.bytes > limits.max_bytes or rows + segment.rows > limits.max_rows
+            )
+            if batch and (full or not tables.isdisjoint(segment.changed)):
+                break
+            batch.append(self._waiting.popleft())
+            tables |= segment.tables
+            size += segment.bytes
+            rows += segment.rows
+        self.bytes -= size
+        return batch
+
+
+def end_offset(start: MySqlOffset, batch: Sequence[Segment]) -> MySqlOffset:
+    """The offset at the end of a batch that began at `start`. `gtids` stays None when it was not known at the start."""
+    last = batch[-1]
+    done = gtids_behind(start.gtids, batch)
+    return replace(start, position=LogPosition(last.file, last.position), gtids=done, schemas=last.schemas)
+
+
+def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
+    """The GTID set or position behind segments, when it is `done` before them.
+
+    None when it was None before, or once there were transactions without a GTID: then no set says what is done.
+    """
+    gtids = [gtid for segment in segments for gtid in segment.gtids]
+    if done is None or not gtids:
+        return done
+    if ANONYMOUS in gtids:
+        return None
+    mariadb = isinstance(gtids[0][0], int)
+    return str(MariaDbGtid.parse(done).add_all(gtids) if mariadb else GtidSet.parse(done).add_all(gtids))
+
+
+def cut_points(batch: Sequence[Segment], parts: int, least_bytes: int) -> list[Segment]:
+    """Where to cut a batch into at most `parts` parts of about the same size, none much under `least_bytes`.
+
+    Returns the last segment of every part; the last one is the last of the batch.
+    """
+    total = sum(segment.bytes for segment in batch)
+    parts = max(1, min(parts, total // least_bytes))
+    goal, size = total / parts, 0
+    ends: list[Segment] = []
+    for segment in batch[:-1]:
+        size += segment.bytes
+        if size >= goal * (len(ends) + 1) and len(ends) < parts - 1:
+            ends.append(segment)
+    return [*ends, batch[-1]]
+
+
+LEAST_SPLIT_BYTES = 4 << 20
+"""Below this a second task costs more than it saves."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Events behind `start` up to `end`, a transaction end.
+
+    Attributes:
+        schemas: so many entries of the schema history hold in it.
+        server: whose positions these are (`ServerInfo.identity`); empty for files.
+        after, upto: the GTIDs done at the start and at the end: they name the same transactions on other servers.
+        files_ahead: as in the offset.
+    """
+
+    start: LogPosition
+    end: LogPosition
+    schemas: int
+    server: str = ""
+    after: str | None = None
+    upto: str | None = None
+    files_ahead: int = 0
+
+
+def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
+    """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
+    then there is one split. None at all when nothing in the batch concerns captured tables, or when it only moves to
+    another server."""
+    nothing = planned is not None and not any(segment.tables for segment in planned)
+    if start.position == end.position or nothing or start.server != end.server:
+        return []
+    cuts = [(end.position, end.gtids)]
+    if planned is not None:
+        cuts = _cuts(start.gtids, planned, parallelism)
+    starts = [(start.position, start.gtids), *cuts[:-1]]
+    ranges = (
+        LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead)
+        for (low, after), (high, upto) in zip(starts, cuts, strict=True)
+    )
+    return [Split(index, part) for index, part in enumerate(ranges)]
+
+
+def _cuts(done: str | None, planned: Sequence[Segment], parallelism: int) -> list[tuple[LogPosition, str | None]]:
+    """Where each part of the batch ends, and the GTIDs done there."""
+    cuts, first = [], 0
+    for cut in cut_points(planned, parallelism, LEAST_SPLIT_BYTES):
+        last = next(index for index in range(first, len(planned)) if planned[index] is cut)
+        done, first = gtids_behind(done, planned[first : last + 1]), last + 1
+        cuts.append((LogPosition(cut.file, cut.position), done))
+    return cuts

@@ -1,0 +1,289 @@
+"""Where a new pipeline starts, and which table definitions hold there. Stream reader process, once per pipeline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from cdc.errors import SourceError, SourceUnavailable
+from cdc.schema import TableId
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.parser import parse
+from connectors.mysql.ddl.statements import (
+    AlterTable,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    RenameTable,
+    RenameToClause,
+    Unparsed,
+)
+from connectors.mysql.follow.follower import OpenStream
+from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.log import events
+from connectors.mysql.log.event_bodies import (
+    gtid_runs,
+    mariadb_gtid_runs,
+    parse_gtid_list,
+    parse_previous_gtids,
+)
+from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.sieve import begin_of
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.schemas import Known
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import is_gone
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+from connectors.mysql.server.information_schema import read_databases, read_sequences, read_tables, table_ids
+from connectors.mysql.server.positions import (
+    LogPosition,
+    check_file_position,
+    check_gtid_position,
+    earliest_position,
+    position_at,
+)
+from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
+from connectors.mysql.server.server_info import ServerInfo, where_of
+
+READ_S = 30.0
+TRIES = 20
+
+Session = Callable[[], MySqlConnection]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new pipeline's beginning.
+
+    Attributes:
+        position: the first transaction to deliver begins there.
+        gtids: the GTID set (MySQL) or position (MariaDB) done there; None when the server uses none.
+        known: what holds from there on: captured tables, the databases' character sets, sequences.
+        info: the server at that moment.
+    """
+
+    position: LogPosition
+    gtids: str | None
+    known: Known
+    info: ServerInfo
+
+
+def start_of(
+    options: MySqlSourceOptions,
+    session: Session,
+    open_stream: OpenStream,
+    open_after: Callable[[str], BinlogStream],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Start:
+    """Find the start that `scan.startup.mode` asks for.
+
+    The definitions are those of `information_schema` now, less the tables that a statement between the start and now
+    has changed: theirs come from the log. Reading them takes a moment in which the log may go on, so it is repeated
+    until no such statement fell into that moment. Raises SourceError.
+    """
+    wanted = options.pattern.matches
+    at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
+    for _ in range(TRIES):
+        connection = session()
+        try:
+            info = check_server(connection)
+            position = _position(options, connection, info, session, open_stream, open_after)
+            tables = read_tables(connection, wanted)
+            if not tables and at_end:
+                raise explain_no_tables(table_ids(connection), options.tables, connection)
+            check_select(connection, tables)
+            databases, sequences = read_databases(connection), read_sequences(connection)
+        except SourceError as error:
+            if not is_gone(error):
+                raise
+            sleep(0.5)  # a table was dropped while all were looked at
+            continue
+        finally:
+            connection.close()
+        dialect = Dialect.of(info.version)
+        changed = changed_between(open_stream, position, _end(session), wanted, tables, dialect)
+        settled = {table: definition for table, definition in tables.items() if table not in changed}
+        if not at_end or not changed:
+            gtids = gtids_at(open_stream, position) if info.gtid else None
+            return Start(position, gtids, Known(tuple(settled.values()), databases, sequences), info)
+        sleep(0.5)
+    raise SourceError(
+        "the captured tables are altered again and again while their definitions are read",
+        where=f"{options.hostname}:{options.port}",
+        hint="start when no schema change is running",
+    )
+
+
+def _end(session: Session) -> LogPosition:
+    connection = session()
+    try:
+        info = check_server(connection)
+        return LogPosition(info.file, info.position)
+    finally:
+        connection.close()
+
+
+def _position(
+    options: MySqlSourceOptions,
+    connection: MySqlConnection,
+    info: ServerInfo,
+    session: Session,
+    open_stream: OpenStream,
+    open_after: Callable[[str], BinlogStream],
+) -> LogPosition:
+    mode = options.startup_mode
+    if mode == "earliest-offset":
+        return earliest_position(connection)
+    if mode == "timestamp":
+        return first_at(open_stream, position_at(session, options.timestamp_millis or 0), options.timestamp_millis or 0)
+    if mode == "specific-offset" and options.specific_offset_file is not None:
+        position = LogPosition(options.specific_offset_file, options.specific_offset_pos or 4)
+        check_file_position(connection, info, position)
+        return position
+    if mode == "specific-offset":
+        done = options.specific_offset_gtid_set or ""
+        check_gtid_position(connection, info, done)
+        position = first_after(open_after(done), LogPosition(info.file, info.position))
+        _check_no_hole(connection, info, done, gtids_at(open_stream, position))
+        return position
+    return LogPosition(info.file, info.position)
+
+
+def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, before: str) -> None:
+    """A GTID set with holes cannot be a position: transactions behind the first missing one would come twice."""
+    again: GtidSet | MariaDbGtid
+    if info.mariadb:
+        again = MariaDbGtid.parse(before).behind(MariaDbGtid.parse(done))
+    else:
+        beyond = GtidSet.parse(done).minus(GtidSet.parse(before))
+        again = beyond.minus(beyond.minus(GtidSet.parse(info.executed)))
+    if again:
+        raise SourceError(
+            f"the GTID set has a hole: {again} lie behind the first transaction it lacks and would be read again",
+            where=where_of(connection),
+            hint="give the set that was executed at one moment, as the server showed it",
+        )
+
+
+def first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
+    """Where the first transaction that the server sends begins; `end` when it sends none."""
+    for chunk in whole_log(stream):
+        starts = np.flatnonzero(np.isin(chunk.type, sorted(events.GTID_TYPES)))
+        if len(starts):
+            return begin_of(chunk, int(starts[0]))
+    return end
+
+
+def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPosition:
+    """Where the first transaction committed at `time_ms` or later begins, from `start` on; else the end of the log.
+
+    MariaDB logs whole seconds: there it is the first transaction of that second.
+    """
+    end, second_ms = start, time_ms // 1000 * 1000
+    for chunk in whole_log(open_stream(start, True)):
+        late = np.isin(chunk.type, sorted(events.GTID_TYPES)) & (chunk.commit_ms >= time_ms)
+        late |= (chunk.type == events.MARIADB_GTID) & (chunk.commit_ms >= second_ms)
+        if late.any():
+            return begin_of(chunk, int(np.flatnonzero(late)[0]))
+        end = LogPosition(chunk.file, int(chunk.end_position[-1]))
+    return end
+
+
+def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
+    """The transactions done at a position: what its file began with, and what the file holds before the position."""
+    mysql, mariadb = GtidSet(), MariaDbGtid()
+    is_mariadb = begun = False
+    for chunk in whole_log(open_stream(LogPosition(at.file), True)):
+        if chunk.file != at.file:
+            break
+        part = chunk.until(at.position)
+        for index in np.flatnonzero(chunk.type == events.PREVIOUS_GTIDS):
+            mysql = mysql.add_all(parse_previous_gtids(chunk, int(index)))
+        for index in np.flatnonzero(chunk.type == events.MARIADB_GTID_LIST):
+            mariadb, is_mariadb = mariadb.add_all(parse_gtid_list(chunk, int(index))), True
+        mysql = mysql.add_all(gtid_runs(part, 0, len(part)))
+        runs = mariadb_gtid_runs(part, 0, len(part))
+        mariadb, is_mariadb = mariadb.add_all(runs), is_mariadb or bool(runs)
+        begun |= bool(np.isin(chunk.type, (events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)).any())
+        if begun and int(chunk.end_position[-1]) >= at.position:
+            break
+    return str(mariadb) if is_mariadb else str(mysql)
+
+
+class ChangedTables:
+    """A schema tracker that only remembers which captured tables statements have changed."""
+
+    entries = 0
+
+    def __init__(self, wanted: Callable[[TableId], bool], known: Iterable[TableId], dialect: Dialect) -> None:
+        self._wanted, self._known, self._dialect = wanted, tuple(known), dialect
+        self.tables: set[TableId] = set()
+
+    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+        """Remember what it redefines; nothing is told to the planner."""
+        query = parse_query(chunk, index)
+        dialect = self._dialect.with_mode(query.sql_mode or 0)
+        for statement in parse(query.sql, database=query.schema, dialect=dialect):
+            self.tables |= {table for table in redefined(statement, self._known) if self._wanted(table)}
+        return frozenset()
+
+    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+        """Rows redefine nothing."""
+        return frozenset()
+
+
+def redefined(statement: object, known: Iterable[TableId]) -> Iterator[TableId]:
+    """The tables that a statement creates, alters, renames or drops; `known` are those a dropped database may have."""
+    match statement:
+        case CreateTable(table=table):
+            yield table
+        case AlterTable(table=table, clauses=clauses):
+            yield table
+            yield from (clause.table for clause in clauses if isinstance(clause, RenameToClause))
+        case RenameTable(pairs=pairs):
+            yield from (table for pair in pairs for table in pair)
+        case DropTable(tables=tables) | Unparsed(tables=tables):
+            yield from tables
+        case DropDatabase(database=database):
+            yield from (table for table in known if table.database == database)
+
+
+def changed_between(
+    open_stream: OpenStream,
+    start: LogPosition,
+    end: LogPosition,
+    wanted: Callable[[TableId], bool],
+    known: Iterable[TableId],
+    dialect: Dialect,
+) -> set[TableId]:
+    """Captured tables that a statement between two positions redefines."""
+    if start == end:
+        return set()
+    changes = ChangedTables(wanted, known, dialect)
+    planner = Planner(changes, wanted, file=start.file, position=start.position)
+    for chunk in whole_log(open_stream(start, True)):
+        for _ in planner.feed(chunk):
+            pass
+        if (file_number(planner.file), planner.position) >= (file_number(end.file), end.position):
+            break
+    return changes.tables
+
+
+def whole_log(stream: BinlogStream) -> Iterator[EventChunk]:
+    """All chunks up to the end of the log. Raises as `BinlogStream.read`."""
+    try:
+        while True:
+            chunk = stream.read(READ_S)
+            if chunk is None:
+                raise SourceUnavailable("the server stopped sending its log", where=f"{stream.file}:{stream.position}")
+            yield chunk
+    except EndOfLog:
+        return
+    finally:
+        stream.close()

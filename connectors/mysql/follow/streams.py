@@ -1,0 +1,82 @@
+"""Opens the server's log for whoever reads it. Picklable: the follower and the tasks have it."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import TYPE_CHECKING
+
+from connectors.mysql.follow.segment import LogRange
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.server.positions import LogPosition, check_gtid_position
+from connectors.mysql.server.same_server import check_has, check_same, needed_gtids
+from connectors.mysql.server.server_check import announce_reader
+from connectors.mysql.server.server_info import server_info
+
+if TYPE_CHECKING:
+    from connectors.mysql.log.stream import BinlogStream
+
+_FIRST_RANDOM_ID = 1 << 31
+
+
+class Streams:
+    """Connections and replication streams of one pipeline. Each reader (0: the follower, 1 and up: the tasks of a
+    batch) needs a replica id of its own."""
+
+    def __init__(self, options: MySqlSourceOptions) -> None:
+        self._options, self._connection = options, ConnectionOptions.of(options)
+
+    def session(self) -> MySqlConnection:
+        """A new session. Raises SourceError, and SourceUnavailable after the tries that the options allow."""
+        return connect(self._connection)
+
+    def at(self, at: LogPosition, until_end: bool = False, *, reader: int = 0, server: str = "") -> BinlogStream:
+        """The log from a position on. Raises AnotherServer when `server` is given and is not the one that is there."""
+        from connectors.mysql.log.stream import BinlogStream
+
+        return BinlogStream(
+            self._announced(server), server_id=self._server_id(reader), file=at.file, position=at.position,
+            until_end=until_end, heartbeat_s=self._options.heartbeat_interval_s,
+        )  # fmt: skip
+
+    def after(self, done: str, *, reader: int = 0, server: str = "") -> BinlogStream:
+        """The log behind a GTID set or position, to its present end. Raises as `at`."""
+        from connectors.mysql.log.stream import BinlogStream
+
+        return BinlogStream(
+            self._announced(server), server_id=self._server_id(reader), gtid_set=done, until_end=True,
+            heartbeat_s=self._options.heartbeat_interval_s,
+        )  # fmt: skip
+
+    def holding(self, part: LogRange, *, reader: int) -> tuple[BinlogStream, bool]:
+        """The log behind the start of a range that was planned on another server, and whether this one is MariaDB.
+
+        Raises SourceUnavailable when the server lacks transactions of the range, PositionLost when it purged them.
+        """
+        connection = self.session()
+        try:
+            info, where = server_info(connection), self._connection.where
+            after, upto = needed_gtids(part.after, where), needed_gtids(part.upto, where)
+            check_has(info, upto, where)
+            check_gtid_position(connection, info, after)
+        finally:
+            connection.close()
+        return self.after(after, reader=reader), info.mariadb
+
+    def _announced(self, server: str) -> MySqlConnection:
+        connection = self.session()
+        try:
+            check_same(connection, server)
+            announce_reader(connection, str(uuid.uuid4()))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _server_id(self, reader: int) -> int:
+        """From the option as far as it goes, else random in the upper half, where two hardly ever meet."""
+        ids = self._options.server_ids
+        if ids is None or reader >= len(ids):
+            return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
+        return ids[reader]

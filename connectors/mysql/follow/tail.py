@@ -1,0 +1,171 @@
+"""The log of a live server as batches: followed in a thread, cut at transaction ends. Stream reader process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cdc.errors import SourceError, SourceUnavailable
+from cdc.schema import TableId
+from cdc.source import Lag, Limits, Split
+from cdc.state.store import Store
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.follow.segment import Segment, end_offset, splits_of
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.server.positions import LogPosition, check_file_position
+from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same
+from connectors.mysql.server.server_check import check_server
+from connectors.mysql.server.server_info import ServerInfo
+
+if TYPE_CHECKING:
+    from connectors.mysql.follow.follower import Follower
+
+AHEAD = 4
+"""Batches that the follower may read ahead."""
+
+CATCH_UP_S = 60.0
+"""How long a server that took over may lack transactions before the run stops."""
+
+PATIENCE_S = 600.0
+"""How long a server may be away once it was followed; at the start of a run it must be there."""
+
+PAUSE_S = 0.5
+
+
+class Tail:
+    """Plans the log's part of batches.
+
+    Attributes:
+        until: read no further than this, on the server it names; None follows for ever.
+    """
+
+    def __init__(
+        self,
+        options: MySqlSourceOptions,
+        store: Store,
+        streams: Streams,
+        wanted: Callable[[TableId], bool],
+        notices: list[str],
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
+        self._notices, self._stopping = notices, stopping
+        self._follower: Follower | None = None
+        self._planned: tuple[MySqlOffset, list[Segment]] | None = None
+        self._away_since: float | None = None
+        self._followed = False
+        self._note = ""
+        self.until: tuple[LogPosition, str] | None = None
+
+    def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
+        follower = self._follower
+        while follower is None:
+            try:
+                follower = self._follow(start, limits)
+            except AnotherServer:
+                return self._move(start)
+            except SourceUnavailable as error:
+                if not self._followed or not self._patient(error, PATIENCE_S):
+                    raise
+                if self.until is None or self._stopping():
+                    return start
+                time.sleep(PAUSE_S)
+        self._follower = follower  # a stop request may take it away from another thread
+        try:
+            batch = follower.take(limits, wait_s)
+        except AnotherServer:
+            return self._move(start)
+        if not batch:
+            return start
+        end = end_offset(start, batch)
+        self._planned = (end, batch)
+        return end
+
+    def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
+        """Cut at transaction ends when the batch is big and was planned by this object; else one split."""
+        planned = None
+        if self._planned is not None and self._planned[0].same_log(end):
+            planned = self._planned[1]
+        return splits_of(planned, start, end, parallelism)
+
+    def follow_until(self, position: tuple[LogPosition, str] | None) -> None:
+        """Set `until`; what was read ahead is read again when it was another before."""
+        if position != self.until:
+            self.stop()
+            self.until = position
+
+    def lag(self) -> Lag | None:
+        """Bytes read ahead, and what the follower is waiting for."""
+        if self._follower is None:
+            return Lag(0, self._note) if self._note else None
+        return Lag(self._follower.waiting_bytes, self._follower.note)
+
+    def stop(self) -> None:
+        """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
+        at a time."""
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.stop()
+            follower.join()
+
+    def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
+        from connectors.mysql.follow.follower import Follower
+        from connectors.mysql.follow.segmenter import Planner
+
+        position, info = self._resume(start)
+        tracker = Schemas(self._store, self._options).tracker(
+            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
+        )
+        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
+        if self.until is not None and self.until[1] != info.identity:
+            self.until = LogPosition(info.file, info.position), info.identity
+        until = None if self.until is None else self.until[0]
+        open_stream = partial(self._streams.at, server=info.identity)
+        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
+        follower.start()
+        self._followed, self._away_since, self._note = True, None, ""
+        return follower
+
+    def _move(self, start: MySqlOffset) -> MySqlOffset:
+        """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
+        is planned again there. `start` itself while that server still lacks transactions."""
+        from connectors.mysql.follow.failover import moved
+
+        self.stop()
+        while True:
+            try:
+                end = moved(start, self._streams, self._wanted)
+            except (SourceUnavailable, AnotherServer) as error:
+                if not self._patient(error, CATCH_UP_S):
+                    raise
+                if self.until is None or self._stopping():
+                    return start
+                time.sleep(PAUSE_S)
+            else:
+                self._away_since, self._note = None, ""
+                return end
+
+    def _patient(self, error: SourceError, patience_s: float) -> bool:
+        """Whether to go on waiting for a server that is away or behind; the user is told what for."""
+        self._away_since = self._away_since or time.monotonic()
+        self._note = f"waiting for the server: {error.message}"
+        return time.monotonic() - self._away_since <= patience_s
+
+    def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
+        """The offset's position, checked to be in the log of the same server still, and the server."""
+        connection = self._streams.session()
+        try:
+            info = check_server(connection)
+            check_same(connection, start.server)
+            check_file_position(connection, info, start.position)
+            check_not_reset(connection, info, start.gtids)
+        finally:
+            connection.close()
+        return start.position, info

@@ -1,0 +1,19 @@
+"""Positions as sequences: the numbers that rows of the log carry and that order everything."""
+
+from __future__ import annotations
+
+from connectors.mysql.log.receive_buffer import file_number
+
+_SHIFT = 40
+
+
+def sequence_of(file: str, position: int, files_ahead: int = 0) -> int:
+    """The sequence of a row whose event ends at this position. `files_ahead` as in the offset."""
+    return (file_number(file) + files_ahead) << _SHIFT | position
+
+
+def sequence_text(sequence: int) -> str:
+    """`log file:position` of a sequence, such as `000003:1234`; empty when the row is from no log."""
+    if sequence <= 0:
+        return ""
+    return f"{sequence >> _SHIFT:06d}:{sequence & ((1 << _SHIFT) - 1)}"

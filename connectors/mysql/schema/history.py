@@ -1,0 +1,186 @@
+"""The schema history: every definition and schema change of a pipeline's source, in log order, in one file.
+
+`schemas.jsonl` in the connector's state folder is JSON lines. The first names the format and a generation, which a cut
+raises, so that readers notice. Every other line is an entry:
+
+    {"entry": 0, "at": {"file": "binlog.000002", "pos": 4711}, "sql": "ALTER TABLE ...",
+     "changes": [... as in cdc.schema_json ...], "tables": [["shop", "orders", {"columns": [...], ...} or null], ...],
+     "databases": {"shop": "utf8mb4"}, "marks": [["shop", "old", "left"], ...]}
+
+An offset says how many entries count; what comes after them was written by a run that crashed and is cut off. One
+process writes, others read while it does. A torn last line is what a crash leaves: readers overlook it, the writer cuts
+it. Every append is on disk (fsync) when it returns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.schema import SchemaChange, TableId
+from cdc.schema_json import change_from_json, change_to_json
+from cdc.state.store import RESTORE, Store
+from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.schema.table import MySqlTable
+
+__all__ = ["Catalog", "DdlResult", "Dialect", "SchemaEntry", "SchemaHistory"]
+
+FILE_NAME = "schemas.jsonl"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaEntry:
+    """One step of the history.
+
+    Attributes:
+        at: where in the log: `file`, and `pos` after the statement; empty for what was read at the start.
+        changes: for the sink, of captured tables.
+        delta: definitions and names that are new or gone.
+        sql: the statement; empty for definitions read from the server.
+    """
+
+    at: Mapping[str, Any]
+    changes: tuple[SchemaChange, ...] = ()
+    delta: Delta = field(default_factory=Delta)
+    sql: str = ""
+
+    @classmethod
+    def of(cls, result: DdlResult, at: Mapping[str, Any], sql: str = "") -> SchemaEntry:
+        """The entry for what a statement did."""
+        return cls(dict(at), result.changes, result.delta, sql)
+
+    @classmethod
+    def gone(cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]) -> SchemaEntry:
+        """The entry for tables that are there no more, as no statement says."""
+        return cls(dict(at), changes, Delta(dict.fromkeys(tables)), "-- gone while the log was not read")
+
+
+class SchemaHistory:
+    """The history in a store. Cheap to make and to pickle; threads may share it.
+
+    `append` and `truncate` are for the one writer (the stream reader process), everything else may run anywhere. All
+    raise StateError.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.log(FILE_NAME, "schema history", {"schema_history": _FORMAT})
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._start_over(0)
+
+    def _start_over(self, generation: int) -> None:
+        self._generation = generation
+        self._entries: list[SchemaEntry] = []
+        self._tables: dict[TableId, MySqlTable] = {}
+        self._tables_count = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_log": self._log}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def count(self) -> int:
+        """How many whole entries there are."""
+        with self._lock:
+            self._refresh()
+            return len(self._entries)
+
+    def append(self, *entries: SchemaEntry) -> int:
+        """Write entries after the last whole one, to disk; returns the new count. Not repeatable: count first."""
+        with self._lock:
+            first = self.count()
+            self._log.append(*(_fields(first + number, entry) for number, entry in enumerate(entries)))
+            return self.count()
+
+    def truncate(self, count: int) -> None:
+        """Cut everything after the first `count` entries. Repeatable. Raises StateError when there are fewer."""
+        self._log.truncate(count)
+
+    def entries(self, first: int, last: int) -> list[SchemaEntry]:
+        """Entries `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
+        with self._lock:
+            self._log.items(first, last)
+            self._refresh()
+            return self._entries[first:last]
+
+    def changes(self, first: int, last: int) -> list[SchemaChange]:
+        """The schema changes of entries `first` up to and without `last`, in log order."""
+        return [change for entry in self.entries(first, last) for change in entry.changes]
+
+    def tables(self, count: int) -> dict[TableId, MySqlTable]:
+        """All definitions after the first `count` entries, of captured and other tables. Quick when `count` grows."""
+        with self._lock:
+            entries = self.entries(0, count)
+            if count < self._tables_count:
+                self._tables, self._tables_count = {}, 0
+            for entry in entries[self._tables_count :]:
+                for table, definition in entry.delta.tables.items():
+                    if definition is None:
+                        self._tables.pop(table, None)
+                    else:
+                        self._tables[table] = definition
+            self._tables_count = count
+            return dict(self._tables)
+
+    def catalog(
+        self,
+        count: int,
+        *,
+        wanted: Callable[[TableId], bool],
+        dialect: Dialect | None = None,
+        lower_case_table_names: int = 0,
+        tinyint1_as_boolean: bool = False,
+        online_schema_changes: bool = False,
+        copied: Callable[[TableId], bool] = lambda table: False,
+    ) -> Catalog:
+        """The catalog as it was after the first `count` entries; the other arguments are those of `Catalog`."""
+        catalog = Catalog(
+            wanted=wanted,
+            dialect=dialect,
+            lower_case_table_names=lower_case_table_names,
+            tinyint1_as_boolean=tinyint1_as_boolean,
+            online_schema_changes=online_schema_changes,
+            copied=copied,
+        )
+        for entry in self.entries(0, count):
+            catalog.update(entry.delta)
+        return catalog
+
+    def _refresh(self) -> None:
+        """Take in the whole lines that came since the last look; all of them when the history was cut."""
+        known = len(self._log)
+        if self._log.generation != self._generation:
+            self._start_over(self._log.generation)
+        for number, fields in enumerate(self._log.items(len(self._entries), known), start=len(self._entries)):
+            self._entries.append(self._entry(number, fields))
+
+    def _entry(self, number: int, fields: dict[str, Any]) -> SchemaEntry:
+        try:
+            if fields["entry"] != number:
+                raise ValueError(f"it is numbered {fields['entry']}")
+            changes = tuple(change_from_json(change) for change in fields["changes"])
+            return SchemaEntry(fields["at"], changes, delta_from_json(fields), fields.get("sql", ""))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateError(
+                f"the schema history is damaged: entry {number} cannot be read: {error}",
+                where=str(self._log.path),
+                hint=RESTORE,
+            ) from error
+
+
+def _fields(number: int, entry: SchemaEntry) -> dict[str, Any]:
+    fields: dict[str, Any] = {"entry": number, "at": dict(entry.at)}
+    if entry.sql:
+        fields["sql"] = entry.sql
+    fields["changes"] = [change_to_json(change) for change in entry.changes]
+    return fields | delta_to_json(entry.delta)

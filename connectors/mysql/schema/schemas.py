@@ -1,0 +1,253 @@
+"""The schemas of one pipeline: kept by the stream reader while it follows the log, read by the driver and the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterTableComment,
+    Column,
+    CreateTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+from cdc.source import Count
+from cdc.state.store import Store
+from connectors.mysql.log.query_event import Query, parse_query
+from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.options import LogOptions
+from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.schema.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.table import MySqlTable, table_schema
+from connectors.mysql.server.positions import LogPosition
+
+if TYPE_CHECKING:
+    from connectors.mysql.rows.decoder import Decoder
+
+Wanted = Callable[[TableId], bool]
+
+
+_FROM_METADATA = "-- from the metadata of its rows"
+_NEWLY_CAPTURED = "-- captured from here on"
+
+
+@cache
+def _shared(store: Store) -> SchemaHistory:
+    """One reader's view per process: a task then reads only what was added since the last one."""
+    return SchemaHistory(store)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the source where a pipeline starts: captured tables, default character sets, sequences."""
+
+    tables: tuple[MySqlTable, ...] = ()
+    databases: Mapping[str, str] = field(default_factory=dict)
+    sequences: tuple[TableId, ...] = ()
+
+
+class Schemas:
+    """The schema history of a pipeline, seen through its options. Cheap; make one wherever it is needed.
+
+    Not for two threads at once; the tracker has a history of its own.
+    """
+
+    def __init__(self, store: Store, options: LogOptions) -> None:
+        self._options, self._store, self.history = options, store, _shared(store)
+
+    def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
+        """Write what is known where a new pipeline starts, as its first entries. Repeatable.
+
+        They create the captured tables in the sink.
+        """
+        self.history.truncate(0)
+        catalog = self.catalog(0, wanted, dialect, 0)
+        results = (catalog.define(known.tables, databases=known.databases), catalog.ignore_sequences(known.sequences))
+        where = {"file": at.file, "pos": at.position}
+        self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
+
+    def add(
+        self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, at: LogPosition, *before: SchemaEntry
+    ) -> int:
+        """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
+        count. For the one writer, while nobody follows the log."""
+        writer = SchemaHistory(self._store)
+        writer.truncate(count)
+        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        where = {"file": at.file, "pos": at.position}
+        return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
+
+    def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
+        """The catalog after `count` entries."""
+        return self.history.catalog(
+            count,
+            wanted=wanted,
+            dialect=dialect,
+            lower_case_table_names=lower_case_table_names,
+            tinyint1_as_boolean=self._options.tinyint1_as_boolean,
+            online_schema_changes=self._options.online_schema_changes,
+            copied=self._options.copies_new,
+        )
+
+    def first_entries(self) -> int:
+        """Entries that a pipeline begins with: those that came from no statement of the log."""
+        entries = self.history.entries(0, self.history.count())
+        return sum(1 for _ in takewhile(lambda entry: not entry.sql, entries))
+
+    def changes(self, first: int, last: int) -> Sequence[SchemaChange]:
+        """What entries `first` up to `last` do to the sink."""
+        found = self.history.changes(first, last)
+        if self._options.include_comments:
+            return found
+        return [change for change in map(without_comments, found) if change is not None]
+
+    def decoder(self, count: int, wanted: Wanted, report: Count) -> Decoder:
+        """A decoder for rows written under the definitions after `count` entries."""
+        from connectors.mysql.rows.decoder import Decoder
+
+        tables = self.history.tables(count)
+
+        def is_table(table: TableId) -> bool:
+            """MariaDB logs the state of a sequence as rows; they are nobody's data."""
+            if table in tables or not wanted(table):
+                return wanted(table)
+            return table not in self.history.catalog(count, wanted=wanted).sequences
+
+        return Decoder(
+            tables,
+            wanted=is_table,
+            count=report,
+            tinyint1_as_boolean=self._options.tinyint1_as_boolean,
+            invalid_dates=self._options.invalid_dates,
+        )
+
+    def tracker(
+        self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int, notices: list[str]
+    ) -> Tracker:
+        """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
+        user should see is added to `notices`."""
+        writer = SchemaHistory(self._store)
+        writer.truncate(count)
+        catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
+        return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled)
+
+
+class Tracker:
+    """Applies the log's statements to the catalog and writes them to the history. Stream reader process only."""
+
+    def __init__(
+        self, history: SchemaHistory, catalog: Catalog, notices: list[str], *, changes_allowed: bool = True
+    ) -> None:
+        self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
+        self.entries = history.count()
+        self._notices = notices
+
+    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+        """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        query, where = parse_query(chunk, index), chunk.where(index)
+        result = apply_query(self._catalog, query, chunk, index)
+        self._refuse(result, query, where)
+        self._notices += [f"{where}: {notice}" for notice in result.notices]
+        if result.delta or result.changes:
+            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
+        return result.touched | {change.table for change in result.changes}
+
+    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+        """As `planner.SchemaTracker` says.
+
+        A table that no statement has defined is taken from the event, when that carries all metadata. Raises
+        SchemaUnknown when it does not.
+        """
+        if table in self._catalog.tables or table in self._catalog.sequences:
+            return frozenset()
+        from connectors.mysql.rows.described import described
+
+        definition = described(chunk.body(index)[6:], chunk.where(index))
+        if definition is not None:
+            result = self._catalog.define([definition])
+            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
+            self._notices.append(
+                f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
+            )
+            return result.touched
+        raise SchemaUnknown(
+            f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
+            "start and altered or dropped since",
+            where=chunk.where(index),
+            hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
+            "or have the server write binlog_row_metadata=FULL",
+        )
+
+    def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
+        if result.dml:
+            raise UnsupportedChange(
+                f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="set binlog_format=ROW for every session; then start anew after this position",
+            )
+        if result.unparsed:
+            raise UnsupportedChange(
+                f"a statement that may change captured tables is not understood ({result.unparsed[0].reason}): "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="start anew after this position, or leave the table out with tables.exclude",
+            )
+        if result.changes and not self._changes_allowed:
+            raise UnsupportedChange(
+                f"a captured table was changed and schema-change.enabled is false: {query.sql[:200]}",
+                where=where,
+                hint="remove schema-change.enabled, or start anew after this position",
+            )
+
+
+def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -> DdlResult:
+    """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    return catalog.apply(
+        query.sql,
+        query.schema,
+        sql_mode=query.sql_mode or 0,
+        charset=charset_of(query.server_collation or 0) or "utf8mb4",
+        explicit_timestamps=query.explicit_timestamp,
+        executed_at=datetime.fromtimestamp(int(chunk.commit_ms[index]) / 1000, UTC),
+    )
+
+
+def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
+    """The schema that a sink gets for a table, under the pipeline's options."""
+    schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
+    return schema if options.include_comments else _bare_schema(schema)
+
+
+def without_comments(change: SchemaChange) -> SchemaChange | None:
+    """The change for a sink that gets no comments; None when it is about nothing else."""
+    if isinstance(change, AlterTableComment):
+        return None
+    if isinstance(change, CreateTable):
+        return replace(change, schema=_bare_schema(change.schema))
+    if isinstance(change, AddColumn):
+        return replace(change, column=_bare(change.column))
+    if isinstance(change, AlterColumnType):
+        old = None if change.old is None else _bare(change.old)
+        new = _bare(change.column)
+        return None if old == new else replace(change, column=new, old=old)
+    return change
+
+
+def _bare(column: Column) -> Column:
+    return replace(column, comment="")
+
+
+def _bare_schema(schema: TableSchema) -> TableSchema:
+    return replace(schema, columns=tuple(_bare(column) for column in schema.columns), comment="")

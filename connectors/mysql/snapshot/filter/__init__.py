@@ -1,0 +1,1 @@
+"""Leaves out of the log what chunks hold already, or will hold."""

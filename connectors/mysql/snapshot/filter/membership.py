@@ -1,0 +1,178 @@
+"""Which part of a table a key belongs to: exactly as the server compares, as rows are lost where the two disagree.
+
+Numbers, dates, times and bytes compare here, in vectors where the key is of integers and moments only. Text compares
+by its collation, which only the server knows: it is asked, many keys in one statement.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.errors import UnsupportedChange
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.snapshot.chunk import Bound, Chunk
+from connectors.mysql.snapshot.filter.moments import microseconds
+from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TIMES, Collations, lexicographic, literals_of
+from connectors.mysql.snapshot.plan.bounds import split_columns as columns_of
+
+Ask = Callable[[str], Sequence[Any]]
+"""Runs a statement on the server and gives its only row, of numbers."""
+
+COMPARISONS = 2000
+"""Most comparisons in one statement."""
+
+_SIGN = np.uint64(1 << 63)
+_RANKED = INTEGERS | TIMES
+
+
+class Places:
+    """For each key, how many of the bounds are below it. Executor; not for two threads at once.
+
+    Args:
+        columns, collations: of the split columns.
+        bounds: in rising order.
+        ask: for keys of text; called only when there are some.
+    """
+
+    def __init__(
+        self, columns: Sequence[MySqlColumn], collations: Collations, bounds: Sequence[Bound], ask: Ask
+    ) -> None:
+        self._columns, self._collations, self._bounds, self._ask = columns, collations, list(bounds), ask
+        kinds = {column.type for column in columns}
+        if kinds <= _RANKED:
+            self._find = self._ranked
+        elif kinds <= _RANKED | BINARY | {"decimal"}:
+            self._find = self._sorted
+        else:
+            self._find = self._asked
+
+    def __call__(self, keys: pa.RecordBatch) -> Any:
+        """int64[n] for the keys of n rows: `keys` has the split columns in their order, types as in a change block.
+
+        NULL in a column that may be NULL is below every bound. Raises UnsupportedChange for other NULLs: they stand
+        for dates that no calendar has, whose place is not known.
+        """
+        if not self._bounds or not keys.num_rows:
+            return np.zeros(keys.num_rows, np.int64)
+        if any(column.null_count for column in keys.columns):
+            return self._around_nulls(keys)
+        return self._find(keys)
+
+    def _around_nulls(self, keys: pa.RecordBatch) -> Any:
+        if len(self._columns) > 1 or not self._columns[0].nullable:
+            names = ", ".join(column.name for column in self._columns)
+            raise UnsupportedChange(
+                f"a key ({names}) holds a date that no calendar has, so its part of the table is not known",
+                hint="name another column in scan.incremental.snapshot.chunk.key-column, or correct the row",
+            )
+        valid = np.asarray(pc.is_valid(keys.column(0)))
+        found = np.zeros(keys.num_rows, np.int64)
+        found[valid] = self._find(keys.filter(pa.array(valid)))
+        return found
+
+    def _ranked(self, keys: pa.RecordBatch) -> Any:
+        """Each column becomes a number of 64 bits; two and more are compared as big-endian bytes."""
+        ranks = [rank(keys.column(i)) for i in range(len(self._columns))]
+        limits = [
+            np.array([_rank_of(column, bound[i]) for bound in self._bounds], np.uint64)
+            for i, column in enumerate(self._columns)
+        ]
+        return np.searchsorted(_joined(limits), _joined(ranks), side="left")
+
+    def _sorted(self, keys: pa.RecordBatch) -> Any:
+        limits = [tuple(map(_comparable, self._columns, bound)) for bound in self._bounds]
+        columns = [_values(column, keys.column(i)) for i, column in enumerate(self._columns)]
+        return np.array([bisect_left(limits, key) for key in zip(*columns, strict=True)], np.int64)
+
+    def _asked(self, keys: pa.RecordBatch) -> Any:
+        rows = list(zip(*map(_texts, self._columns, keys.columns), strict=True))
+        places: dict[tuple[Any, ...], int] = dict.fromkeys(rows, 0)
+        distinct = list(places)
+        step = max(1, COMPARISONS // len(self._bounds))
+        for first in range(0, len(distinct), step):
+            some = distinct[first : first + step]
+            answer = self._ask("SELECT " + ", ".join(map(self._question, some)))
+            places.update(zip(some, map(int, answer), strict=True))
+        return np.array([places[row] for row in rows], np.int64)
+
+    def _question(self, key: tuple[Any, ...]) -> str:
+        mine = literals_of(self._columns, self._collations, key, typed=True)
+        others = (literals_of(self._columns, self._collations, bound, typed=True) for bound in self._bounds)
+        return " + ".join(f"({lexicographic(mine, other, '>', '>')})" for other in others)
+
+
+class Inside:
+    """Whether keys belong to a chunk. Picklable as its `ask` is."""
+
+    def __init__(self, chunk: Chunk, table: MySqlTable, ask: Ask) -> None:
+        bounds = [bound for bound in (chunk.lower, chunk.upper) if bound is not None]
+        self.columns = chunk.columns
+        self._place = 0 if chunk.lower is None else 1
+        self._places = Places(columns_of(chunk.columns, table), chunk.collations, bounds, ask)
+
+    def __call__(self, keys: pa.RecordBatch) -> Any:
+        """bool[n]; `keys` holds `columns` in their order, types as in a change block. Raises as `Places`."""
+        return self._places(keys) == self._place
+
+
+def rank(values: pa.Array) -> Any:
+    """uint64[n] in the order of the values: integers, dates, times. No NULLs."""
+    if pa.types.is_date32(values.type):
+        numbers = values.cast(pa.int32()).to_numpy(zero_copy_only=False).astype(np.int64) * 86_400_000_000
+    elif pa.types.is_integer(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+    else:
+        numbers = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if numbers.dtype.kind == "u":
+        return numbers.astype(np.uint64)
+    return numbers.astype(np.int64).view(np.uint64) ^ _SIGN
+
+
+def _rank_of(column: MySqlColumn, value: Any) -> int:
+    """The rank of one value of a bound."""
+    number = microseconds(column.type, str(value)) if column.type in TIMES else int(value)
+    unsigned = column.unsigned and column.type not in TIMES
+    return number if unsigned else max(0, number + (1 << 63))
+
+
+def _joined(columns: Sequence[Any]) -> Any:
+    """One sortable array out of the ranks of several columns."""
+    if len(columns) == 1:
+        return columns[0]
+    width = 8 * len(columns)
+    return np.stack(columns, axis=1).astype(">u8").view(f"S{width}")[:, 0]  # stacking makes the bytes native
+
+
+def _comparable(column: MySqlColumn, value: Any) -> Any:
+    if column.type in BINARY:
+        return bytes(value)
+    return Decimal(str(value)) if column.type == "decimal" else _rank_of(column, value)
+
+
+def _values(column: MySqlColumn, values: pa.Array) -> list[Any]:
+    """What `_comparable` makes of a bound, of a column of keys."""
+    if column.type in BINARY:
+        return list(values.to_pylist())
+    return [Decimal(value) for value in values.to_pylist()] if column.type == "decimal" else rank(values).tolist()
+
+
+def _texts(column: MySqlColumn, values: pa.Array) -> list[Any]:
+    """Values as `literal` takes them."""
+    if column.type in TIMES and not pa.types.is_date32(values.type):
+        return [_moment(column.type, value) for value in values.cast(pa.int64()).to_pylist()]
+    return list(values.to_pylist())
+
+
+def _moment(kind: str, number: int) -> str:
+    if kind == "time":
+        sign, number = ("-" if number < 0 else ""), abs(number)
+        seconds, fraction = divmod(number, 1_000_000)
+        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:06}"
+    return str(np.datetime64(number, "us")).replace("T", " ")

@@ -1,0 +1,146 @@
+"""Leaves out of the log what chunks hold already, or will hold. Executor, on blocks as they come from the decoder.
+
+For each row image with key k at position p: when k is in a chunk that was read at position h, the image is left out if
+p <= h. When k is in a part of the table that is not read yet, it is left out: the part will be read at a position
+behind p. The images before and after an update are judged each for itself, so an update may leave one of them: a delete
+or an insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.schema import TableId
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.snapshot.chunk import Bound, Watermark
+from connectors.mysql.snapshot.filter.membership import Ask, Places
+from connectors.mysql.snapshot.plan.bounds import split_columns
+from connectors.mysql.snapshot.plan.copies import TableCopy
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """A table in parts, one behind the other: between them `bounds` (one less than parts), and for each part the
+    sequence up to which rows of the log are left out (`highs`)."""
+
+    bounds: tuple[Bound, ...]
+    highs: tuple[int, ...]
+
+
+def regions(copy: TableCopy, before: int, marks: Mapping[int, Watermark], start: int) -> Regions:
+    """The regions of a copy for the log behind `start` (a sequence); neighbours that are alike are one. Pure."""
+    uppers = [chunk.upper for chunk in copy.chunks]
+    highs = [high if high > start else 0 for high in copy.highs(before, marks)]
+    bounds: list[Bound] = []
+    kept = highs[:1]
+    for upper, high in zip(uppers, highs[1:], strict=False):
+        if high != kept[-1] and upper is not None:
+            bounds.append(upper)
+            kept.append(high)
+    return Regions(tuple(bounds), tuple(kept))
+
+
+class TailFilter:
+    """Filters the blocks of one range of the log.
+
+    Args:
+        copies: the tables that are being copied in this batch.
+        before: chunks with a number under this were decided before the batch.
+        marks: their watermarks.
+        start: sequence at which the range begins.
+        tables: definitions in the range.
+        ask: asks the server, for keys of text.
+    """
+
+    def __init__(
+        self,
+        copies: Mapping[TableId, TableCopy],
+        before: int,
+        marks: Mapping[int, Watermark],
+        start: int,
+        tables: Mapping[TableId, MySqlTable],
+        ask: Ask,
+    ) -> None:
+        self._copies, self._before, self._marks, self._start = copies, before, marks, start
+        self._tables, self._ask = tables, ask
+        self._known: dict[TableId, _TableFilter | None] = {}
+
+    def blocks(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without what is left out."""
+        for block in blocks:
+            found = self._filter(block.table)
+            kept = block if found is None else _kept(block, found.wanted(block))
+            if kept is not None:
+                yield kept
+
+    def uncertain(self, end: int) -> list[TableId]:
+        """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than
+        that of the chunk nothing tells which changes of the range it holds."""
+        return sorted(
+            table
+            for table, copy in self._copies.items()
+            if any(self._start < high < end for high in copy.highs(self._before, self._marks))
+        )
+
+    def _filter(self, table: TableId) -> _TableFilter | None:
+        if table not in self._known:
+            copy = self._copies.get(table)
+            self._known[table] = None if copy is None else self._make(copy, self._tables[table])
+        return self._known[table]
+
+    def _make(self, copy: TableCopy, table: MySqlTable) -> _TableFilter | None:
+        found = regions(copy, self._before, self._marks, self._start)
+        if found.highs == (0,):
+            return None
+        return _TableFilter(copy, table, found, self._ask)
+
+
+class _TableFilter:
+    def __init__(self, copy: TableCopy, table: MySqlTable, found: Regions, ask: Ask) -> None:
+        first = copy.chunks[0] if copy.chunks else None
+        self._names = first.columns if first is not None else ()
+        self._highs = np.array(found.highs, np.int64)
+        columns = split_columns(self._names, table)
+        self._places = Places(columns, first.collations if first is not None else (), found.bounds, ask)
+        self._least, self._most = int(self._highs.min()), int(self._highs.max())
+
+    def wanted(self, block: ChangeBlock) -> Any:
+        """bool[n]: the images that stay."""
+        sequence = block.sequence.to_numpy(zero_copy_only=False)
+        if len(self._highs) == 1:
+            return sequence > self._most
+        wanted = sequence > self._least
+        open_ = np.flatnonzero(wanted & (sequence <= self._most))
+        if len(open_):
+            keys = pa.RecordBatch.from_arrays([block.rows.column(name) for name in self._names], names=self._names)
+            places = self._places(keys.take(pa.array(open_)))
+            wanted[open_] = sequence[open_] > self._highs[places]
+        return wanted
+
+
+def _kept(block: ChangeBlock, wanted: Any) -> ChangeBlock | None:
+    """The block with the wanted images; halves of updates become deletes and inserts. None when nothing is left."""
+    if wanted.all():
+        return block
+    if not wanted.any():
+        return None
+    kinds = block.kinds.to_numpy(zero_copy_only=False).copy()
+    behind = np.append(wanted[1:], False)
+    ahead = np.append(False, wanted[:-1])
+    kinds[(kinds == RowKind.UPDATE_BEFORE) & ~behind] = RowKind.DELETE
+    kinds[(kinds == RowKind.UPDATE_AFTER) & ~ahead] = RowKind.INSERT
+    mask = pa.array(wanted)
+    return replace(
+        block,
+        rows=block.rows.filter(mask),
+        kinds=pa.array(kinds, pa.uint8()).filter(mask),
+        sequence=block.sequence.filter(mask),
+        row=block.row.filter(mask),
+        timestamps_ms=block.timestamps_ms.filter(mask),
+    )

@@ -1,0 +1,155 @@
+"""Options of the snapshot: which tables are copied, in what chunks, how fast. Flink CDC's names where it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import AnyCase, Field, OptionError, Remark, TablePattern
+from cdc.schema import TableId
+from connectors.mysql.log.options import LogOptions
+
+TableMode = Literal["initial", "latest-offset"]
+OnPurged = Literal["fail", "resnapshot"]
+
+
+def _check_key_columns(text: str) -> str:
+    _key_columns(text)
+    return text
+
+
+def _key_columns(text: str) -> list[tuple[TablePattern, str]]:
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        pattern, colon, column = part.rpartition(":")
+        if not colon or not pattern.strip() or not column.strip():
+            raise OptionError(f"`{part}` is not a table with its column", "write shop.orders:id;shop.log_[0-9]+:at")
+        found.append((TablePattern(pattern.strip()), column.strip()))
+    return found
+
+
+def _check_patterns(value: dict[str, str]) -> dict[str, str]:
+    for pattern in value:
+        TablePattern(pattern)
+    return value
+
+
+KeyColumnsText = Annotated[str, AfterValidator(_check_key_columns)]
+Filters = Annotated[dict[str, str], AfterValidator(_check_patterns)]
+Modes = Annotated[dict[str, TableMode], AfterValidator(_check_patterns)]
+
+
+class SnapshotOptions(LogOptions):
+    """Options of a source that copies tables before it follows them."""
+
+    chunk_rows: int = Field(
+        100_000,
+        alias="scan.incremental.snapshot.chunk.size",
+        ge=1,
+        description="Rows in one chunk, roughly; less for tables of long rows. Rows are streamed, so memory does not "
+        "depend on it; a chunk that fails is read again from its beginning (Flink CDC's default is 8096).",
+    )
+    chunk_key: KeyColumnsText | None = Field(
+        None,
+        alias="scan.incremental.snapshot.chunk.key-column",
+        description="Column to split a table by, instead of its key: `shop.orders:id;shop.log_[0-9]+:at`. An index has "
+        "to begin with it, and in a table with a primary key it has to be a column of that.",
+    )
+    chunk_factor_low: float = Field(
+        0.05,
+        alias="chunk-key.even-distribution.factor.lower-bound",
+        ge=0,
+        description="An integer key with fewer values than this for each row, (max - min + 1) / rows, is split by "
+        "queries instead of even ranges.",
+    )
+    chunk_factor_high: float = Field(
+        1000.0,
+        alias="chunk-key.even-distribution.factor.upper-bound",
+        ge=1,
+        description="The same for more values than this for each row.",
+    )
+    snapshot_filters: Filters = Field(
+        default_factory=dict,
+        alias="scan.snapshot.filters",
+        description="Rows to copy, by table: `{shop.orders: \"created > '2024-01-01'\"}`, each a condition of the "
+        "server's own SQL. The log is not filtered: changes of other rows come with it.",
+    )
+    backfill_skip: bool = Field(
+        False,
+        alias="scan.incremental.snapshot.backfill.skip",
+        description="Do not merge what changed while a chunk's view was opened; the log brings it again. Only for "
+        "sinks that keep one row for each key: others get rows twice.",
+    )
+    rows_per_second: int | None = Field(
+        None,
+        alias="scan.snapshot.rows-per-second",
+        ge=1,
+        description="Most rows to copy in a second, from all tables together. Default: as fast as it goes.",
+    )
+    max_connections: int | None = Field(
+        None,
+        alias="scan.snapshot.max-connections",
+        ge=1,
+        description="Most connections that copy at a time. Default: the pipeline's parallelism.",
+    )
+    max_connections_per_table: int | None = Field(
+        None,
+        alias="scan.snapshot.max-connections-per-table",
+        ge=1,
+        description="Most connections that copy one table at a time. Default: as many as there are.",
+    )
+    table_modes: Modes = Field(
+        default_factory=dict,
+        alias="scan.startup.table-modes",
+        description="How tables start that are there already, by table, when it is not as the pipeline does: "
+        "`{shop.log_\\.*: latest-offset}` takes only changes of these, `initial` copies them.",
+    )
+    on_purged: Annotated[OnPurged, AnyCase] = Field(
+        "fail",
+        alias="scan.on-purged",
+        description="When the server has purged log that was not read yet: `fail` stops with an error, `resnapshot` "
+        "copies all tables anew.",
+    )
+    newly_added: bool = Field(
+        True,
+        alias="scan.newly-added-table.enabled",
+        description="Copy tables that match `tables` since the file was edited, while the log of the others goes on. "
+        "When false such a table stops the pipeline (Flink CDC's default is false, and ignores them).",
+    )
+
+    def chunk_key_column(self, table: TableId) -> str | None:
+        """The column that the user wants this table split by, None when it is to be found."""
+        chosen = _key_columns(self.chunk_key or "")
+        return next((column for pattern, column in chosen if pattern.matches(table)), None)
+
+    def snapshot_filter(self, table: TableId) -> str | None:
+        """The condition for this table's rows, None when all are copied."""
+        return _of(self.snapshot_filters, table)
+
+    def table_mode(self, table: TableId) -> TableMode | None:
+        """How this table starts when that is not as the pipeline does."""
+        mode = _of(self.table_modes, table)
+        return None if mode is None else "latest-offset" if mode == "latest-offset" else "initial"
+
+    def problems(self) -> Iterator[Remark]:
+        """Bounds of the wrong order, empty conditions."""
+        yield from super().problems()
+        if self.chunk_factor_low > self.chunk_factor_high:
+            key = "chunk-key.even-distribution.factor.lower-bound"
+            yield Remark(key, "is above the upper bound", "make it less than 1")
+        for pattern, text in self.snapshot_filters.items():
+            if not text.strip():
+                yield Remark("scan.snapshot.filters", f"`{pattern}` has an empty condition", "remove it")
+
+    def warnings(self) -> Iterator[Remark]:
+        """What weakens the guarantees."""
+        yield from super().warnings()
+        if self.backfill_skip:
+            key = "scan.incremental.snapshot.backfill.skip"
+            yield Remark(key, "rows may come twice, so the sink must keep one row for each key")
+
+
+def _of(values: Mapping[str, str], table: TableId) -> str | None:
+    return next((value for pattern, value in values.items() if TablePattern(pattern).matches(table)), None)

@@ -1,0 +1,1 @@
+"""Which tables are copied, in which chunks, in which batch."""

@@ -1,0 +1,102 @@
+"""Tables that are captured since the pipeline file was edited. Stream reader process, once at the start of a run.
+
+Such a table has a definition and rows that the log behind the offset does not tell. Tables made behind the offset are
+not among them: the log has their CREATE TABLE and all of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.parser import parse
+from connectors.mysql.ddl.statements import CreateTable
+from connectors.mysql.follow.startup import ChangedTables, whole_log
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.information_schema import read_tables, table_ids
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_check import check_select, check_server
+from connectors.mysql.server.server_info import ServerInfo
+
+
+def newcomers(
+    start: MySqlOffset,
+    known: Collection[TableId],
+    wanted: Callable[[TableId], bool],
+    streams: Streams,
+    *,
+    allowed: bool,
+) -> Sequence[MySqlTable]:
+    """The definitions of tables that are wanted, there now, and not known at `start`; they are as they were there.
+
+    Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
+    """
+    connection = streams.session()
+    try:
+        info = check_server(connection)
+        fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
+        if not fresh or info.identity != start.server:
+            return ()
+        found = read_tables(connection, fresh.__contains__)
+        check_select(connection, found)
+        end = check_server(connection)
+    finally:
+        connection.close()
+    changes = _changes(start, end, fresh, streams)
+    found = {table: definition for table, definition in found.items() if table not in changes.created}
+    names = ", ".join(map(str, list(found)[:5]))
+    if found and not allowed:
+        raise SourceError(
+            f"tables match since the pipeline file was edited: {names}",
+            hint="set scan.newly-added-table.enabled: true to copy them, or leave them out with tables.exclude",
+        )
+    altered = sorted(map(str, changes.tables & found.keys()))
+    if altered:
+        raise SourceError(
+            f"{', '.join(altered)}: matches since the pipeline file was edited, and was altered in the part of the log "
+            "that is not read yet",
+            hint="run `cdc run --until-caught-up` once with the table left out (tables.exclude), then with it",
+        )
+    return list(found.values())
+
+
+class _Changes(ChangedTables):
+    """Also remembers which tables were created."""
+
+    def __init__(self, wanted: Callable[[TableId], bool], known: Collection[TableId], dialect: Dialect) -> None:
+        super().__init__(wanted, known, dialect)
+        self._dialect_of_log = dialect
+        self.created: set[TableId] = set()
+
+    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+        query = parse_query(chunk, index)
+        dialect = self._dialect_of_log.with_mode(query.sql_mode or 0)
+        for statement in parse(query.sql, database=query.schema, dialect=dialect):
+            if isinstance(statement, CreateTable) and statement.table not in self.tables:
+                self.created.add(statement.table)
+        return super().statement(chunk, index)
+
+
+def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
+    """What statements between an offset and the end of the log did to tables."""
+    from connectors.mysql.follow.segmenter import Planner
+
+    begin, stop = start.position, LogPosition(end.file, end.position)
+    changes = _Changes(tables.__contains__, tables, Dialect.of(end.version))
+    if begin == stop:
+        return changes
+    planner = Planner(changes, tables.__contains__, file=begin.file, position=begin.position)
+    open_stream = partial(streams.at, server=end.identity)
+    for chunk in whole_log(open_stream(begin, True)):
+        for _ in planner.feed(chunk):
+            pass
+        if (file_number(planner.file), planner.position) >= (file_number(stop.file), stop.position):
+            break
+    return changes

@@ -1,0 +1,375 @@
+"""Plans which chunks a batch copies, beside the log it reads. Stream reader process.
+
+Each call of `plan` takes the offset that the log alone has come to and adds to it the plan's entries of this batch,
+written to disk before. All it needs to know is in the two files and in the offset, so a new process goes on the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pymysql
+
+from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
+from cdc.schema import TableId
+from cdc.source import Limits
+from cdc.state.store import Store
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_info import ServerInfo, server_info
+from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.copies import TableCopy
+from connectors.mysql.snapshot.plan.finder import PATIENCE_S, Finder, Found, Task
+from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange
+from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.split_points import ChunkSize
+
+MOST_CHUNKS = 512
+"""In one batch: small tables come by the thousand."""
+
+BYTES_FACTOR = 4
+"""A batch may hold this many times `max-batch-bytes` of chunks: they are not read ahead and have no before images."""
+
+PACED_S = 10
+"""With `rows-per-second` a chunk and a batch hold no more rows than may be copied in so many seconds: what was read is
+kept, no view stays open for long, and a run that is to stop does not wait for longer. A table that cannot be cut is one
+chunk all the same."""
+
+TRIES = 20
+"""A chunk whose table has another definition than the log gave it is planned again so often."""
+
+
+class Coordinator:
+    """Plans the copying of tables for one pipeline.
+
+    Args:
+        store: what the connector keeps.
+        history: of schemas; read only.
+        wanted: the captured tables.
+        session: opens a session on the server.
+    """
+
+    def __init__(
+        self,
+        options: MySqlSourceOptions,
+        store: Store,
+        history: SchemaHistory,
+        wanted: Callable[[TableId], bool],
+        session: Callable[[], MySqlConnection],
+        notices: list[str],
+    ) -> None:
+        self._notices = notices
+        self._options, self._history, self._wanted, self._session = options, history, wanted, session
+        self._plan, self._marks = ChunkPlan(store), Watermarks(store)
+        self._requests = Requests(store)
+        self._finder: Finder | None = None
+        self._blocked: dict[TableId, int] = {}
+        self._connection: MySqlConnection | None = None
+        self._opened = False
+        self._away_since = 0.0
+
+    @property
+    def blocked(self) -> list[TableId]:
+        """Tables that wait for the log, as the server has altered them."""
+        return sorted(self._blocked)
+
+    def begin(self, tables: Iterable[TableId]) -> None:
+        """Begin a new pipeline's plan with the tables that are to be copied. Repeatable."""
+        self._plan.truncate(0)
+        self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.copied_at_first(table))
+
+    def begin_new(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
+        """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
+        self.open(start)
+        return self._plan.append(
+            Begin(table, "new") for table in sorted(tables) if self._options.copied_at_first(table)
+        )
+
+    def begin_anew(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
+        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count."""
+        self._plan.truncate(start.chunks)
+        self._opened = True
+        self._blocked.clear()
+        if self._finder is not None:
+            self._finder.stop()
+            self._finder = None
+        names = sorted(tables)
+        ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
+        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", truncate=True) for table in names)])
+
+    def jumped(self, entries: int, at: MySqlOffset) -> bool:
+        """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
+        count = at.chunks
+        return any(isinstance(entry, Lost) for entry in self._plan.entries(min(entries, count), count))
+
+    def first_entries(self) -> int:
+        """Entries that the pipeline began with."""
+        return self._plan.first_entries()
+
+    def open(self, start: MySqlOffset) -> None:
+        """Cut off what a crashed run has planned behind `start`. Once, before the first `plan`."""
+        if not self._opened:
+            self._plan.truncate(start.chunks)
+            self._opened = True
+
+    def unfinished(self, start: MySqlOffset) -> bool:
+        """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
+        before = start.chunks
+        marks = self._marks.refresh()
+        copies = self._plan.copies(before).values()
+        return bool(self._new_requests()) or not all(copy.done(before, marks) for copy in copies)
+
+    def behind(self, start: MySqlOffset) -> LogPosition | None:
+        """The position that the log has to be read to until the sink is equal; None when `start` is there."""
+        before, marks = start.chunks, self._marks.refresh()
+        highs = (copy.highest(before, marks) for copy in self._plan.copies(before).values())
+        highest = max((mark for mark in highs if mark is not None), key=lambda mark: mark.sequence, default=None)
+        if highest is None or highest.sequence <= start.sequence:
+            return None
+        return LogPosition(highest.file, highest.position)
+
+    def ready(self, start: MySqlOffset) -> bool:
+        """Whether `plan` has something to add to a batch at once."""
+        if self._finder is None or self._new_requests():
+            return self.unfinished(start)
+        return self._finder.peek(0.0) is not None
+
+    def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """`end` with the entries of this batch counted; as it is when there is nothing to add.
+
+        Waits up to `wait_s` for chunks to be found when the log has nothing either.
+        """
+        before = start.chunks
+        entries = [*self._followed(start, end, before), *self._requested(end)]
+        if start.server != end.server:
+            entries += self._restarted(start, before)
+            self._disconnect()
+            self._blocked.clear()
+        count = self._plan.append(entries) if entries else before
+        if entries or self._finder is None or self._unblocked(end):
+            self._find_anew(end, count)
+        wait_s = wait_s if end == start and not entries else 0.0
+        count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
+        if count > before or end != start:
+            count = self._forget_settled(start, before, count)
+        return replace(end, chunks=count)
+
+    def commit(self, end: MySqlOffset) -> None:
+        """Requests that came into a batch up to `end` are done with."""
+        done = {entry.request for entry in self._plan.entries(0, end.chunks) if isinstance(entry, Begin)}
+        self._requests.remove(done)
+
+    def stop(self) -> None:
+        """End the thread. Also while `plan` waits in another thread."""
+        if self._finder is not None:
+            self._finder.stop()
+
+    def _followed(self, start: MySqlOffset, end: MySqlOffset, before: int) -> list[Entry]:
+        """What the log's schema changes mean for tables that are being copied, or come in with rows."""
+        copies = self._plan.copies(before)
+        if start.schemas == end.schemas:
+            return []
+        ahead = end.files_ahead
+        changes = [
+            PlacedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
+            for entry in self._history.entries(start.schemas, end.schemas)
+            for change in (*entry.changes, *map(Arrival, entry.delta.arrived))
+        ]
+        following = Following(copies, before, self._marks.refresh())
+        return following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
+
+    def _requested(self, end: MySqlOffset) -> list[Entry]:
+        """Tables that the user wants copied anew."""
+        names = self._new_requests()
+        if not names:
+            return []
+        known = self._history.tables(end.schemas)
+        found: list[Entry] = []
+        for name in sorted(names):
+            table = self._requests.table(name)
+            if table in known and self._wanted(table):
+                found.append(Begin(table, "resync", truncate=True, request=name))
+            else:
+                self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
+                self._requests.remove({name})
+        return found
+
+    def _new_requests(self) -> frozenset[str]:
+        """Requests that no entry came from yet; their files stay until the entry's batch is in the sink."""
+        names = self._requests.names()
+        return names - self._plan.requests() if names else names
+
+    def _restarted(self, start: MySqlOffset, before: int) -> list[Entry]:
+        """On another server positions are others: what was copied and is not behind the log is copied anew."""
+        marks, here = self._marks.refresh(), start.sequence
+        return [
+            Begin(table, "restart", truncate=True)
+            for table, copy in self._plan.copies(before).items()
+            if copy.chunks and not copy.settled(before, marks, here)
+        ]
+
+    def _unblocked(self, end: MySqlOffset) -> bool:
+        """Whether the log has come to where a table was found altered."""
+        here = end.sequence
+        free = [table for table, sequence in self._blocked.items() if sequence <= here]
+        for table in free:
+            del self._blocked[table]
+        return bool(free)
+
+    def _find_anew(self, end: MySqlOffset, count: int) -> None:
+        """Start finding chunks, from where the plan is after `count` entries."""
+        if self._finder is not None:
+            self._finder.stop()
+        known = self._history.tables(end.schemas)
+        tasks = [
+            _task(copy, known[table])
+            for table, copy in self._plan.copies(count).items()
+            if not copy.complete and table in known and table not in self._blocked
+        ]
+        options = self._options
+        size = ChunkSize(self._paced(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
+        self._finder = Finder(self._session, tasks, size, options.max_batch_bytes, options.chunk_key_column)
+        self._finder.start()
+
+    def _chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
+        """The batch's chunks; none while the server is away, as long as there is patience. Raises SourceUnavailable."""
+        try:
+            chunks = self._again(end, before, count)
+            chunks += self._taken(end, limits, wait_s, count + len(chunks))
+            note = self._note() if chunks else {}
+        except SourceUnavailable:
+            self._away_since = self._away_since or time.monotonic()
+            if time.monotonic() - self._away_since > PATIENCE_S:
+                raise
+            self.stop()
+            self._finder = None  # what was taken from it is found again
+            return []
+        self._away_since = 0.0
+        return [replace(chunk, note=note) for chunk in chunks]
+
+    def _again(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
+        """Chunks that could not be read, once the log has come to where the table was altered."""
+        here, marks = end.sequence, self._marks.refresh()
+        found: list[Chunk] = []
+        for copy in self._plan.copies(number).values():
+            self._check_marked(copy, before)
+            for chunk in copy.waiting(before, marks):
+                if marks[chunk.number].sequence <= here:
+                    self._check_tries(chunk)
+                    found.append(_again(chunk, number + len(found), copy.table))
+        return found
+
+    def _check_marked(self, copy: TableCopy, before: int) -> None:
+        for chunk in copy.chunks:
+            if chunk.number < before and chunk.number not in self._marks:
+                raise StateError(
+                    f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
+                    where="watermarks.jsonl",
+                    hint="a part of the state directory was removed: restore it, or start anew with an empty one",
+                )
+
+    def _check_tries(self, chunk: Chunk) -> None:
+        tries, earlier = 1, chunk.replaces
+        while earlier is not None:
+            tries, earlier = tries + 1, self._plan.chunk(earlier).replaces
+        if tries >= TRIES:
+            raise SchemaUnknown(
+                f"{chunk.table} is another table on the server than its definitions in the log make it",
+                where=f"chunk {chunk.number}",
+                hint="start anew with an empty state directory, or leave the table out with tables.exclude",
+            )
+
+    def _taken(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
+        """The next chunks that were found, as many as a batch may hold."""
+        assert self._finder is not None
+        chunks: list[Chunk] = []
+        rows = size = 0
+        most_rows = self._paced(limits.max_rows) if limits is not None else 0
+        while len(chunks) < MOST_CHUNKS and (found := self._finder.peek(0.0 if chunks else wait_s)) is not None:
+            if found.part is None:
+                self._finder.take()
+                self._block(found.table, end)
+                continue
+            rows += found.part.rows
+            size += found.part.rows * found.row_bytes
+            full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
+            if chunks and full:
+                break
+            chunks.append(_chunk(number + len(chunks), self._finder.take()))
+        return chunks
+
+    def _paced(self, rows: int) -> int:
+        """So many rows, or as many as are read in `PACED_S`."""
+        rate = self._options.rows_per_second
+        return rows if rate is None else min(rows, PACED_S * rate)
+
+    def _block(self, table: TableId, end: MySqlOffset) -> None:
+        """The server's table is another one than the log has made it so far: wait for the log."""
+        info = self._server()
+        here = end.sequence
+        if info.identity == end.server:
+            here = max(here, sequence_of(info.file, info.position, end.files_ahead))
+        self._blocked[table] = here
+
+    def _note(self) -> dict[str, Any]:
+        """Where the server's log stands now."""
+        info = self._server()
+        at_ms = time.time_ns() // 1_000_000
+        return {"file": info.file, "position": info.position, "gtids": info.executed, "at_ms": at_ms}
+
+    def _server(self) -> ServerInfo:
+        """Asked over a session that is kept, and opened again once when it is gone."""
+        if self._connection is not None:
+            try:
+                return server_info(self._connection)
+            except SourceUnavailable:
+                self._disconnect()
+        self._connection = self._session()
+        return server_info(self._connection)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(pymysql.err.MySQLError, OSError):
+                self._connection.close()
+            self._connection = None
+
+    def _forget_settled(self, start: MySqlOffset, before: int, count: int) -> int:
+        """Tables whose copy lies behind the log are like any other from here on."""
+        here, marks = start.sequence, self._marks.refresh()
+        settled = [
+            End(table, "done") for table, copy in self._plan.copies(count).items() if copy.settled(before, marks, here)
+        ]
+        return self._plan.append(settled) if settled else count
+
+
+def _task(copy: TableCopy, table: MySqlTable) -> Task:
+    if not copy.chunks:
+        return Task(table)
+    last = copy.chunks[-1]
+    return Task(table, last.upper, last.columns, last.collations)
+
+
+def _chunk(number: int, found: Found) -> Chunk:
+    part = found.part
+    assert part is not None
+    return Chunk(
+        number, found.table, part.columns, part.lower, part.upper, {}, part.collations, part.last, part.rows,
+        part.table_rows,
+    )  # fmt: skip
+
+
+def _again(chunk: Chunk, number: int, table: TableId) -> Chunk:
+    return Chunk(
+        number, table, chunk.columns, chunk.lower, chunk.upper, {}, chunk.collations, chunk.last, chunk.rows,
+        chunk.table_rows, replaces=chunk.number,
+    )  # fmt: skip

@@ -1,0 +1,184 @@
+"""Finds the chunks of the tables ahead of the batches that take them, in a thread of the stream reader process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pymysql
+
+from cdc.errors import CdcError, SourceError, SourceUnavailable
+from cdc.schema import TableId
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.server_info import query
+from connectors.mysql.snapshot.chunk import Bound
+from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
+from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
+
+AHEAD = 256
+"""Chunks found and not yet taken at which the thread waits."""
+
+PAUSE_S = 1.0
+PATIENCE_S = 600.0
+"""How long a server may be gone before the run stops."""
+
+_LEAST_CHUNK_ROWS = 1000
+_ALTERED = frozenset({1049, 1054, 1146, 1176})
+"""Error numbers: database, column, table or index does not exist."""
+
+_ESTIMATE = (
+    "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A table to be cut: all of it, or what is behind `lower`, cut by the same columns as before it."""
+
+    table: MySqlTable
+    lower: Bound | None = None
+    columns: tuple[str, ...] = ()
+    collations: tuple[str | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The next chunk of a table, and how long its rows are; no part when the server's table is another one by now."""
+
+    table: TableId
+    part: Part | None
+    row_bytes: int = 0
+
+
+class Finder(threading.Thread):
+    """Cuts tables one after the other. Start it, then `take`.
+
+    Args:
+        session: opens a session.
+        tasks: the tables, in order.
+        size: of chunks; shrunk for tables of long rows so that a chunk has about `chunk_bytes`.
+        chosen: the split column that the user names for a table, or None.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], MySqlConnection],
+        tasks: Sequence[Task],
+        size: ChunkSize,
+        chunk_bytes: int,
+        chosen: Callable[[TableId], str | None],
+    ) -> None:
+        super().__init__(name="chunk-finder", daemon=True)
+        self._session, self._tasks, self._size, self._chunk_bytes = session, tuple(tasks), size, chunk_bytes
+        self._chosen = chosen
+        self._changed = threading.Condition()
+        self._found: deque[Found] = deque()
+        self._error: CdcError | None = None
+        self._finished = self._stopped = False
+
+    @property
+    def finished(self) -> bool:
+        """Everything was found and taken."""
+        with self._changed:
+            return self._finished and not self._found
+
+    def peek(self, wait_s: float) -> Found | None:
+        """The next chunk, left where it is; None when none was found in time or all are taken. Raises SourceError."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._found or self._finished, wait_s)
+            if not self._found and self._error is not None:
+                raise self._error
+            return self._found[0] if self._found else None
+
+    def take(self) -> Found:
+        """Remove what `peek` gave."""
+        with self._changed:
+            self._changed.notify_all()
+            return self._found.popleft()
+
+    def stop(self) -> None:
+        """End the thread at its next step."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """The thread."""
+        try:
+            self._run()
+        except CdcError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001 - handed to the caller of `peek`
+            self._error = SourceError(f"cutting tables into chunks failed: {error!r}")
+            self._error.__cause__ = error
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        tasks, gone_since = list(self._tasks), 0.0
+        while tasks and not self._stopped:
+            try:
+                connection = self._session()
+                try:
+                    while tasks and not self._stopped:
+                        for task in self._cut(connection, tasks[0]):
+                            tasks[0], gone_since = task, 0.0
+                        tasks.pop(0)
+                finally:
+                    with suppress(pymysql.err.MySQLError, OSError):
+                        connection.close()
+            except SourceUnavailable:
+                gone_since = gone_since or time.monotonic()
+                if time.monotonic() - gone_since > PATIENCE_S:
+                    raise
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopped, PAUSE_S)
+
+    def _cut(self, connection: MySqlConnection, task: Task) -> Iterator[Task]:
+        """Put a table's chunks out; gives what is left of the task after each."""
+        table = task.table
+        try:
+            rows, row_bytes = _estimate(connection, table.id)
+            key = self._key(connection, task)
+            if key is None:
+                self._put(Found(table.id, None))
+                return
+            most = max(_LEAST_CHUNK_ROWS, self._chunk_bytes // max(1, row_bytes))
+            size = replace(self._size, rows=min(self._size.rows, most))
+            for part in parts(connection, table, key, size, rows, task.lower):
+                if not self._put(Found(table.id, part, row_bytes)):
+                    return
+                yield Task(table, part.upper, part.columns, part.collations)
+        except SourceError as error:
+            if isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED:
+                self._put(Found(table.id, None))
+                return
+            raise
+
+    def _key(self, connection: MySqlConnection, task: Task) -> KeyColumns | None:
+        """As before, also where the server's collation is another one by now. None when the key is another one."""
+        key = key_columns(connection, task.table, self._chosen(task.table.id))
+        if task.lower is None:
+            return key
+        if key.columns[: len(task.columns)] != task.columns:
+            return None
+        return replace(key, columns=task.columns, collations=task.collations)
+
+    def _put(self, found: Found) -> bool:
+        with self._changed:
+            self._found.append(found)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._stopped or len(self._found) < AHEAD)
+            return not self._stopped
+
+
+def _estimate(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
+    """Rows of a table and bytes of one, as the server estimates them; zeros when it does not know the table."""
+    found = query(connection, _ESTIMATE, (table.database, table.table))
+    return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)

@@ -1,0 +1,115 @@
+"""What schema changes in the log mean for tables that are being copied. Pure.
+
+A chunk is read when its table has the definition that the log has given it up to the batch. Between that point and the
+position at which the chunk is read, the log may still hold changes that come to the same definition in the end: a
+column dropped and added again, two tables swapped. The sink will carry these out on rows that have them behind them
+already. So a change at or before a position at which a chunk was read begins the table anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.snapshot.chunk import Begin, End, Entry, Rename, Watermark
+from connectors.mysql.snapshot.plan.copies import TableCopy
+
+Tables = Mapping[TableId, MySqlTable]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A table was renamed in, with rows that the log does not have under a captured name."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedChange:
+    """A schema change and where in the log it is, as a sequence."""
+
+    sequence: int
+    change: SchemaChange | Arrival
+
+
+class Following:
+    """Follows the changes of one batch.
+
+    Args:
+        copies: the tables that are being copied, before the batch.
+        before: number of entries of the plan before the batch; chunks under it are decided.
+        marks: watermarks of decided chunks.
+    """
+
+    def __init__(self, copies: Mapping[TableId, TableCopy], before: int, marks: Mapping[int, Watermark]) -> None:
+        self._before, self._marks = before, marks
+        self._names: dict[TableId, TableCopy] = dict(copies)
+        self._altered: dict[TableId, int] = {}
+        self._arrived: list[TableId] = []
+        self._entries: list[Entry] = []
+
+    def entries(self, changes: Sequence[PlacedChange], old: Tables, new: Tables) -> list[Entry]:
+        """What the plan has to say about it. `old` and `new` are the definitions before and after the batch."""
+        for placed in changes:
+            self._follow(placed.change, placed.sequence)
+        for table, sequence in self._altered.items():
+            self._judge(table, sequence, old, new)
+        return [*self._entries, *(Begin(table, "new") for table in self._arrived)]
+
+    def _follow(self, change: SchemaChange | Arrival, sequence: int) -> None:
+        match change:
+            case TruncateTable(table=table):
+                self._end(table, "truncated")
+            case DropTable(table=table):
+                self._end(table, "dropped")
+            case CreateTable(table=table):
+                self._end(table, "created anew")
+            case RenameTable(table=table, new_table=new):
+                self._end(new, "replaced")
+                self._rename(table, new, sequence)
+            case Arrival(table=table):
+                self._arrived.append(table)
+            case AlterTableComment():
+                pass
+            case _:
+                if change.table in self._names:
+                    self._altered[change.table] = max(sequence, self._altered.get(change.table, 0))
+
+    def _end(self, table: TableId, why: str) -> None:
+        """From here on the log has all of the table's rows."""
+        if table in self._arrived:
+            self._arrived.remove(table)
+        if self._names.pop(table, None) is not None:
+            self._altered.pop(table, None)
+            self._entries.append(End(table, why))
+
+    def _rename(self, table: TableId, new: TableId, sequence: int) -> None:
+        self._arrived = [new if other == table else other for other in self._arrived]
+        copy = self._names.pop(table, None)
+        if copy is None:
+            return
+        self._names[new] = copy
+        self._entries.append(Rename(table, new))
+        self._altered[new] = max(sequence, self._altered.pop(table, 0))
+
+    def _judge(self, table: TableId, sequence: int, old: Tables, new: Tables) -> None:
+        copy = self._names[table]
+        highest = copy.highest(self._before, self._marks)
+        if highest is not None and highest.sequence >= sequence:
+            self._entries.append(Begin(table, "restart", truncate=True))
+        elif copy.done(self._before, self._marks):
+            self._entries.append(End(table, "done"))
+        elif copy.chunks and table in new and _key_changed(copy, old, new[table]):
+            self._entries.append(Begin(table, "restart", truncate=True))
+
+
+def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:
+    """The primary key or the definition of a split column is another one."""
+    before = old.get(copy.table)
+    if before is None or before.primary_key != new.primary_key:
+        return True
+    names = copy.chunks[0].columns
+    known = [{column.name: column for column in table.columns} for table in (before, new)]
+    return any(known[0].get(name) != known[1].get(name) for name in names)

@@ -1,0 +1,88 @@
+"""What to do when the server has purged log that was not read: with `scan.on-purged: resnapshot` all tables are copied
+anew, from the present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
+
+The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
+they are now and empties every table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cdc.errors import StateError
+from cdc.schema import DropTable, TableId
+from cdc.state.store import Store
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.history import SchemaEntry
+from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.snapshot.plan.coordinator import Coordinator
+
+FILE_NAME = "lost.json"
+_REMOVE = "remove the file, and copy the tables anew (cdc resync)"
+
+
+class LostNote:
+    """`lost.json` in the connector's state folder: a task has found its part of the log purged.
+
+    It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def write(self, entries: int) -> None:
+        """Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
+        self._store.write_json(FILE_NAME, {"entries": entries})
+
+    def entries(self) -> int | None:
+        """What the note says, None when there is none. Stream reader process. Raises StateError."""
+        fields = self._store.read_json(FILE_NAME, hint=_REMOVE)
+        if fields is None:
+            return None
+        try:
+            return int(fields["entries"])
+        except (ValueError, KeyError, TypeError) as error:
+            where = self._store.where(FILE_NAME)
+            raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
+
+    def remove(self) -> None:
+        """The jump is in the sink. Raises StateError."""
+        self._store.remove(FILE_NAME)
+
+
+def jump(
+    start: MySqlOffset,
+    options: MySqlSourceOptions,
+    streams: Streams,
+    schemas: Schemas,
+    coordinator: Coordinator,
+    wanted: Callable[[TableId], bool],
+) -> MySqlOffset:
+    """The offset at the present end of the log, behind a batch that empties all tables. Nobody may follow the log.
+
+    Raises SourceError when the server cannot be captured from.
+    """
+    from connectors.mysql.follow.startup import start_of
+
+    at_end = options.model_copy(update={"startup_mode": "latest-offset"})
+    now = start_of(at_end, streams.session, streams.at, streams.after)
+    tables = {table.id: table for table in now.known.tables}
+    known = schemas.history.tables(start.schemas)
+    gone = [table for table in known if wanted(table) and table not in tables]
+    at = {"file": now.position.file, "pos": now.position.position}
+    entry = SchemaEntry.gone(at, gone, tuple(map(DropTable, gone)))
+    behind = file_number(start.position.file) + 1 - file_number(now.position.file)
+    return replace(
+        start,
+        position=now.position,
+        gtids=now.gtids,
+        server=now.info.identity,
+        schemas=schemas.add(start.schemas, list(tables.values()), wanted, now.position, entry),
+        chunks=coordinator.begin_anew(start, tables),
+        # the log was reset, or goes on in the same file: sequences have to grow all the same
+        files_ahead=start.files_ahead + max(behind, 0),
+    )

@@ -1,0 +1,158 @@
+"""Where tables are cut into chunks: even ranges of integers, else points found by queries on the index.
+
+Runs in the stream reader process, ahead of the batches that take the chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import query
+from connectors.mysql.snapshot.chunk import Bound
+from connectors.mysql.snapshot.plan.bounds import BINARY, INTEGERS, TEXT, after, names_of, split_columns
+from connectors.mysql.snapshot.plan.key_columns import KeyColumns
+
+SMALL = 2
+"""A table estimated to have fewer chunks than this is cut by queries, as one query tells that it is one chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The next chunk of a table, not yet in the plan. Attributes as in `chunk.Chunk`."""
+
+    columns: tuple[str, ...]
+    collations: tuple[str | None, ...]
+    lower: Bound | None
+    upper: Bound | None
+    last: bool
+    rows: int
+    table_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """How big chunks are.
+
+    Attributes:
+        rows: in one chunk.
+        lower_factor, upper_factor: (max - min + 1) / rows of an integer key between these is taken for evenly
+            distributed.
+    """
+
+    rows: int
+    lower_factor: float = 0.05
+    upper_factor: float = 1000.0
+
+
+def parts(
+    connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
+) -> Iterator[Part]:
+    """The chunks of a table behind `lower` (None: all), in key order; the last one says so.
+
+    `rows` is the estimate for the table. With `lower`, `key` is that of the chunks before. Raises SourceError.
+    """
+    if not key.columns:
+        yield Part((), (), None, None, True, rows, rows)
+        return
+    columns = split_columns(key.columns, table)
+    if rows >= SMALL * size.rows and columns[0].type in INTEGERS and (lower is None or len(key.columns) == 1):
+        step = _even_step(connection, table, columns[0], size, rows)
+        if step is not None:
+            yield from _even(connection, table, columns[0], step, size, rows, lower)
+            return
+    yield from _queried(connection, table, key, size, rows, lower)
+
+
+def _even_step(
+    connection: MySqlConnection, table: MySqlTable, column: MySqlColumn, size: ChunkSize, rows: int
+) -> int | None:
+    lowest, highest = _extremes(connection, table, column)
+    if lowest is None or highest is None:
+        return None
+    factor = (highest - lowest + 1) / rows
+    if not size.lower_factor <= factor <= size.upper_factor:
+        return None
+    return max(1, int(size.rows * factor))
+
+
+def _even(
+    connection: MySqlConnection,
+    table: MySqlTable,
+    column: MySqlColumn,
+    step: int,
+    size: ChunkSize,
+    rows: int,
+    lower: Bound | None,
+) -> Iterator[Part]:
+    lowest, highest = _extremes(connection, table, column)
+    upper = int(lower[0]) if lower is not None else (lowest or 0) - 1
+    end = upper if highest is None else highest
+    while upper + step < end:
+        upper += step
+        yield Part((column.name,), (None,), lower, (upper,), False, size.rows, rows)
+        lower = (upper,)
+    yield Part((column.name,), (None,), lower, None, True, size.rows, rows)
+
+
+def _extremes(connection: MySqlConnection, table: MySqlTable, column: MySqlColumn) -> tuple[int | None, int | None]:
+    name = quoted(column.name)
+    ((lowest, highest),) = query(connection, f"SELECT MIN({name}), MAX({name}) FROM {_name(table)}")
+    return lowest, highest
+
+
+def _queried(
+    connection: MySqlConnection, table: MySqlTable, key: KeyColumns, size: ChunkSize, rows: int, lower: Bound | None
+) -> Iterator[Part]:
+    """Chunks of exactly `size.rows` rows, as of the moment of the query."""
+    columns = split_columns(key.columns, table)
+    while True:
+        upper = _point(connection, table, key, columns, size.rows, lower)
+        left = min(rows, size.rows) if upper is None else size.rows
+        yield Part(key.columns, key.collations, lower, upper, upper is None, left, rows)
+        if upper is None:
+            return
+        lower = upper
+
+
+def _point(
+    connection: MySqlConnection,
+    table: MySqlTable,
+    key: KeyColumns,
+    columns: tuple[MySqlColumn, ...],
+    rows: int,
+    lower: Bound | None,
+) -> Bound | None:
+    """The key of the row that is number `rows` behind `lower`; None when there are fewer."""
+    shown = ", ".join(_shown(column) for column in columns)
+    where = "" if lower is None else f"WHERE {after(columns, key.collations, lower)} "
+    order = names_of(columns)
+    found = query(
+        connection,
+        f"SELECT {shown} FROM {_name(table)} FORCE INDEX ({quoted(key.index)}) {where}"
+        f"ORDER BY {order} LIMIT 1 OFFSET {rows - 1}",
+    )
+    if not found or found[0][0] is None:
+        return None
+    return tuple(_value(column, value) for column, value in zip(columns, found[0], strict=True))
+
+
+def _shown(column: MySqlColumn) -> str:
+    """A column as its bound is written: text, numbers and bytes as they are, the rest in the server's spelling."""
+    if column.type in TEXT:
+        return f"CONVERT({quoted(column.name)} USING utf8mb4)"
+    return quoted(column.name) if column.type in INTEGERS | BINARY else f"CAST({quoted(column.name)} AS CHAR)"
+
+
+def _value(column: MySqlColumn, value: Any) -> Any:
+    if column.type in INTEGERS:
+        return int(value)
+    return bytes(value) if column.type in BINARY else str(value)
+
+
+def _name(table: MySqlTable) -> str:
+    return f"{quoted(table.id.database)}.{quoted(table.id.table)}"

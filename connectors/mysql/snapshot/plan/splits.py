@@ -1,0 +1,114 @@
+"""What tasks get to copy: chunks in groups beside the parts of the log. Stream reader process and driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc.schema import TableId, TruncateTable
+from cdc.source import Split
+from cdc.state.store import Store
+from connectors.mysql.follow.segment import LogRange
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.snapshot.chunk import Begin, Chunk, Lost
+from connectors.mysql.snapshot.options import SnapshotOptions
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRead:
+    """Chunks that one task copies, one after the other.
+
+    Attributes:
+        chunks: their numbers in the plan.
+        schemas: so many entries of the schema history hold.
+        server: the server they were planned on.
+        least: sequence of the batch's end; each is read at a position that is not before it.
+        files_ahead: as in the offset.
+        rows_per_second: for this task; None without limit.
+    """
+
+    chunks: tuple[int, ...]
+    schemas: int
+    server: str
+    least: int
+    files_ahead: int = 0
+    rows_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRange:
+    """A part of the log in which tables are that are being copied.
+
+    Attributes:
+        before: chunks with a number under this were decided before the batch.
+        upto: number of the plan's entries at the end of the batch.
+    """
+
+    part: LogRange
+    before: int
+    upto: int
+
+
+@dataclass(slots=True)
+class _Group:
+    rows: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+class SnapshotSplits:
+    """Reads the plan to say what belongs to a batch."""
+
+    def __init__(self, options: SnapshotOptions, store: Store) -> None:
+        self._options, self._plan = options, ChunkPlan(store)
+
+    def truncations(self, start: MySqlOffset, end: MySqlOffset) -> list[TruncateTable]:
+        """Tables to be emptied in the sink at the beginning of a batch, after its changes in the log."""
+        entries = self._plan.entries(start.chunks, end.chunks)
+        tables = dict.fromkeys(entry.table for entry in entries if isinstance(entry, Begin) and entry.truncate)
+        return [TruncateTable(table) for table in tables]
+
+    def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
+        """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
+        before, upto = start.chunks, end.chunks
+        entries = self._plan.entries(before, upto)
+        if any(isinstance(entry, Lost) for entry in entries):
+            log = ()
+        if self._plan.copies(upto):
+            log = [replace(split, payload=CopiedRange(split.payload, before, upto)) for split in log]
+        current = {chunk.number for copy in self._plan.copies(upto).values() for chunk in copy.chunks}
+        chunks = [entry for entry in entries if isinstance(entry, Chunk) and entry.number in current]
+        reads = self._reads(chunks, end, parallelism)
+        return [*log, *(Split(len(log) + index, read) for index, read in enumerate(reads))]
+
+    def _reads(self, chunks: Sequence[Chunk], end: MySqlOffset, parallelism: int) -> list[ChunkRead]:
+        groups = self._groups(chunks, min(parallelism, self._options.max_connections or parallelism))
+        rate = self._options.rows_per_second
+        share = None if rate is None else max(1, rate // max(1, len(groups)))
+        return [
+            ChunkRead(
+                tuple(chunk.number for chunk in group.chunks),
+                end.schemas,
+                end.server,
+                end.sequence,
+                end.files_ahead,
+                share,
+            )
+            for group in groups
+        ]
+
+    def _groups(self, chunks: Sequence[Chunk], most: int) -> list[_Group]:
+        """Up to `most` groups of about the same number of rows; the chunks of one table in no more than is allowed."""
+        groups = [_Group() for _ in range(most)]
+        per_table = self._options.max_connections_per_table or most
+        used: dict[TableId, list[_Group]] = {}
+        for chunk in sorted(chunks, key=lambda chunk: -chunk.rows):
+            own = used.setdefault(chunk.table, [])
+            group = min(own if len(own) >= per_table else groups, key=lambda group: (group.rows, len(group.chunks)))
+            if not any(group is other for other in own):
+                own.append(group)
+            group.rows += chunk.rows
+            group.chunks.append(chunk)
+        for group in groups:
+            group.chunks.sort(key=lambda chunk: chunk.number)
+        return [group for group in groups if group.chunks]

@@ -1,0 +1,316 @@
+"""One chunk of a table, read so that it is exactly the table's rows at a position of the log.
+
+A view is opened without a lock and the few rows that changed while it was opened are read from the log first; then the
+SELECT is streamed without those rows, and their last images follow. So the chunk is the table at `high`, complete and
+without duplicates, also for sinks that can only append, and it is never held in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.errors import SchemaUnknown, SourceError, SourceUnavailable
+from cdc.source import Count
+from connectors.mysql.log.sequences import sequence_of
+from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.connection import wait_before_retry_s
+from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import AnotherServer
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import where_of
+from connectors.mysql.snapshot.chunk import Chunk
+from connectors.mysql.snapshot.plan.bounds import condition
+from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
+from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
+from connectors.mysql.snapshot.read.result_stream import ResultStream, RowPackets, TableChanged
+from connectors.mysql.snapshot.read.session import KeptSessions, Sessions
+from connectors.mysql.snapshot.read.throttle import Throttle
+from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
+from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
+
+CONNECT_TRIES = 4
+"""Before the first row; after it a broken connection is the task's to begin anew."""
+VIEW_TRIES = 100
+"""Views opened one after the other until one has a usable window."""
+VIEW_PAUSE_S = 0.02
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A view with its window, and the SELECT's first rows."""
+
+    sessions: Sessions
+    view: View
+    window: Window
+    invalid: Counter[str]
+    stream: ResultStream
+    first: RowPackets | None
+
+
+def read_chunk(
+    access: Access,
+    chunk: Chunk,
+    table: MySqlTable,
+    inside: Inside,
+    settings: ReadSettings,
+    count: Count,
+    *,
+    kept: KeptSessions | None = None,
+    throttle: Throttle | None = None,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], object] = time.sleep,
+) -> Generator[ChangeBlock, None, ChunkReport]:
+    """The chunk's rows as +I, all with the sequence of one position; returns the report (`yield from`). Executor.
+
+    Args:
+        table: as the schema history has it where the chunk was planned.
+        count: told about invalid dates that became NULL.
+        kept: sessions for several chunks that are read one after the other; the caller closes it.
+        throttle: for all of them together; None for no limit.
+
+    A repeat gives the table's rows of then, with another position: only the report of the attempt whose rows are used
+    counts. Sessions are ended, also when the caller stops early; those of a chunk that was read may be kept.
+
+    Raises:
+        SourceUnavailable: the connection broke after the first row, or no view could be had; begin anew.
+        SourceError: the server refuses, or the table's engine has no views.
+        CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
+    """
+    sessions = kept or KeptSessions()
+    work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, sleep)
+    try:
+        opened = work.open()
+        if isinstance(opened, ChunkReport):
+            return opened
+        try:
+            report = yield from work.read(opened)
+            sessions.put(opened.sessions)
+        except BaseException:
+            opened.sessions.close()
+            raise
+        return report
+    finally:
+        if kept is None:
+            sessions.close()
+
+
+class _Chunk:
+    def __init__(
+        self,
+        access: Access,
+        chunk: Chunk,
+        table: MySqlTable,
+        inside: Inside,
+        settings: ReadSettings,
+        count: Count,
+        kept: KeptSessions,
+        throttle: Throttle,
+        clock: Callable[[], float],
+        sleep: Callable[[float], object],
+    ) -> None:
+        self._access, self._chunk, self._table, self._inside = access, chunk, table, inside
+        self._settings, self._count, self._clock, self._sleep = settings, count, clock, sleep
+        self._kept, self._throttle = kept, throttle
+        self._key = table.primary_key if settings.key is None else settings.key
+
+    def open(self) -> _Opened | ChunkReport:
+        """Everything up to the first row. Tries again while the connection breaks."""
+        for attempt in range(CONNECT_TRIES):
+            try:
+                return self._open_once()
+            except SourceUnavailable:
+                if attempt == CONNECT_TRIES - 1:
+                    raise
+                self._sleep(wait_before_retry_s(attempt))
+        raise AssertionError("CONNECT_TRIES is at least 1")
+
+    def read(self, opened: _Opened) -> Generator[ChangeBlock, None, ChunkReport]:
+        """The rows of the SELECT and of the window."""
+        view, window, settings = opened.view, opened.window, self._settings
+        at = self._position(view)
+        sequence = sequence_of(at.file, at.position, settings.files_ahead)
+        where = f"{self._table.id} on {where_of(opened.sessions.side)}"
+        plan = result_plan(
+            self._table, opened.stream.columns, where=where, tinyint1_as_boolean=settings.tinyint1_as_boolean
+        )
+        strict = settings.invalid_dates == "fail"
+        reader = RowReader(plan, Stamp(sequence, 0, view.opened_ms), self._count, strict=strict, where=where)
+        rows = 0
+        for reason, found in opened.invalid.items():
+            self._count(reason, found)
+        for block in self._blocks(opened, reader):
+            keep = window.without(block.rows)
+            block = block if keep is None else _filtered(block, keep)
+            rows += len(block)
+            yield block
+            self._throttle.take(len(block))
+        number = reader.rows
+        for batch in self._last_images(window):
+            yield _as_block(self._table, plan.schema, batch, sequence, number, view.opened_ms)
+            number, rows = number + batch.num_rows, rows + batch.num_rows
+        return self._report(opened.sessions, at, done=True, rows=rows, gtids=_with_window(view.gtids, window))
+
+    def _open_once(self) -> _Opened | ChunkReport:
+        sessions = self._kept.take(self._access.session, self._settings.lock_wait_s)
+        try:
+            server = self._settings.server
+            if not server or sessions.info.identity == server:
+                return self._first_rows(sessions)
+            report = self._not_done(sessions, None, f"the server is {sessions.info.identity}, it was {server}")
+        except TableAltered as altered:
+            report = self._not_done(sessions, altered.position, altered.reason)
+        except AnotherServer as error:
+            report = self._not_done(sessions, None, error.message)
+        except BaseException:
+            sessions.close()
+            raise
+        self._kept.put(sessions)
+        return report
+
+    def _first_rows(self, sessions: Sessions) -> _Opened:
+        """Views one after the other until one is usable. Raises TableAltered."""
+        reason = ""
+        for attempt in range(VIEW_TRIES):
+            # Without its window a chunk counts as of `low`, which then must not be an old place.
+            note = {} if self._settings.skip_window else self._chunk.note
+            view = open_view(
+                sessions, self._table, note=note, margin_s=self._settings.margin_s, clock=self._clock,
+                sleep=self._sleep,
+            )  # fmt: skip
+            try:
+                self._check_age(view)
+                invalid: Counter[str] = Counter()
+                window = self._window(view, invalid)
+                stream = self._stream(sessions, view)
+                return _Opened(sessions, view, window, invalid, stream, stream.read())
+            except (Unusable, TableChanged) as error:
+                reason = str(error)
+                self._sleep(VIEW_PAUSE_S if attempt else 0.0)
+        raise SourceUnavailable(
+            f"{VIEW_TRIES} views were opened, none at a quiet moment: {reason}",
+            where=f"{self._table.id} on {where_of(sessions.side)}",
+            hint="give the table a primary key, or copy it when it is written to less",
+        )
+
+    def _position(self, view: View) -> LogPosition:
+        """Where the chunk's rows are the table's."""
+        return view.low if self._settings.skip_window and view.low is not None else view.high
+
+    def _check_age(self, view: View) -> None:
+        """Raises Unusable for a view from before `least`. MariaDB's log runs a moment ahead of what views show."""
+        at = self._position(view)
+        if sequence_of(at.file, at.position, self._settings.files_ahead) < self._settings.least:
+            raise Unusable(f"the view stands at {at}, before what was read of the log")
+
+    def _window(self, view: View, invalid: Counter[str]) -> Window:
+        """What changed while the view was opened; invalid dates in it are counted into `invalid`."""
+        if view.low == view.high or (self._settings.skip_window and view.low is not None):
+            return Window(self._key)
+        stream = self._access.after(view.gtids or "") if view.low is None else self._access.at(view.low)
+
+        def add(reason: str, number: int) -> None:
+            invalid[reason] += number
+
+        decoder = Decoder(
+            {self._table.id: self._table}, wanted=self._table.id.__eq__, count=add,
+            tinyint1_as_boolean=self._settings.tinyint1_as_boolean, invalid_dates=self._settings.invalid_dates,
+        )  # fmt: skip
+        try:
+            return read_window(stream, view.high, self._table, self._key, decoder, self._settings.most_window_rows)
+        except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
+            raise Unusable(f"the table was altered: {error.message}") from error
+
+    def _stream(self, sessions: Sessions, view: View) -> ResultStream:
+        try:
+            return ResultStream(sessions.reader, self._select(sessions, view), str(self._table.id))
+        except SourceError as error:
+            if not self._settings.where or error.retryable:
+                raise
+            hint = f"is the filter right? {self._settings.where}"
+            raise SourceError(error.message, where=error.where, hint=hint) from error
+
+    def _select(self, sessions: Sessions, view: View) -> str:
+        text, values = condition(self._chunk, self._table)
+        with sessions.reader.cursor() as cursor:
+            text = str(cursor.mogrify(text, tuple(values)))
+        # The line feed ends a comment at the filter's end.
+        text = f"({text}) AND ({self._settings.where}\n)" if self._settings.where else text
+        name = f"{quoted(self._table.id.database)}.{quoted(self._table.id.table)}"
+        versions = " FOR SYSTEM_TIME ALL" if view.versioned else ""
+        return f"SELECT {select_list(self._table)} FROM {name}{versions} WHERE {text}"
+
+    def _blocks(self, opened: _Opened, reader: RowReader) -> Iterator[ChangeBlock]:
+        packets = opened.first
+        opened.first = None
+        while packets is not None:
+            yield from reader.read(packets)
+            try:
+                packets = opened.stream.read()
+            except TableChanged as error:
+                raise SourceUnavailable(
+                    f"the table changed inside a SELECT: {error}", where=str(self._table.id)
+                ) from error
+        yield from reader.finish()
+
+    def _last_images(self, window: Window) -> Iterator[pa.RecordBatch]:
+        """Those that belong to the chunk."""
+        for batch in window.last_images():
+            if self._chunk.columns:
+                mine = self._inside(batch.select(list(self._chunk.columns)))
+                batch = batch.filter(pa.array(np.asarray(mine, bool)))
+            if batch.num_rows:
+                yield batch
+
+    def _not_done(self, sessions: Sessions, at: LogPosition | None, reason: str) -> ChunkReport:
+        return self._report(sessions, at, done=False, reason=reason)
+
+    def _report(
+        self,
+        sessions: Sessions,
+        at: LogPosition | None,
+        *,
+        done: bool,
+        rows: int = 0,
+        gtids: str | None = None,
+        reason: str = "",
+    ) -> ChunkReport:
+        file, position = ("", 0) if at is None else (at.file, at.position)
+        sequence = 0 if at is None else sequence_of(file, position, self._settings.files_ahead)
+        return ChunkReport(
+            self._chunk.number, done, rows, sequence, file, position, gtids, sessions.info.identity, reason
+        )
+
+
+def _with_window(gtids: str | None, window: Window) -> str | None:
+    """The transactions done at the window's end."""
+    if gtids is None or not window.gtids:
+        return gtids
+    return str(GtidSet.parse(gtids).add_all(window.gtids))
+
+
+def _filtered(block: ChangeBlock, keep: Any) -> ChangeBlock:
+    mask = pa.array(keep)
+    return ChangeBlock(
+        block.table, block.schema, block.rows.filter(mask), block.kinds.filter(mask), block.sequence.filter(mask),
+        block.row.filter(mask), block.timestamps_ms.filter(mask),
+    )  # fmt: skip
+
+
+def _as_block(
+    table: MySqlTable, schema: Any, rows: pa.RecordBatch, sequence: int, number: int, time_ms: int
+) -> ChangeBlock:
+    count = rows.num_rows
+    return ChangeBlock(
+        table.id, schema, rows, pa.array(np.zeros(count, np.uint8)), pa.array(np.full(count, sequence, np.int64)),
+        pa.array(np.arange(number, number + count, dtype=np.int32)), pa.array(np.full(count, time_ms, np.int64)),
+    )  # fmt: skip

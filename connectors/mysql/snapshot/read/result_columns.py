@@ -1,0 +1,242 @@
+"""Rows of a SELECT over a table as change blocks: the same Arrow columns that the log's decoder makes of the row.
+
+Text comes in the column's own character set (the session has `character_set_results = NULL`) and is converted by the
+decoder's code, so a value without a character in its set is refused here as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, arrow_schema
+from cdc.errors import CdcError, CorruptLog, SchemaUnknown, SourceError, UnsupportedChange
+from cdc.schema import Kind
+from cdc.source import Count
+from connectors.mysql.kernels import ops
+from connectors.mysql.rows import table_map as codes
+from connectors.mysql.rows.arena import Arena
+from connectors.mysql.rows.charsets import IDENTITY, canonical
+from connectors.mysql.rows.column_plan import Finish, TablePlan
+from connectors.mysql.rows.places import place
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.snapshot.read.kernels import result_rows, wire
+from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
+
+BLOCK_ROWS: Final = 1 << 16
+BLOCK_BYTES: Final = 8 << 20
+"""A block has at most so many rows, from about so many bytes of the result at most."""
+MOST_ROWS: Final = (1 << 31) - 1
+"""Rows of one chunk: their numbers are int32."""
+_SAMPLE_ROWS: Final = 1024
+
+_FIXED: Final = {
+    "tinyint": (codes.TINY, wire.INT8, 1, 1),
+    "smallint": (codes.SHORT, wire.INT16, 2, 2),
+    "mediumint": (codes.INT24, wire.INT32, 4, 4),
+    "int": (codes.LONG, wire.INT32, 4, 4),
+    "bigint": (codes.LONGLONG, wire.INT64, 8, 8),
+    "float": (codes.FLOAT, wire.INT32, 4, 4),
+    "double": (codes.DOUBLE, wire.INT64, 8, 8),
+    "year": (codes.YEAR, wire.YEAR, 2, 4),
+}
+"""Column type -> type code in the result, operation, bytes on the wire, bytes in the block."""
+_STAMPS: Final = {
+    "date": (codes.DATE, wire.DATE, 4),
+    "time": (codes.TIME_OLD, wire.TIME, 8),
+    "datetime": (codes.DATETIME_OLD, wire.MOMENT, 8),
+    "timestamp": (codes.TIMESTAMP_OLD, wire.MOMENT, 8),
+}
+_STRINGS: Final = frozenset(
+    {
+        codes.VARCHAR, codes.VECTOR, codes.JSON, codes.ENUM, codes.SET, codes.TINY_BLOB, codes.MEDIUM_BLOB,
+        codes.LONG_BLOB, codes.BLOB, codes.VAR_STRING, codes.STRING, codes.GEOMETRY,
+    }
+)  # fmt: skip
+_TEXT: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+
+
+def select_list(table: MySqlTable) -> str:
+    """The columns in table order, also invisible and generated ones; values are not converted by the server."""
+    return ", ".join(quoted(column.name) for column in table.columns)
+
+
+def result_plan(
+    table: MySqlTable, columns: Sequence[ResultColumn], *, where: str, tinyint1_as_boolean: bool = False
+) -> TablePlan:
+    """How rows of `select_list(table)` become columns. Raises SchemaUnknown when the result has other columns."""
+    if len(columns) != len(table.columns):
+        raise _misfit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
+    schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
+    numbers = np.zeros(len(columns), ops.COLUMN)
+    finish: list[Finish | None] = []
+    for index, (column, found) in enumerate(zip(table.columns, columns, strict=True)):
+        as_boolean = schema.columns[index].type.kind is Kind.BOOLEAN
+        for field, value in _operation(column, found, as_boolean=as_boolean, where=where).items():
+            numbers[field][index] = value
+        foreign = column.type in _TEXT and canonical(column.charset or "utf8mb4") not in IDENTITY
+        finish.append(Finish(charset=column.charset) if foreign else None)
+    arrow = arrow_schema(schema)
+    raw = tuple(kind if left is None else pa.binary() for kind, left in zip(arrow.types, finish, strict=True))
+    nothing = np.zeros(1, np.int64)
+    return TablePlan(table, schema, arrow, numbers, nothing, np.zeros(1, np.uint8), 0, raw, tuple(finish))
+
+
+def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, where: str) -> dict[str, int]:
+    """Fields of the column's ops.COLUMN record."""
+    kind = column.type
+    expected = _FIXED.get(kind) or _STAMPS.get(kind)
+    expected_code = {"decimal": codes.NEWDECIMAL, "bit": codes.BIT}.get(kind) if expected is None else expected[0]
+    fits = found.type in _STRINGS if expected_code is None else found.type == expected_code
+    integer = kind in _FIXED and kind not in ("float", "double", "year")
+    if not fits or (integer and found.unsigned != column.unsigned):
+        sign = "unsigned " if found.unsigned else ""
+        raise _misfit(f"column {column.name} {kind}: the result has {sign}type code {found.type} there", where)
+    if kind in _FIXED:
+        _, op, need, width = _FIXED[kind]
+        return _op(wire.BOOLEAN, need=need, width=ops.BITS_OUT) if as_boolean else _op(op, need=need, width=width)
+    if kind in _STAMPS:
+        return _op(_STAMPS[kind][1], width=_STAMPS[kind][2])
+    if kind == "decimal":
+        precision, scale = 10 if column.length is None else column.length, column.scale or 0
+        if precision > 38:
+            return _op(wire.DECIMAL_TEXT, c=scale, width=ops.BYTES_OUT, growth=68)
+        return _op(wire.DECIMAL64 if precision <= 18 else wire.DECIMAL128, c=scale, width=16)
+    if kind == "bit":
+        size = ((column.length or 1) + 7) // 8
+        if as_boolean:
+            return _op(wire.BIT, width=ops.BITS_OUT)
+        return _op(wire.BITS, b=size, width=ops.BYTES_OUT, growth=size, ratio=1)
+    if kind == "vector":
+        return _op(wire.FLOATS, width=ops.FLOATS_OUT, ratio=1)
+    return _op(wire.BYTES, width=ops.BYTES_OUT, ratio=1)
+
+
+def _op(
+    op: int, *, need: int = 0, b: int = 0, c: int = 0, width: int, growth: int = 0, ratio: int = 0
+) -> dict[str, int]:
+    return {"op": op, "need": need, "b": b, "c": c, "width": width, "growth": growth, "ratio": ratio}
+
+
+def _misfit(message: str, where: str) -> SchemaUnknown:
+    return SchemaUnknown(message, where=where, hint="the table was changed while it was read; the chunk is read again")
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What all rows of a chunk have: their sequence, the number of the first one, and their time (ms since 1970)."""
+
+    sequence: int
+    first_row: int
+    timestamp_ms: int
+
+
+class RowReader:
+    """Turns packets into blocks of at most BLOCK_ROWS rows. Executor; not thread safe.
+
+    Args:
+        plan: of `result_plan`.
+        stamp: see there.
+        count: told about invalid dates that became NULL, as the decoder tells it.
+        strict: refuse invalid dates instead.
+        where: the table, for errors.
+
+    Attributes:
+        rows: rows given out.
+    """
+
+    def __init__(self, plan: TablePlan, stamp: Stamp, count: Count, *, strict: bool, where: str) -> None:
+        self._plan, self._stamp, self._count, self._strict, self._where = plan, stamp, count, strict, where
+        self.rows = 0
+        self._arena: Arena | None = None
+        self._capacity = 0
+        self._averages: Any = None
+        self._row_bytes = 1.0
+        self._bytes = 0
+        self._state = np.zeros(wire.ROW_STATE, np.int64)
+
+    def read(self, packets: RowPackets) -> Iterator[ChangeBlock]:
+        """The blocks that became full. Raises CorruptLog, UnsupportedChange or SourceError."""
+        done = 0
+        while done < packets.count:
+            arena = self._arena or self._open(packets, done)
+            before = int(self._state[wire.ROWS])
+            code = self._fill(arena, packets, done)
+            row = int(self._state[wire.ROWS])
+            if row > before:
+                self._bytes += int(packets.ends[done + row - before - 1]) - int(packets.starts[done])
+            done += row - before
+            if code not in (wire.DONE, wire.FULL):
+                raise self._fault(code, packets)
+            if code == wire.FULL and row == 0:
+                self._open(packets, done, exact=True)
+            elif code == wire.FULL or self._bytes >= BLOCK_BYTES:
+                yield self._close(arena, row)
+
+    def finish(self) -> Iterator[ChangeBlock]:
+        """The last block, if rows are left."""
+        if self._arena is not None and self._state[wire.ROWS]:
+            yield self._close(self._arena, int(self._state[wire.ROWS]))
+
+    def _open(self, packets: RowPackets, done: int, *, exact: bool = False) -> Arena:
+        """An arena for the next rows: by what rows took so far, or for the worst case of the next ones."""
+        if self._averages is None or exact:
+            rows = 1 if exact else min(_SAMPLE_ROWS, packets.count - done)
+            bound = int(packets.ends[done + rows - 1]) - int(packets.starts[done])
+            averages = np.full(len(self._plan.numbers), -1.0)
+        else:
+            rows = min(BLOCK_ROWS, int(BLOCK_BYTES / self._row_bytes * 1.05) + 64)
+            bound, averages = 2 * BLOCK_BYTES, self._averages
+        self._capacity, self._bytes = rows, 0
+        self._state[wire.ROWS] = 0
+        self._arena = Arena(self._plan, rows, bound, averages)
+        return self._arena
+
+    def _fill(self, arena: Arena, packets: RowPackets, done: int) -> int:
+        """Rows from `done` on into the arena; the kernel's code."""
+        number = self._stamp.first_row + self.rows
+        if number > MOST_ROWS - self._capacity:
+            hint = "make chunks smaller: scan.incremental.snapshot.chunk.size"
+            raise SourceError(f"a chunk has more than {MOST_ROWS} rows", where=self._where, hint=hint)
+        code = result_rows.read_rows(
+            place(packets.buffer), place(packets.starts), place(packets.ends), done, packets.count,
+            len(self._plan.numbers), place(arena.layout), place(arena.head), self._capacity, self._stamp.sequence,
+            number, self._stamp.timestamp_ms, self._strict, place(self._state),
+        )  # fmt: skip
+        return int(code)
+
+    def _close(self, arena: Arena, rows: int) -> ChangeBlock:
+        """The arena's rows as a block."""
+        for index in np.flatnonzero(arena.layout["invalid"]).tolist():
+            name = f"invalid-date-to-null {self._plan.table.id}.{self._plan.table.columns[index].name}"
+            self._count(name, int(arena.layout["invalid"][index]))
+        seen = arena.averages(rows)
+        self._averages = seen if self._averages is None else np.maximum(seen, self._averages * 0.9)
+        self._row_bytes = max(self._bytes / rows, 1.0)
+        block = arena.block(rows, True, None, self._where)
+        self.rows += rows
+        self._arena = None
+        return block
+
+    def _fault(self, code: int, packets: RowPackets) -> CdcError:
+        column, at = int(self._state[wire.FAULT_COLUMN]), int(self._state[wire.FAULT_AT])
+        name = self._plan.table.columns[column].name if column >= 0 else ""
+        if code == wire.INVALID_DATE:
+            text = date_text(packets.buffer[at : at + 12].tobytes())
+            hint = "correct it, or allow invalid dates as NULL"
+            return UnsupportedChange(f"column {name} holds {text}, which is no date", where=self._where, hint=hint)
+        place_of = f" in column {name}" if name else ""
+        return CorruptLog(f"a row of the server's answer does not add up{place_of}", where=self._where)
+
+
+def date_text(data: bytes) -> str:
+    """How MySQL shows the date or moment that begins with its length at the start of `data`."""
+    size = data[0]
+    parts = data[1 : 1 + size].ljust(11, b"\0")
+    day = f"{int.from_bytes(parts[:2], 'little'):04}-{parts[2]:02}-{parts[3]:02}"
+    return day if size == 4 else f"{day} {parts[4]:02}:{parts[5]:02}:{parts[6]:02}"

@@ -1,0 +1,211 @@
+"""A consistent view of one table, and where in the log it stands: opened without a lock, in a millisecond.
+
+Everything in the log before `low` is in the view, nothing behind `high` is; what lies between may be or not. The end of
+the log that a server shows has transactions that are written to it and not committed yet, so `low` takes some care:
+
+- MySQL with GTIDs: `low` is the end of the log once every transaction that had a GTID then and was not committed
+  (gtid_owned) is committed (gtid_executed). A transaction gets its GTID before it is written to the log and gives it up
+  after it is committed. Where a replica works on a long transaction, that would take long; then `low` is a GTID set.
+- MySQL without GTIDs: `low` is an end of the log noted a while ago (`margin_s`); no commit takes that long.
+- MariaDB says where in the log a view stands (binlog_snapshot_position), so `low` and `high` are one.
+- XA transactions count in the log from when they are prepared: none may be prepared and not ended.
+
+The table's metadata lock, which every SELECT takes until its transaction ends, keeps its definition; that one is
+compared with the expected one, and a statement between `low` and `high` that names the table makes the view useless.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cdc.errors import SourceError, SourceUnavailable
+from connectors.mysql.schema.table import MySqlTable, data_type
+from connectors.mysql.server.connection import wait_before_retry_s
+from connectors.mysql.server.connection_errors import is_gone
+from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_check import quoted
+from connectors.mysql.server.server_info import query, where_of
+from connectors.mysql.snapshot.read.session import Sessions
+
+Sleep = Callable[[float], object]
+
+_COMMIT_TRIES: Final = 100
+_COMMIT_PAUSE_S: Final = 0.01
+_XA_TRIES: Final = 8
+_NOTE_OLD_S: Final = 30.0
+"""A noted end of the log that is older would make the window long."""
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TAG: Final = re.compile(r":([a-z_][a-z0-9_]*)")
+_OWNED: Final = re.compile(r":(\d+)#")
+
+
+class TableAltered(Exception):
+    """The table is not as its schema history says: the log behind `position` or before it tells how it changed."""
+
+    def __init__(self, reason: str, position: LogPosition) -> None:
+        super().__init__(reason)
+        self.reason, self.position = reason, position
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A transaction of `Sessions.reader` that shows a table as of one moment.
+
+    Attributes:
+        low: everything before it is in the view; None when only `gtids` says so.
+        high: nothing behind it is.
+        gtids: transactions that are in the view; None when the server has no GTIDs.
+        opened_ms: when, milliseconds since the epoch.
+        versioned: the table keeps old versions of its rows (MariaDB), which the log has, too.
+    """
+
+    low: LogPosition | None
+    high: LogPosition
+    gtids: str | None
+    opened_ms: int
+    versioned: bool
+
+
+def open_view(
+    sessions: Sessions,
+    table: MySqlTable,
+    *,
+    note: Mapping[str, Any],
+    margin_s: float,
+    clock: Callable[[], float] = time.time,
+    sleep: Sleep = time.sleep,
+) -> View:
+    """Open a view in the reader session; one that is open is given up. Executor.
+
+    Args:
+        table: as the schema history has it.
+        note: an earlier end of the log, `file`, `position` and `at_ms`; or empty.
+        margin_s: how old a noted end of the log has to be, without GTIDs.
+
+    Raises:
+        TableAltered: the table is gone or defined otherwise.
+        SourceUnavailable: a lock or a prepared transaction is in the way, or the connection is gone; try again.
+        SourceError: the table's engine has no views.
+    """
+    sessions.give_up_view()
+    versioned = sessions.check_engine(table.id)
+    low, gtids = _low(sessions, note, margin_s, clock, sleep)
+    query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    opened_ms = int(clock() * 1000)
+    if sessions.info.mariadb:
+        low = high = _snapshot_position(sessions)
+        gtids = sessions.gtids_at(high)
+    else:
+        high = sessions.end_of_log()
+    _lock(sessions, table)
+    return View(low, high, gtids, opened_ms, versioned)
+
+
+def difference(known: MySqlTable, found: MySqlTable | None) -> str:
+    """Why rows of the two would not be read alike, empty when they are. Comments and defaults do not matter."""
+    if found is None:
+        return "the table is gone"
+    if found.primary_key != known.primary_key:
+        return f"the key is {found.primary_key}, it was {known.primary_key}"
+    mine, theirs = ([_shape(table, index) for index in range(len(table.columns))] for table in (known, found))
+    for old, new in zip(mine, theirs, strict=False):
+        if old != new:
+            return f"a column is {new}, it was {old}"
+    return "" if len(mine) == len(theirs) else f"the table has {len(theirs)} columns, it had {len(mine)}"
+
+
+def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
+    column = table.columns[index]
+    as_boolean = data_type(column, tinyint1_as_boolean=True)
+    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, column.labels
+
+
+def _low(
+    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], sleep: Sleep
+) -> tuple[LogPosition | None, str | None]:
+    """The position and the transactions that a view opened from now on has; MariaDB needs neither."""
+    for attempt in range(_XA_TRIES):
+        low, gtids = None, None
+        if not sessions.info.mariadb and sessions.info.gtid:
+            low, gtids = _committed(sessions, sleep)
+        elif not sessions.info.mariadb:
+            low = _noted(sessions, note, margin_s, clock, sleep)
+        if not sessions.prepared():
+            return low, gtids
+        sleep(wait_before_retry_s(attempt))
+    raise SourceUnavailable(
+        "an XA transaction is prepared and not ended, and the log has its rows already",
+        where=where_of(sessions.side),
+        hint="see XA RECOVER; end it with XA COMMIT or XA ROLLBACK",
+    )
+
+
+def _committed(sessions: Sessions, sleep: Sleep) -> tuple[LogPosition | None, str]:
+    """The end of the log, and the transactions committed when all before that end are."""
+    end = sessions.end_of_log()
+    underway = owned(sessions.gtids_underway())
+    for _ in range(_COMMIT_TRIES):
+        done = sessions.gtids_done()
+        if GtidSet.parse(done).contains(underway):
+            return end, done
+        sleep(_COMMIT_PAUSE_S)
+    return None, sessions.gtids_done()
+
+
+def owned(text: str) -> GtidSet:
+    """The GTIDs in @@GLOBAL.gtid_owned: `uuid[:tag]:number#thread:...`, the next source without a separator.
+
+    Format: MySQL `sql/rpl_gtid.h`, Owned_gtids::to_string.
+    """
+    found = GtidSet()
+    starts = [match.span() for match in _UUID.finditer(text)]
+    ends = [*(start for start, _ in starts[1:]), len(text)][: len(starts)]
+    for (start, behind), end in zip(starts, ends, strict=True):
+        tag = _TAG.match(text, behind, end)
+        source = text[start:behind] + (f":{tag[1]}" if tag else "")
+        numbers = [int(number) for number in _OWNED.findall(text, behind, end)]
+        found = found.add_all([(source, number, number) for number in numbers])
+    return found
+
+
+def _noted(
+    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], sleep: Sleep
+) -> LogPosition:
+    """An end of the log from at least `margin_s` ago."""
+    age_s = clock() - note["at_ms"] / 1000 if note else 0.0
+    if note and margin_s <= age_s <= _NOTE_OLD_S:
+        return LogPosition(note["file"], note["position"])
+    end = sessions.end_of_log()
+    sleep(margin_s)
+    return end
+
+
+def _snapshot_position(sessions: Sessions) -> LogPosition:
+    rows = query(sessions.reader, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+    found = {str(name).lower(): str(value) for name, value in rows}
+    file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "0")
+    if not file:
+        raise SourceError(
+            "the server does not say where in its log a view stands (binlog_snapshot_position)",
+            where=where_of(sessions.reader),
+            hint="is log_bin on?",
+        )
+    return LogPosition(file, int(position))
+
+
+def _lock(sessions: Sessions, table: MySqlTable) -> None:
+    """Take the table's metadata lock, then compare its definition in the session that sees it as of now."""
+    try:
+        query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database)}.{quoted(table.id.table)} LIMIT 0")
+    except SourceError as error:
+        if error.retryable or not is_gone(error):
+            raise
+        raise TableAltered("the table is gone", sessions.end_of_log()) from error
+    reason = difference(table, sessions.definition(table.id))
+    if reason:
+        raise TableAltered(reason, sessions.end_of_log())

@@ -1,0 +1,187 @@
+"""The rows of one table that changed while a view was opened: read from the log, each key's last image kept.
+
+The window is about a millisecond long, so it holds few rows. A row of the view whose key is in it may be older or newer
+than the change, so it is left out; the last image takes its place. Keys are compared as stored: a row of the view that
+was changed in the window is there with exactly the key that the log names before or after the change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SourceUnavailable
+from connectors.mysql.log import events
+from connectors.mysql.log.event_bodies import gtid_runs
+from connectors.mysql.log.query_event import parse_query
+from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.rows.decoder import Decoder
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.positions import LogPosition
+
+READ_S: Final = 1.0
+SILENCE_S: Final = 30.0
+_GONE: Final = frozenset({RowKind.UPDATE_BEFORE, RowKind.DELETE})
+
+
+class Unusable(Exception):
+    """The window cannot be merged with the view: open another one."""
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened to a table between two positions.
+
+    Attributes:
+        key: names of the columns that tell rows apart; empty when none do.
+        gtids: transactions in it, as (`uuid[:tag]`, first, last).
+        images: rows seen, before and after images.
+    """
+
+    key: tuple[str, ...]
+    gtids: list[tuple[str, int, int]] = field(default_factory=list)
+    images: int = 0
+    _blocks: list[ChangeBlock] = field(default_factory=list)
+    _touched: set[tuple[Any, ...]] = field(default_factory=set)
+    _last: dict[tuple[Any, ...], tuple[int, int]] = field(default_factory=dict)
+    _values: list[Any] = field(default_factory=list)
+
+    def add(self, block: ChangeBlock, most: int) -> None:
+        """The next changes. Raises Unusable when rows cannot be told apart, or are more than `most`."""
+        self.images += len(block)
+        if self.images > most:
+            raise Unusable(f"more than {most} rows changed")
+        if not self.key:
+            raise Unusable("rows changed, and the table has no key to tell them apart")
+        number = len(self._blocks)
+        self._blocks.append(block)
+        for row, (kind, key) in enumerate(zip(block.kinds.to_pylist(), keys_of(block.rows, self.key), strict=True)):
+            if None in key:
+                raise Unusable("a key holds a date that no calendar has, so rows cannot be told apart")
+            self._touched.add(key)
+            if kind in _GONE:
+                self._last.pop(key, None)
+            else:
+                self._last[key] = (number, row)
+
+    def close(self) -> None:
+        """No changes follow."""
+        if self._blocks:
+            rows, columns = self._blocks[0].rows, map(set, zip(*self._touched, strict=True))
+            self._values = [
+                pa.array(list(values), _plain(rows.column(name)).type)
+                for name, values in zip(self.key, columns, strict=True)
+            ]
+
+    def without(self, rows: pa.RecordBatch) -> Any:
+        """bool[n]: which rows of the view stay; None when all do."""
+        if not self._values:
+            return None
+        hit = None
+        for name, values in zip(self.key, self._values, strict=True):
+            found = pc.is_in(_plain(rows.column(name)), value_set=values)
+            hit = found if hit is None else pc.and_(hit, found)
+        some = np.flatnonzero(np.asarray(hit))
+        if not len(some):
+            return None
+        keep = np.ones(rows.num_rows, bool)
+        for row, key in zip(some.tolist(), keys_of(rows.take(pa.array(some)), self.key), strict=True):
+            keep[row] = key not in self._touched
+        return None if keep.all() else keep
+
+    def last_images(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are there at the window's end, in parts."""
+        rows: dict[int, list[int]] = {}
+        for number, row in self._last.values():
+            rows.setdefault(number, []).append(row)
+        for number, some in sorted(rows.items()):
+            yield self._blocks[number].rows.take(pa.array(sorted(some), pa.int64()))
+
+
+def keys_of(rows: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """The values of some columns, row by row; dates and times as numbers."""
+    return zip(*(_plain(rows.column(name)).to_pylist() for name in names), strict=True)
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Dates and times as the integers they are stored as."""
+    if pa.types.is_date32(values.type):
+        return values.view(pa.int32())
+    temporal = pa.types.is_timestamp(values.type) or pa.types.is_duration(values.type)
+    return values.view(pa.int64()) if temporal else values
+
+
+def read_window(
+    stream: BinlogStream, high: LogPosition, table: MySqlTable, key: tuple[str, ...], decoder: Decoder, most: int
+) -> Window:
+    """The window from where the stream begins up to `high`; closes the stream. Executor.
+
+    Args:
+        key: columns that tell rows apart.
+        decoder: of this table only.
+        most: rows that are kept at most.
+
+    Raises Unusable as `Window.add`, and when the table was altered in it; otherwise as the stream and the decoder.
+    """
+    window = Window(key)
+    try:
+        for chunk in chunks_until(stream, high):
+            window.gtids += gtid_runs(chunk, 0, len(chunk))
+            if names_table(chunk, table):
+                raise Unusable("the table was altered")
+            for block in decoder.decode(chunk):
+                window.add(block, most)
+    finally:
+        stream.close()
+    window.close()
+    return window
+
+
+def chunks_until(
+    stream: BinlogStream, high: LogPosition, clock: Callable[[], float] = time.monotonic
+) -> Iterator[EventChunk]:
+    """The log up to `high`. Raises SourceUnavailable when it does not come within SILENCE_S."""
+    deadline = clock() + SILENCE_S
+    end = (file_number(high.file), high.position)
+    while True:
+        try:
+            chunk = stream.read(0.0)
+            if chunk is None:
+                if (file_number(stream.file), stream.position) >= end:
+                    return
+                chunk = stream.read(READ_S)
+        except EndOfLog:
+            if (file_number(stream.file), stream.position) >= end:
+                return
+            raise SourceUnavailable("the log ends before a position that the server named", where=str(high)) from None
+        if chunk is None:
+            if clock() > deadline:
+                raise SourceUnavailable(f"the log up to a position did not come in {SILENCE_S:.0f} s", where=str(high))
+            continue
+        if chunk.file_number > end[0]:
+            return
+        kept = chunk.until(high.position) if chunk.file_number == end[0] else chunk
+        if len(kept):
+            yield kept
+        if len(kept) < len(chunk):
+            return
+
+
+def names_table(chunk: EventChunk, table: MySqlTable) -> bool:
+    """Whether a statement in the chunk may have altered the table, or voids rows."""
+    for index in np.flatnonzero((chunk.type == events.QUERY) & (chunk.query_kind >= events.OTHER)).tolist():
+        text = parse_query(chunk, index).sql.casefold()
+        if text.startswith("xa "):
+            continue
+        voids = int(chunk.query_kind[index]) == events.ROLLBACK
+        if voids or table.id.table.casefold() in text or "database" in text or "schema" in text:
+            return True
+    return False

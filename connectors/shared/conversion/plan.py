@@ -1,0 +1,113 @@
+"""Which source column goes into which sink column, and in which Arrow type its values reach the encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from cdc.block import arrow_type
+from cdc.errors import SinkError
+from cdc.schema import Column, DataType, Kind, TableSchema
+from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
+
+WHOLE = {
+    TargetKind.TINYINT: 7, TargetKind.SMALLINT: 15, TargetKind.INT: 31, TargetKind.BIGINT: 63, TargetKind.LARGEINT: 127,
+}  # fmt: skip
+"""Whole-number kinds and their value bits."""
+
+TEXT = frozenset({TargetKind.CHAR, TargetKind.VARCHAR, TargetKind.STRING})
+APPROXIMATE = frozenset({TargetKind.FLOAT, TargetKind.DOUBLE})
+
+_CHARACTERS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING, Kind.JSON})
+_INTEGERS = frozenset(kind for kind in Kind if "INT" in kind.value)
+_MOMENTS = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+_FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column's way.
+
+    Attributes:
+        source: the column of the change blocks.
+        target: the column of the sink.
+        converted: whether every value is turned into text of its own before the encoder, as the kinds are not related.
+    """
+
+    source: Column
+    target: TargetColumn
+    converted: bool
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The Arrow type that reaches the encoder."""
+        return pa.string() if self.converted else arrow_type(self.source.type)
+
+
+def plan_columns(schema: TableSchema, target: TargetTable) -> tuple[ColumnPlan, ...]:
+    """One plan per source column, in the source's order. Raises SinkError for a column that the sink's table lacks."""
+    missing = [name for name in schema.names if not _has(target, name)]
+    if missing:
+        raise SinkError(
+            f"the sink's table has no column {', '.join(missing)}",
+            where=str(target.table),
+            hint="add it there, or let schema.change.behavior: evolve add it",
+        )
+    return tuple(
+        ColumnPlan(column, found, not _related(column.type, found))
+        for column in schema.columns
+        for found in (target.column(column.name),)
+    )
+
+
+def _has(target: TargetTable, name: str) -> bool:
+    try:
+        target.column(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _related(source: DataType, column: TargetColumn) -> bool:
+    """Whether the encoder's own text of such a value is what the sink's column reads."""
+    kind, target = source.kind, column.kind
+    if kind is Kind.GEOMETRY:
+        return target is TargetKind.VARBINARY
+    if target in TEXT:
+        longest = text_bytes(source)
+        return longest is None or column.length is None or longest <= column.length
+    if target is TargetKind.VARBINARY:
+        return kind in _CHARACTERS or kind in (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
+    if target is TargetKind.JSON:
+        return kind is Kind.JSON or kind is Kind.VECTOR or kind in _INTEGERS or kind is Kind.BOOLEAN
+    if target in WHOLE or target is TargetKind.BOOLEAN:
+        return kind in _INTEGERS or kind is Kind.BOOLEAN
+    if target is TargetKind.DECIMAL:
+        return kind in _INTEGERS or (kind is Kind.DECIMAL and (source.length or 10) <= 38)
+    if target in APPROXIMATE:
+        return kind in _FLOATS and not (kind is Kind.DOUBLE and target is TargetKind.FLOAT)
+    if target is TargetKind.DATE:
+        return kind is Kind.DATE
+    return kind in _MOMENTS or kind is Kind.DATE
+
+
+_WIDTHS = {
+    Kind.BOOLEAN: 1, Kind.TINYINT: 4, Kind.SMALLINT: 6, Kind.INT: 11, Kind.BIGINT: 20, Kind.TINYINT_UNSIGNED: 3,
+    Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20, Kind.FLOAT: 17, Kind.DOUBLE: 24,
+    Kind.DATE: 10,
+}  # fmt: skip
+
+
+def text_bytes(source: DataType) -> int | None:
+    """The longest text of a value that is no string; None for strings, whose lengths are looked at."""
+    digits = 6 if source.length is None else source.length
+    if source.kind is Kind.TIME:
+        return 11 + digits
+    if source.kind in _MOMENTS:
+        return 20 + digits
+    if source.kind is Kind.DECIMAL and (source.length or 10) <= 38:
+        return (source.length or 10) + 3
+    if source.kind is Kind.VECTOR:
+        return (source.length or 16_383) * 18 + 2
+    return _WIDTHS.get(source.kind)

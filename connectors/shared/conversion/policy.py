@@ -1,0 +1,54 @@
+"""What happens to a value that the sink's column cannot hold, and the words for why it cannot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RejectedValuePolicy(StrEnum):
+    """What to do with a value that does not fit.
+
+    FAIL stops the pipeline with an error that names table, column, key and position. NULL sends NULL instead; TRUNCATE
+    cuts text and bytes to length (text between characters) and drops digits of a fraction. Neither touches a key
+    column, and where they do not apply, as with NULL in a NOT NULL column, the pipeline stops. DEAD_LETTER leaves the
+    row out of the sink and writes it to a file. All but FAIL are counted, by table, column and reason.
+    """
+
+    FAIL = "fail"
+    NULL = "null"
+    TRUNCATE = "truncate"
+    DEAD_LETTER = "dead-letter"
+
+
+class Reason(StrEnum):
+    """Why a value does not fit; part of counter names and of dead letters."""
+
+    TOO_LONG = "too-long"
+    OUT_OF_RANGE = "out-of-range"
+    DIGITS_LOST = "digits-lost"
+    NOT_FINITE = "not-finite"
+    IS_NULL = "null-in-not-null"
+    INVALID_UTF8 = "invalid-utf8"
+    INVALID_JSON = "invalid-json"
+    NOT_CONVERTIBLE = "not-convertible"
+    KEY_TOO_LONG = "key-too-long"
+
+
+_DONE = {
+    RejectedValuePolicy.NULL: "to-null",
+    RejectedValuePolicy.TRUNCATE: "truncated",
+    RejectedValuePolicy.DEAD_LETTER: "dead-letter",
+}
+
+
+def counter_name(reason: Reason, policy: RejectedValuePolicy, place: str) -> str:
+    """`too-long-truncated shop.orders.note`. `place` is table and column."""
+    return f"{reason}-{_DONE[policy]} {place}"
+
+
+class RejectedValue(Exception):
+    """A value that cannot become the sink column's text. `shortened` is what TRUNCATE would send, None for nothing."""
+
+    def __init__(self, reason: Reason, shortened: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.shortened = reason, shortened

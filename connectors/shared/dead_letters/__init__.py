@@ -1,0 +1,1 @@
+"""Rows that were left out of the sink, kept in files."""

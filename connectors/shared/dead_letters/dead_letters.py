@@ -1,0 +1,167 @@
+"""Rows that were left out of the sink, as JSON lines in files of their own.
+
+One file per task and table, named after them: `<location>/<name>.jsonl`. A repeated task writes the same file again, so
+rows are there once. On a local disk the file appears whole, by a rename; object stores show a file when it is closed.
+
+One line: {"table", "position", "operation", "key": {...}, "rejected": [{"column", "type", "reason"}], "row": {...}}.
+Numbers that JSON would round, dates and times are text; bytes are hex digits after `0x`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import Any
+
+from pyarrow import fs
+
+from cdc.errors import SinkError
+
+_EXACT_INTEGERS = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One row that was left out of the sink.
+
+    Attributes:
+        table: the sink's table, as text.
+        position: place in the source's log, `file:position`; empty when the row is from no log.
+        operation: `upsert` or `delete`.
+        key: key columns by name.
+        rejected: per rejected value (column, type of the sink's column, reason).
+        row: all columns by name, values as Python has them.
+    """
+
+    table: str
+    position: str
+    operation: str
+    key: dict[str, object]
+    rejected: tuple[tuple[str, str, str], ...]
+    row: dict[str, object]
+
+
+class DeadLetters:
+    """Writes one file. Executor; one per task attempt and table, used by one thread.
+
+    Nothing is created before the first row. Leaving the `with` block by an exception removes what was written.
+    """
+
+    def __init__(self, location: str, name: str, attempt: int = 0) -> None:
+        """Prepare; touches nothing.
+
+        Args:
+            location: a local folder, or a URI that Arrow's file systems know (`s3://bucket/folder`, `gs://`, `hdfs://`).
+            name: a relative path without suffix, such as `pipeline/shop.orders/batch-7-part-0`.
+            attempt: tells the unfinished files of attempts that overlap from each other.
+        """
+        self._location, self._name, self._attempt = location, name, attempt
+        self._files: Any = None
+        self._stream: Any = None
+        self._unfinished = self._path = ""
+        self.written = 0
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def write(self, rows: Iterable[DeadLetter]) -> None:
+        """Append rows. Raises SinkError when the place cannot be written."""
+        for row in rows:
+            line = json.dumps(_fields(row), ensure_ascii=False) + "\n"
+            try:
+                self._open().write(line.encode("utf-8", "backslashreplace"))
+            except (OSError, ValueError) as error:
+                raise self._failed(error) from error
+            self.written += 1
+
+    def close(self) -> None:
+        """Make the file visible. Raises SinkError. A repeat does nothing."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.close()
+            if self._unfinished != self._path:
+                self._files.move(self._unfinished, self._path)
+        except (OSError, ValueError) as error:
+            raise self._failed(error) from error
+        finally:
+            self._stream = None
+
+    def discard(self) -> None:
+        """Remove the unfinished file; what cannot be removed stays under its unfinished name."""
+        if self._stream is None:
+            return
+        try:
+            self._stream.close()
+            self._files.delete_file(self._unfinished)
+        except OSError:
+            self.written = 0
+        finally:
+            self._stream = None
+
+    def _open(self) -> Any:
+        if self._stream is None:
+            self._files, folder = _file_system(self._location)
+            self._path = str(PurePosixPath(folder) / f"{self._name}.jsonl")
+            local = isinstance(self._files, fs.LocalFileSystem)
+            self._unfinished = f"{self._path}.{self._attempt}.unfinished" if local else self._path
+            self._files.create_dir(str(PurePosixPath(self._path).parent), recursive=True)
+            self._stream = self._files.open_output_stream(self._unfinished)
+        return self._stream
+
+    def _failed(self, error: Exception) -> SinkError:
+        return SinkError(
+            f"dead letters cannot be written: {type(error).__name__}",
+            where=without_secret(self._location),
+            hint="the folder has to be writable from every executor",
+        )
+
+
+def without_secret(location: str) -> str:
+    """The location without user, password and parameters, for messages."""
+    scheme, mark, rest = location.partition("://")
+    if not mark:
+        return location
+    return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def _file_system(location: str) -> tuple[Any, str]:
+    if "://" in location:
+        files, folder = fs.FileSystem.from_uri(location)
+        return files, folder
+    return fs.LocalFileSystem(), location
+
+
+def _fields(row: DeadLetter) -> dict[str, object]:
+    return {
+        "table": row.table,
+        "position": row.position,
+        "operation": row.operation,
+        "key": {name: _plain(value) for name, value in row.key.items()},
+        "rejected": [{"column": column, "type": kind, "reason": reason} for column, kind, reason in row.rejected],
+        "row": {name: _plain(value) for name, value in row.row.items()},
+    }
+
+
+def _plain(value: object) -> object:
+    """A value that JSON holds exactly."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < _EXACT_INTEGERS else str(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value)

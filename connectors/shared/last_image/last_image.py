@@ -1,0 +1,172 @@
+"""What is left of a window of changes to send: the last image of each key, or every row of a table without a key.
+
+Keys compare byte by byte, as the sinks compare them: `a` and `A` are two rows there even where the source's collation
+takes them for one. A change of the key's spelling is then a delete and an insert, which is what the log says too: the
+images of an update hold the key as it was and as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SinkError
+from cdc.schema import TableId, TableSchema
+from connectors.shared.kernels.buffers import buffers
+from connectors.shared.last_image.kernels.keys import number_keys
+
+DELETE_DROPPED = "delete-dropped"
+KEYLESS_SKIPPED = "keyless-change-skipped"
+
+
+class KeylessChanges(StrEnum):
+    """What happens to updates and deletes of a table without a key, which neither server can express."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """Rows to send, in log order of their last image.
+
+    Attributes:
+        table, schema: of the change block.
+        rows: record batch of n rows, the schema's columns.
+        delete: uint8[n], 1 for a row that is deleted.
+        sequence: int64[n], the log position of each image as in `ChangeBlock.sequence`.
+        inserts, updates, deletes: changes in the window, whatever is left of them.
+        counts: what was left out, by reason.
+        position_text: a sequence's place in the log, as in `ChangeBlock.position_text`.
+    """
+
+    table: TableId
+    schema: TableSchema
+    rows: pa.RecordBatch
+    delete: np.ndarray
+    sequence: np.ndarray
+    inserts: int
+    updates: int
+    deletes: int
+    counts: Mapping[str, int]
+    position_text: Callable[[int], str] = str
+
+
+def window(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
+    """Several blocks of one table and schema, at least one, as one; in the order given."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    return ChangeBlock(
+        table=first.table,
+        schema=first.schema,
+        rows=pa.concat_batches([block.rows for block in blocks]),
+        kinds=pa.concat_arrays([block.kinds for block in blocks]),
+        sequence=pa.concat_arrays([block.sequence for block in blocks]),
+        row=pa.concat_arrays([block.row for block in blocks]),
+        timestamps_ms=pa.concat_arrays([block.timestamps_ms for block in blocks]),
+        position_text=first.position_text,
+    )
+
+
+def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> Images:
+    """The last image of each key. An update that changes the key leaves a delete of the old one and the new row.
+
+    Args:
+        block: a window of one table in log order.
+        keys: the source's names of the key columns, at least one.
+        deletes: whether deletes are sent; otherwise those rows stay in the sink, and are counted as `DELETE_DROPPED`.
+
+    Raises:
+        KeyError: the block has no such column.
+    """
+    kinds = block.kinds.to_numpy(zero_copy_only=False)
+    number = np.bincount(kinds, minlength=4)
+    gone = (kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_BEFORE)
+    counts: dict[str, int] = {}
+    if len(block) == 0:
+        keep = np.zeros(0, np.int64)
+    else:
+        groups, total = _groups(block.rows, keys)
+        if not deletes:
+            counts = _dropped(kinds, groups)
+        keep = _last(groups, total, None if deletes else ~gone)
+    return _taken(block, keep, gone, number, counts)
+
+
+def every_insert(block: ChangeBlock, changes: KeylessChanges) -> Images:
+    """Every inserted row in order, for a table without a key.
+
+    Raises:
+        SinkError: the window has an update or a delete, and `changes` is FAIL.
+    """
+    kinds = block.kinds.to_numpy(zero_copy_only=False)
+    number = np.bincount(kinds, minlength=4)
+    others = np.flatnonzero((kinds == RowKind.DELETE) | (kinds == RowKind.UPDATE_AFTER))
+    if len(others) and changes is KeylessChanges.FAIL:
+        at = int(others[0])
+        what = "a delete" if kinds[at] == RowKind.DELETE else "an update"
+        place = block.position_text(int(block.sequence[at].as_py()))
+        raise SinkError(
+            f"{what} of a table without a key cannot be expressed in the sink",
+            where=f"{block.table} at {place}" if place else str(block.table),
+            hint="give the table a primary key, or set sink.keyless-changes: skip to leave such changes out, counted",
+        )
+    counts = {KEYLESS_SKIPPED: len(others)} if len(others) else {}
+    return _taken(block, np.flatnonzero(kinds == RowKind.INSERT), np.zeros(len(kinds), bool), number, counts)
+
+
+def _taken(
+    block: ChangeBlock, keep: np.ndarray, gone: np.ndarray, number: np.ndarray, counts: Mapping[str, int]
+) -> Images:
+    sequence = block.sequence.to_numpy(zero_copy_only=False)
+    whole = len(keep) == len(block)
+    return Images(
+        table=block.table,
+        schema=block.schema,
+        rows=block.rows if whole else block.rows.take(pa.array(keep)),
+        delete=(gone if whole else gone[keep]).astype(np.uint8),
+        sequence=sequence if whole else sequence[keep],
+        inserts=int(number[RowKind.INSERT]),
+        updates=int(number[RowKind.UPDATE_AFTER]),
+        deletes=int(number[RowKind.DELETE]),
+        counts=counts,
+        position_text=block.position_text,
+    )
+
+
+def _groups(rows: pa.RecordBatch, keys: Sequence[str]) -> tuple[np.ndarray, int]:
+    """int32[n] key numbers of the rows, and how many keys there are."""
+    columns = np.zeros((len(keys), 6), np.int64)
+    arrays = [rows.column(rows.schema.names.index(name)) for name in keys]
+    for line, array in zip(columns, arrays, strict=True):
+        place = buffers(array)
+        line[:] = place.width, place.values, place.validity, place.validity_bit, place.offsets, place.bit
+    size = rows.num_rows
+    table = np.full(1 << (2 * size - 1).bit_length(), -1, np.int32)
+    numbers, first = np.empty(size, np.int32), np.empty(size, np.int32)
+    return numbers, number_keys(columns, size, table, numbers, first)
+
+
+def _last(groups: np.ndarray, total: int, allowed: np.ndarray | None) -> np.ndarray:
+    """int64: the last allowed row of each group, in row order."""
+    if allowed is None and total == len(groups):
+        return np.arange(total)
+    order = np.arange(len(groups)) if allowed is None else np.flatnonzero(allowed)
+    last = np.full(total, -1, np.int64)
+    last[groups[order]] = order
+    return np.sort(last[last >= 0])
+
+
+def _dropped(kinds: np.ndarray, groups: np.ndarray) -> dict[str, int]:
+    """Deletes left out: those of the log, and old keys of updates that change the key."""
+    before = np.flatnonzero(kinds == RowKind.UPDATE_BEFORE)
+    paired = before[before + 1 < len(kinds)]
+    moved = int((groups[paired] != groups[paired + 1]).sum())
+    dropped = int((kinds == RowKind.DELETE).sum()) + moved
+    return {DELETE_DROPPED: dropped} if dropped else {}

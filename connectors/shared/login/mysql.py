@@ -1,0 +1,187 @@
+"""Sessions with servers that speak the MySQL protocol: no password for whoever asks for it, no login without an end.
+
+PyMySQL answers whatever a server asks: a server that wants the password in clear text gets it, one that hands out a
+public key gets the password encrypted for that key, and a server that stops in the middle of the login is waited for
+as long as for a query. Runs on driver and executors.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.connections import Connection
+
+_CLEAR_TEXT = frozenset({"mysql_clear_password", "dialog", "authentication_pam"})
+_BROKEN = frozenset({"mysql_old_password"})
+MALFORMED = 2027
+"""The number of the error for an answer that is no protocol, CR_MALFORMED_PACKET of MySQL's clients."""
+
+_LARGEST_PACKET = 1 << 20
+"""While a session begins, a server has nothing to say that is longer."""
+
+
+class UnsafeLogin(Exception):
+    """The server asks for the password in a way that gives it away; it was not sent."""
+
+
+class NotMySql(Exception):
+    """What answers at that address does not speak the MySQL protocol."""
+
+
+class LoginTimeout(Exception):
+    """The session did not begin in time."""
+
+
+LOGIN_ERRORS = (UnsafeLogin, NotMySql, LoginTimeout, pymysql.err.MySQLError, OSError, RuntimeError, UnicodeError)
+"""What `log_in` raises."""
+
+_NONSENSE = (struct.error, ValueError, LookupError, AttributeError, TypeError, AssertionError, RuntimeError)
+"""What PyMySQL stumbles with over bytes that are no protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginRules:
+    """What a server may ask for.
+
+    Attributes:
+        verified: its certificate is checked, so it is the server that is meant, and nobody listens.
+        key_retrieval: a public key that it sends itself is believed without that.
+        within_s: how long the session may take to begin: connection, TLS, login and the first statements.
+    """
+
+    verified: bool
+    key_retrieval: bool
+    within_s: float
+
+
+def log_in(rules: LoginRules, host: str, port: int, **arguments: Any) -> Connection[Any]:
+    """A new session; `arguments` are those of PyMySQL's connection.
+
+    Raises UnsafeLogin, NotMySql, LoginTimeout, and PyMySQL's errors and OSError as they are.
+    """
+    ends = time.monotonic() + rules.within_s
+    connection = _Connection(rules, host=host, port=port, defer_connect=True, **arguments)
+    connected = _connected(host, port, rules)
+    with _Deadline(connected, ends) as deadline:
+        try:
+            connection.connect(connected)
+        except Exception as error:
+            connected.close()
+            if deadline.passed:
+                message = f"the server took the connection and did not finish the login{_within(rules)}"
+                raise LoginTimeout(message) from None
+            if isinstance(error, UnsafeLogin | NotMySql | OSError | UnicodeError | ssl.SSLError) or _explained(error):
+                raise
+            raise NotMySql(f"{type(error).__name__}: {error}") from None
+        finally:
+            connection.begun = True
+    if deadline.passed:
+        connection._force_close()  # type: ignore[attr-defined]
+        raise LoginTimeout(f"the login took too long{_within(rules)}")
+    return connection
+
+
+def encrypted(connection: Connection[Any]) -> bool:
+    """Whether the session runs over TLS."""
+    return bool(connection._secure)  # type: ignore[attr-defined]
+
+
+def _within(rules: LoginRules) -> str:
+    return f" within {rules.within_s:g} s"
+
+
+def _connected(host: str, port: int, rules: LoginRules) -> socket.socket:
+    try:
+        connected = socket.create_connection((host, port), rules.within_s)
+    except TimeoutError:
+        raise LoginTimeout(f"nothing answers{_within(rules)}") from None
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return connected
+
+
+def _explained(error: Exception) -> bool:
+    """Whether this is what a server said, or PyMySQL about a connection: an error with a number, or a missing library.
+
+    The others come of bytes that are no protocol: wrong packet numbers, missing fields, lengths beyond the end.
+    """
+    numbered = isinstance(error, pymysql.err.MySQLError) and len(error.args) > 1 and isinstance(error.args[0], int)
+    return numbered or isinstance(error, RuntimeError)
+
+
+if TYPE_CHECKING:
+    _Base = Connection[Any]
+else:
+    _Base = Connection
+
+
+class _Connection(_Base):
+    """PyMySQL's connection, which asks `rules` before it answers a server."""
+
+    def __init__(self, rules: LoginRules, **arguments: Any) -> None:
+        self._rules, self._key, self.begun = rules, b"", False
+        super().__init__(**arguments)
+
+    @property
+    def server_public_key(self) -> bytes:
+        """The key to encrypt the password with; PyMySQL sets it to what the server sent."""
+        return self._key
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        if key and not self._rules.key_retrieval:
+            raise UnsafeLogin("the server wants the password encrypted with a public key that it sends itself")
+        self._key = key or b""
+
+    def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
+        name = plugin_name.decode("ascii", "replace")
+        if name in _BROKEN:
+            raise UnsafeLogin(f"the server asks for {name}, which is not secure")
+        if name in _CLEAR_TEXT and not (self._rules.verified and encrypted(self)):
+            raise UnsafeLogin(f"the server asks for the password in clear text ({name})")
+        return super()._process_auth(plugin_name, auth_packet, handler)  # type: ignore[misc]
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        try:
+            return super()._read_query_result(unbuffered)  # type: ignore[misc]
+        except _NONSENSE as error:
+            self._force_close()  # type: ignore[attr-defined]
+            raise pymysql.err.OperationalError(MALFORMED, f"{type(error).__name__}: {error}") from None
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        if not self.begun and num_bytes > _LARGEST_PACKET:
+            raise NotMySql(f"a packet of {num_bytes:,} bytes before the login")
+        return bytes(super()._read_bytes(num_bytes))  # type: ignore[misc]
+
+
+class _Deadline:
+    """Ends a connection at a time, also in the middle of TLS's handshake, and however slowly the server goes on."""
+
+    def __init__(self, connected: socket.socket, ends: float) -> None:
+        self.passed = False
+        self._line = connected.dup()  # the TLS handshake takes the socket itself away
+        self._timer = threading.Timer(max(0.0, ends - time.monotonic()), self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Deadline:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        self._line.close()
+
+    def _end(self) -> None:
+        self.passed = True
+        try:
+            self._line.shutdown(socket.SHUT_RDWR)
+        except OSError:  # the other side was faster
+            return

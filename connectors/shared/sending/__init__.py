@@ -1,0 +1,1 @@
+"""Blocks to open loads: bounded, in parallel, in order per table."""

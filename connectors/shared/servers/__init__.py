@@ -1,0 +1,1 @@
+"""Where servers are and how they are reached."""

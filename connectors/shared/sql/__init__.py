@@ -1,0 +1,1 @@
+"""Sessions with servers that speak the MySQL protocol."""

@@ -1,0 +1,182 @@
+"""The SQL side: front ends speak the MySQL protocol. Short sessions with failover; identifiers quoted, values escaped.
+
+Statements go as text: neither server prepares DDL. Values in them are written by `text_literal`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pymysql
+
+from cdc.errors import SinkError, SinkUnavailable
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, LoginTimeout, NotMySql, UnsafeLogin, log_in
+from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
+
+_DENIED = frozenset({1045, 1044, 1698, 1862, 1130})
+_CANNOT = frozenset({1045, 1698, 1862, 1130, 1251, 2059, 2026, 3159})
+_CLIENT = range(2000, 3000)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlServers:
+    """Everything needed to open a session. Frozen and picklable. `secure` in an address is not used: see `tls`.
+
+    Attributes:
+        tls: None means a plain connection.
+        query_s: longest wait for one answer.
+    """
+
+    frontends: tuple[Address, ...]
+    account: Account
+    tls: Tls | None = None
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    query_s: float = 300.0
+
+
+class Refused(Exception):
+    """The server refused a statement. `code` is its error number, `message` its text; holds no secret of ours."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message} (error {code})")
+        self.code, self.message = code, message
+
+
+class Session:
+    """An open connection to one front end; `server` is its `host:port`. One thread at a time."""
+
+    def __init__(self, connection: Any, server: str) -> None:
+        self._connection, self.server = connection, server
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run one statement and fetch its whole result. Raises Refused, or SinkUnavailable when the answer is lost."""
+        return [tuple(row.values()) for row in self.records(sql)]
+
+    def records(self, sql: str) -> list[dict[str, Any]]:
+        """As `rows`, each row by column name: SHOW statements have other columns in other versions."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise _failed(error, self.server) from None
+
+    def run(self, sql: str) -> None:
+        """Run a statement without result. Raises as `rows`; a DDL whose answer is lost may have been carried out."""
+        self.rows(sql)
+
+
+class SqlClient:
+    """Opens sessions. Thread safe; picklable: which front end worked last is forgotten."""
+
+    def __init__(self, servers: SqlServers) -> None:
+        self.servers = servers
+        self._first = 0
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type[SqlClient], tuple[SqlServers]]:
+        return SqlClient, (self.servers,)
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session with the first front end that can be reached, closed at the end.
+
+        Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. A `Refused` in
+        the block goes up as it is: the caller knows what it means.
+        """
+        connection, server = self._connect()
+        try:
+            yield Session(connection, server)
+        finally:
+            connection.close()
+
+    def _connect(self) -> tuple[Any, str]:
+        frontends = self.servers.frontends
+        last: SinkUnavailable | None = None
+        for number in range(len(frontends)):
+            index = (self._first + number) % len(frontends)
+            try:
+                connection = self._connect_once(frontends[index])
+            except SinkUnavailable as error:
+                last = error
+                continue
+            with self._lock:
+                self._first = index
+            return connection, frontends[index].host_header
+        raise last or SinkUnavailable("no front end is named", hint="name one")
+
+    def _connect_once(self, address: Address) -> Any:
+        servers = self.servers
+        secure: dict[str, Any] = {"ssl_disabled": True} if servers.tls is None else {"ssl": servers.tls.context()}
+        try:
+            return log_in(
+                LoginRules(
+                    verified=servers.tls is not None and servers.tls.verify,
+                    key_retrieval=address.is_loopback,
+                    within_s=servers.limits.connect_s,
+                ),
+                address.host,
+                address.port,
+                user=servers.account.username,
+                password=servers.account.password.encode(),  # as text PyMySQL would encode it in latin1
+                charset="utf8mb4",
+                autocommit=True,
+                read_timeout=servers.query_s,
+                write_timeout=servers.query_s,
+                cursorclass=pymysql.cursors.DictCursor,
+                **secure,
+            )
+        except LOGIN_ERRORS as error:
+            # `from None`: the driver's frames hold the password in their arguments.
+            raise _not_connected(error, f"{servers.account.username}@{address.host_header}") from None
+
+
+def quoted(*names: str) -> str:
+    """An identifier, its parts in backquotes and joined by dots: `db`.`table`."""
+    return ".".join("`" + name.replace("`", "``") + "`" for name in names)
+
+
+def text_literal(text: str) -> str:
+    """A string literal: both servers read backslash escapes, as MySQL does by default."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
+
+
+def texts(values: Sequence[str]) -> str:
+    """Several string literals, separated by commas."""
+    return ", ".join(text_literal(value) for value in values)
+
+
+def _failed(error: Exception, server: str) -> Exception:
+    code, message = _said(error)
+    if code and code not in _CLIENT and not isinstance(error, OSError):
+        return Refused(code, message)
+    return SinkUnavailable(f"no answer to a statement: {message}", where=server, hint="see the server's log")
+
+
+def _not_connected(error: Exception, where: str) -> SinkError:
+    if isinstance(error, UnsafeLogin):
+        hint = "the password was not sent; set sink.tls.sql: true, with certificates verified"
+        return SinkError(str(error), where=where, hint=hint)
+    if isinstance(error, NotMySql):
+        hint = "check the ports: SQL goes to a front end's query_port, 9030 by default"
+        return SinkError(f"what answers does not speak the MySQL protocol: {error}", where=where, hint=hint)
+    if isinstance(error, LoginTimeout):
+        hint = "check that the front end runs, and that this is its query_port"
+        return SinkUnavailable(f"cannot be reached: {error}", where=where, hint=hint)
+    code, message = _said(error)
+    if code in _DENIED:
+        return SinkError(f"access denied: {message}", where=where, hint="check sink.username and sink.password")
+    if code in _CANNOT or isinstance(error, RuntimeError | UnicodeError):
+        return SinkError(f"no session: {message}", where=where, hint="check the account and the TLS options")
+    return SinkUnavailable(f"cannot be reached: {message}", where=where, hint="check that the front end runs")
+
+
+def _said(error: Exception) -> tuple[int, str]:
+    """Number and text of an error; PyMySQL puts them into `args`, and sometimes text alone."""
+    if len(error.args) >= 2 and isinstance(error.args[0], int):
+        return error.args[0], str(error.args[1])
+    return 0, str(error) or type(error).__name__

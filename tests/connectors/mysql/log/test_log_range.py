@@ -1,0 +1,214 @@
+"""A part of the log read by a task: every event once, whatever breaks, and never past its end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from binlog_builder import Event, flat
+from fake_stream import FakeServer, FakeStream
+from log_script import BEGIN, COMMIT, XID, chunk, insert, pieces, rows, seen, sql, table_map
+from servers import ServerFactory
+
+from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
+from cdc_services.server import StartedServer
+from connectors.mysql.log import events
+from connectors.mysql.log.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
+from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.server.positions import LogPosition
+
+FILE, NEXT = "binlog.000001", "binlog.000002"
+CUT = SourceUnavailable("the connection broke")
+SCRIPT = [*insert(1, "shop.t"), *insert(2, "shop.t"), *insert(3, "shop.t")]
+WHOLE = chunk(SCRIPT)
+
+
+def at(index: int, whole: EventChunk = WHOLE) -> LogPosition:
+    """The position after an event."""
+    return LogPosition(whole.file, int(whole.end_position[index]))
+
+
+def part(first: int, last: int, whole: EventChunk = WHOLE) -> EventChunk:
+    return whole.part(first, last)
+
+
+def never(seconds: float) -> None:
+    raise AssertionError("there is nothing to wait for")
+
+
+def read(wanted: LogRange, server: FakeServer, pauses: list[float] | None = None) -> list[EventChunk]:
+    return list(read_range(wanted, server.open, never if pauses is None else pauses.append))  # type: ignore[arg-type]
+
+
+def same(found: Iterable[EventChunk], *wanted: EventChunk) -> bool:
+    return flat(found) == flat(wanted)
+
+
+def test_it_ends_exactly_at_its_end() -> None:
+    server = FakeServer(FakeStream([part(5, 15)]))
+    assert same(read(LogRange(at(4), at(9), 0), server), part(5, 10))
+    assert server.opened == [(FILE, at(4).position, False)]
+
+
+def test_an_empty_range_asks_nobody() -> None:
+    assert read(LogRange(at(4), at(4), 0), FakeServer()) == []
+
+
+def test_each_event_comes_once_however_often_the_connection_breaks() -> None:
+    chance = random.Random(3)
+    for _ in range(50):
+        streams: list[FakeStream | Exception] = []
+        done = 0
+        while done < len(WHOLE):
+            upto = chance.randrange(done + 1, len(WHOLE) + 1)
+            cuts = sorted(chance.sample(range(done + 1, upto), min(2, max(0, upto - done - 1))))
+            edges = [done, *cuts, upto]
+            steps = [part(low, high) for low, high in pairwise(edges)]
+            streams.append(FakeStream([*steps, None if chance.random() < 0.3 else CUT]))
+            if chance.random() < 0.2:
+                streams.append(CUT)
+            done = upto
+        server, pauses = FakeServer(*streams), []
+        found = read(LogRange(LogPosition(FILE), at(-1), 0), server, pauses)
+        assert same(found, WHOLE)
+        assert [position for _, position, _ in server.opened] == sorted(position for _, position, _ in server.opened)
+
+
+def test_patience_ends_and_begins_anew_with_every_event() -> None:
+    pauses: list[float] = []
+    with pytest.raises(SourceUnavailable, match="the connection broke"):
+        read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*[CUT] * TRIES), pauses)
+    assert len(pauses) == TRIES - 1
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == LONGEST_PAUSE_S
+    twice = [*[CUT] * (TRIES - 1), FakeStream([part(0, 5), CUT]), *[CUT] * (TRIES - 2), FakeStream([part(5, 15)])]
+    assert same(read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*twice), []), WHOLE)
+
+
+def test_a_purged_log_is_not_tried_again() -> None:
+    with pytest.raises(PositionLost):
+        read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(PositionLost("purged")))
+
+
+def test_streams_are_closed_also_when_the_reader_stops_early() -> None:
+    stream = FakeStream([part(0, 5), part(5, 15)])
+    chunks = read_range(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(stream).open)  # type: ignore[arg-type]
+    assert len(next(chunks)) == 5
+    chunks.close()
+    assert stream.closed
+
+
+def test_a_range_may_span_files() -> None:
+    second = chunk(insert(4, "shop.t"), NEXT)
+    server = FakeServer(FakeStream([part(5, 15), CUT]), FakeStream([second, part(0, 5, second)]))
+    assert same(read(LogRange(at(4), at(-1, second), 0), server, []), part(5, 15), second)
+    assert server.opened[1][:2] == (FILE, at(-1).position)
+
+
+def test_without_its_end_the_log_is_another() -> None:
+    middle = LogPosition(FILE, at(9).position + 1)
+    with pytest.raises(CorruptLog, match=f"no event ends at {middle}"):
+        read(LogRange(at(4), middle, 0), FakeServer(FakeStream([part(5, 15)])))
+    second = chunk(insert(4, "shop.t"), NEXT)
+    with pytest.raises(CorruptLog, match=rf"the log goes on in {NEXT} before {FILE}:99999 came"):
+        read(LogRange(at(4), LogPosition(FILE, 99_999), 0), FakeServer(FakeStream([part(5, 15), second])))
+    beyond = LogRange(at(4), LogPosition(FILE, at(9).position - 1), 0)
+    with pytest.raises(CorruptLog, match="no event ends at"):
+        read(beyond, FakeServer(FakeStream([part(5, 9), part(9, 10)])))
+
+
+def payload_log() -> EventChunk:
+    """Two transactions; the events of the second but its GTID came out of one compressed payload."""
+    inner = [BEGIN, table_map(1, "shop.t"), rows(1), sql("SAVEPOINT `a`"), rows(1), rows(1), XID]
+    whole = chunk([*insert(1, "shop.t"), seen(2), *inner, *insert(3, "shop.t")])
+    whole.end_position[6:13] = whole.end_position[12]
+    return whole
+
+
+@pytest.mark.parametrize("cut", range(7, 13))
+def test_a_payload_in_several_chunks_is_read_to_its_end(cut: int) -> None:
+    whole = payload_log()
+    server = FakeServer(FakeStream([part(5, cut, whole), part(cut, 13, whole), part(13, 18, whole)]))
+    assert same(read(LogRange(at(4, whole), at(12, whole), 0), server), part(5, 13, whole))
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [seen(2), BEGIN, table_map(1, "shop.t"), rows(1), COMMIT],
+        [seen(2), BEGIN, sql("ROLLBACK")],
+        [seen(2), sql("ALTER TABLE shop.t ADD a INT")],
+        [seen(2), sql("XA START X'78',X'',1"), rows(1), (events.XA_PREPARE, bytes(13))],
+    ],
+)
+def test_a_range_ends_with_whatever_ends_a_transaction(script: Sequence[Event]) -> None:
+    whole = chunk([*insert(1, "shop.t"), *script])
+    wanted = LogRange(at(4, whole), at(-1, whole), 0)
+    assert within(wanted, part(5, len(whole), whole))[1]
+    server = FakeServer(FakeStream(list(pieces(part(5, len(whole), whole))), lambda: AssertionError("it went on")))
+    assert same(read(wanted, server), part(5, len(whole), whole))
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, server_factory: ServerFactory) -> None:
+    server = server_factory(flavor)
+    server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY, note VARCHAR(99))")
+    server.execute("INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')", "UPDATE shop.t SET note = 'c'", "FLUSH LOGS")
+    server.execute("DELETE FROM shop.t WHERE id = 1")
+    end = log_end(server)
+    whole = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), opener(server), never))
+    opened = 0
+
+    def open_broken(position: LogPosition) -> BinlogStream:
+        nonlocal opened
+        opened += 1
+        return OneEvent(opener(server)(position))  # type: ignore[return-value]
+
+    again = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), open_broken, lambda seconds: None))
+
+    def untimed(chunks: Iterable[EventChunk]) -> list[tuple[object, ...]]:
+        # Behind the transaction's GTID event its commit time is not known: the event's own second stands in.
+        control = (events.FORMAT_DESCRIPTION, events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)
+        return [(*entry[:3], *entry[4:]) for entry in flat(chunks) if entry[2] not in control]
+
+    assert opened > 12
+    assert untimed(again) == untimed(whole)
+
+
+class OneEvent:
+    """A stream that breaks behind its first event."""
+
+    def __init__(self, stream: BinlogStream) -> None:
+        self._stream, self._left = stream, 1
+        self.file, self.position = "", 4
+
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
+        while self._left:
+            chunk = self._stream.read(timeout_s, up_to)
+            assert chunk is not None
+            events_left = np.flatnonzero(chunk.type != events.FORMAT_DESCRIPTION)
+            if len(events_left):
+                self._left = 0
+                return chunk.part(0, int(events_left[0]) + 1)
+        raise CUT
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def opener(server: StartedServer):  # type: ignore[no-untyped-def]
+    def open_stream(at: LogPosition) -> BinlogStream:
+        return BinlogStream(server.connect(), server_id=777, file=at.file, position=at.position)
+
+    return open_stream
+
+
+def log_end(server: StartedServer) -> LogPosition:
+    statement = "SHOW BINARY LOG STATUS" if server.flavor == "mysql" else "SHOW MASTER STATUS"
+    file, position, *_ = server.execute(statement)[0]
+    return LogPosition(str(file), int(position))

@@ -1,0 +1,74 @@
+"""Rows that a foreign key changes: told beforehand where the server's log will not have them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cdc.schema import TableId
+from cdc_services.installation import find
+from cdc_services.server import MySqlServer, StartedServer
+from connectors.mysql.server import foreign_keys
+from connectors.mysql.server.connection import ConnectionOptions, connect
+from connectors.mysql.server.foreign_keys import unlogged_cascades
+from connectors.mysql.server.server_info import server_info, version_number
+
+pytestmark = pytest.mark.mysql
+_TABLES = (
+    "CREATE TABLE parent (id INT PRIMARY KEY) ENGINE=InnoDB",
+    "CREATE TABLE kept (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id)) ENGINE=InnoDB",
+    "CREATE TABLE child (id INT PRIMARY KEY, p INT, q INT, "
+    "CONSTRAINT `be``long` FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE, "
+    "CONSTRAINT other FOREIGN KEY (q) REFERENCES parent (id) ON DELETE SET NULL ON UPDATE CASCADE) "
+    "ENGINE=InnoDB COMMENT 'FOREIGN KEY ON DELETE CASCADE'",
+)
+
+
+def _found(server: MySqlServer) -> list[tuple[str, str, str]]:
+    """What an account that may only read is told of the tables above."""
+    database = server.new_database("fk")
+    server.execute(*_TABLES, database=database)
+    server.execute(
+        f"CREATE USER '{database}'@'%' IDENTIFIED BY 'pw'", f"GRANT SELECT ON {database}.* TO '{database}'@'%'",
+        f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{database}'@'%'",
+    )  # fmt: skip
+    connection = connect(
+        ConnectionOptions(hostname=server.host, port=server.port, username=database, password="pw", tls_mode="disabled")
+    )
+    tables = {TableId(database, name) for name in ("parent", "kept", "child", "dropped")}
+    try:
+        cascades = unlogged_cascades(connection, server_info(connection), tables)
+    finally:
+        connection.close()
+    return sorted((cascade.table.table, cascade.constraint, cascade.actions) for cascade in cascades)
+
+
+_ALL = [("child", "be`long", "ON DELETE CASCADE"), ("child", "other", "ON DELETE SET NULL, ON UPDATE CASCADE")]
+
+
+def test_a_server_that_logs_them_gives_no_reason_to_warn(any_server: MySqlServer) -> None:
+    assert _found(any_server) == (_ALL if any_server.flavor == "mariadb" else [])
+
+
+@pytest.mark.parametrize("written", ["`be``long`", "`be`long`"], ids=["twice", "as 10.11.18 does"])
+def test_a_backtick_in_a_name_however_mariadb_writes_it(monkeypatch: pytest.MonkeyPatch, written: str) -> None:
+    key = f"  CONSTRAINT {written} FOREIGN KEY (`p`) REFERENCES `parent` (`id`) ON DELETE CASCADE"
+    monkeypatch.setattr(foreign_keys, "rows_of_databases", lambda *_, **__: [])
+    monkeypatch.setattr(foreign_keys, "query", lambda *_: [("child", f"CREATE TABLE `child` (\n{key}\n)")])
+    info: Any = SimpleNamespace(mariadb=True)
+    (cascade,) = unlogged_cascades(cast(Any, None), info, {TableId("shop", "child")})
+    assert (cascade.constraint, cascade.actions) == ("be`long", "ON DELETE CASCADE")
+
+
+@pytest.mark.slow
+def test_innodb_does_it_by_itself_when_it_is_told_to(mysql_server: MySqlServer) -> None:
+    installation = find("mysql")
+    if installation is None or version_number(mysql_server.version) < (9, 6, 0):
+        pytest.skip("needs an installed MySQL of version 9.6 or newer, which has the setting")
+    own = StartedServer(installation, ("--innodb-native-foreign-keys=ON",))
+    try:
+        assert _found(own) == _ALL
+    finally:
+        own.close()

@@ -1,0 +1,5 @@
+"""Real database servers for tests and try-outs: install them without root, start them, end them.
+
+`python -m cdc_services install|list` is what `make services` calls; `tests/servers.py` starts what was installed.
+Nothing in a pipeline run imports this package.
+"""

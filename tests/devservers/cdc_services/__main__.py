@@ -1,0 +1,64 @@
+"""`python -m cdc_services install [mysql] [mariadb]` and `python -m cdc_services list`; exit 1 when one is missing."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from cdc_services.apt_sources import mirror
+from cdc_services.install import install, present
+from cdc_services.installation import FLAVORS, Installation, find, services_dir
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m cdc_services", description="Real database servers for tests.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    installing = commands.add_parser("install", help="unpack servers into the cache folder (no root needed)")
+    installing.add_argument("names", nargs="*", metavar="NAME", help=f"{' or '.join(FLAVORS)}; all when none is given")
+    installing.add_argument("--mirror", help="Debian mirror; default: CDC_DEBIAN_MIRROR, else the one apt uses")
+    installing.add_argument("--again", action="store_true", help="install even if a server is there")
+    commands.add_parser("list", help="show which servers are there")
+    chosen = parser.parse_args(arguments)
+    if chosen.command == "list":
+        return _list()
+    unknown = [name for name in chosen.names if name not in FLAVORS]
+    if unknown:
+        parser.error(f"unknown service {', '.join(unknown)}; known: {', '.join(FLAVORS)}")
+    return max(_install(name, chosen.mirror, again=chosen.again) for name in chosen.names or FLAVORS)
+
+
+def _install(flavor: str, base: str | None, *, again: bool) -> int:
+    found = None if again else present(flavor, services_dir())
+    if found is not None:
+        _say(f"{flavor}: {_describe(found)} is there already")
+        return 0
+    try:
+        install(flavor, services_dir(), base or mirror(), _say)
+    except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
+        sys.stderr.write(f"{flavor}: not installed: {error}\n")
+        return 1
+    return 0
+
+
+def _list() -> int:
+    for flavor in FLAVORS:
+        found = find(flavor)
+        _say(f"{flavor}: {_describe(found) if found else 'not installed'}")
+    return 0
+
+
+def _describe(found: Installation) -> str:
+    program = next(word for word in reversed(found.command) if not word.startswith("-"))
+    return f"{found.version} at {program}"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

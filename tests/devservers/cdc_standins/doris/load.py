@@ -1,0 +1,208 @@
+"""From the fields of a load to staged rows: mapping to columns, conversion, filtering, the last row of each key."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from cdc_standins.data import DELETE
+from cdc_standins.doris.catalog import DELETE_SIGN, NOW, SEQUENCE, Column, Table
+from cdc_standins.doris.csv_rows import CsvReader
+from cdc_standins.doris.errors import BadRows, LoadError, from_front_end
+from cdc_standins.doris.expressions import Expression
+from cdc_standins.doris.headers import LoadHeaders
+from cdc_standins.doris.json_rows import MISSING, read_json
+from cdc_standins.doris.types import DorisType, parse_type
+from cdc_standins.doris.values import TooLong, convert
+from cdc_standins.sql_text import Parser
+
+Field = bytes | None
+Fields = Sequence[Field]
+_SIGN = Column(DELETE_SIGN, DorisType("TINYINT"), -1, nullable=False, default="0")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One column that a load fills: from an expression over fields, or with its default when there is none."""
+
+    column: Column
+    stored: str
+    source: Expression | None
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The rows of a finished load, one per key, and the server's counts."""
+
+    rows: pa.Table
+    total: int
+    loaded: int
+    filtered: int
+    reasons: list[str] = field(default_factory=list)
+
+
+class LoadPlan:
+    """How one load fills one table. Raises LoadError when it cannot."""
+
+    def __init__(self, table: Table, headers: LoadHeaders, now: Callable[[], dt.datetime]) -> None:
+        self.table, self.headers, self._now = table, headers, now
+        hidden = self._hidden()
+        if headers.columns is None:
+            self.sources = [column.name for column in table.columns] + list(headers.hidden_columns)
+            computed: dict[str, Expression] = {}
+        else:
+            self.sources = [item.name for item in headers.columns if item.expression is None]
+            computed = {item.name.lower(): item.expression for item in headers.columns if item.expression is not None}
+        known = {name.lower() for name in self.sources}
+        for name, expression in computed.items():
+            if missing := expression.names() - known:
+                raise from_front_end(f"Unknown column '{sorted(missing)[0]}' in the expression of {name}")
+        if len(known) != len(self.sources):
+            raise from_front_end("Duplicate column in the columns header")
+        columns = [(column, column.stored) for column in table.columns] + hidden
+        self.targets = [Target(column, stored, self._source(column, known, computed)) for column, stored in columns]
+        for target in self.targets:
+            if target.source is None and not target.column.takes_default:
+                raise from_front_end(f"Column has no default value. column: {target.column.name}")
+
+    def read(self, blocks: Iterator[memoryview]) -> Loaded:
+        """Read the body. Raises BadRows when more rows are filtered than the load allows."""
+        total = filtered = 0
+        reasons: list[str] = []
+        parts = []
+        for columns, count, rejected in self._fields(blocks):
+            rows, wrong = self._convert(columns, count)
+            total += count + len(rejected)
+            filtered += len(rejected) + len(wrong)
+            reasons += [*rejected, *wrong][: max(0, 50 - len(reasons))]
+            parts.append(rows)
+        if filtered and filtered > self.headers.max_filter_ratio * total:
+            raise BadRows(total, filtered, 0, reasons)
+        rows = pa.concat_tables(parts) if parts else pa.table({})
+        return Loaded(self._last_of_each_key(rows), total, total - filtered, filtered, reasons)
+
+    def _hidden(self) -> list[tuple[Column, str]]:
+        if not self.table.unique:
+            if self.headers.merge_type != "APPEND":
+                raise from_front_end("load by MERGE or DELETE is only supported in unique tables.")
+            return []
+        hidden = [(_SIGN, DELETE)]
+        kind, _, rest = self.table.sequence.partition(":")
+        if kind == "type":
+            if not self.headers.sequence and not self._names_sequence():
+                raise from_front_end(
+                    f"Table {self.table.name} has sequence column, need to specify the sequence column"
+                )
+            hidden.append((Column(SEQUENCE, parse_type(Parser(rest)), -2), "sequence"))
+        elif self.headers.sequence:
+            raise from_front_end("There is no sequence column in the table " + self.table.name)
+        return hidden
+
+    def _names_sequence(self) -> bool:
+        items = [item.name for item in self.headers.columns or ()] + list(self.headers.hidden_columns)
+        return SEQUENCE.lower() in {name.lower() for name in items}
+
+    def _source(self, column: Column, known: set[str], computed: Mapping[str, Expression]) -> Expression | None:
+        name = column.name.lower()
+        if column.uid == -2 and self.headers.sequence:
+            name = self.headers.sequence.lower()
+            if name not in known | computed.keys():
+                raise from_front_end(f"There is no sequence column {self.headers.sequence} in the load")
+        if name in computed:
+            return computed[name]
+        return Expression(name=name) if name in known else None
+
+    def _fields(self, blocks: Iterator[memoryview]) -> Iterator[tuple[list[Fields], int, list[str]]]:
+        headers = self.headers
+        if headers.format == "json":
+            body = b"".join(bytes(block) for block in blocks)
+            rows = read_json(body, self.sources, by_line=headers.by_line, outer_array=headers.outer_array)
+            yield list(rows.columns), rows.count, rows.filtered
+            return
+        reader = CsvReader(headers.csv, len(self.sources))
+        for block in blocks:
+            for window in reader.feed(block):
+                yield window.columns, window.count, window.filtered
+        for window in reader.finish():
+            yield window.columns, window.count, window.filtered
+
+    def _convert(self, columns: list[Fields], count: int) -> tuple[pa.Table, list[str]]:
+        """Fields to rows of the physical table; what was filtered is left out, with one reason for each row."""
+        fields = dict(zip((name.lower() for name in self.sources), columns, strict=True))
+        wrong: dict[int, str] = {}
+        arrays = {}
+        for target in self.targets:
+            given = self._given(target, fields, count)
+            values, bad = convert(given, target.column.type, strict=self.headers.strict)
+            for row, error in bad.items():
+                if self.headers.strict or isinstance(error, TooLong):
+                    wrong.setdefault(row, _reason(target.column, given[row] or b"", error))
+            if not target.column.nullable and values.null_count:
+                for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+                    wrong.setdefault(row, f"column({target.column.name}) values is null while columns is not nullable")
+            arrays[target.stored] = values
+        rows = pa.table(arrays)
+        if self.headers.merge_type != "APPEND":
+            rows = self._signed(rows, fields, count)
+        if wrong:
+            keep = np.ones(count, np.bool_)
+            keep[list(wrong)] = False
+            rows = rows.filter(pa.array(keep))
+        return rows, [f"{reason}. src line [{row}]; " for row, reason in wrong.items()]
+
+    def _given(self, target: Target, fields: Mapping[str, Fields], count: int) -> Fields:
+        default = self._default(target.column)
+        if target.source is None:
+            return [default] * count
+        given = target.source.evaluate(fields, count)
+        if self.headers.format == "json" and any(one is MISSING for one in given):
+            return [default if one is MISSING else one for one in given]
+        return given
+
+    def _default(self, column: Column) -> Field:
+        if column.uid == _SIGN.uid and DELETE_SIGN in (name.upper() for name in self.headers.hidden_columns):
+            return None  # a row of JSON without the sign, though the load names it
+        if column.default == NOW:
+            return str(self._now()).encode()
+        return None if column.default is None else column.default.encode()
+
+    def _signed(self, rows: pa.Table, fields: Mapping[str, Fields], count: int) -> pa.Table:
+        sign = np.ones(count, np.int8)
+        if self.headers.delete is not None:
+            name, value = self.headers.delete
+            if name not in fields:
+                raise from_front_end(f"Unknown column '{name}' in the delete condition")
+            sign = np.array([one == value.encode() for one in fields[name]], np.int8)
+        return rows.set_column(rows.column_names.index(DELETE), DELETE, pa.array(sign))
+
+    def _last_of_each_key(self, rows: pa.Table) -> pa.Table:
+        """Of several rows of a key the later one, or the one with the largest sequence."""
+        keys = [column.stored for column in self.table.keys] if self.table.unique else []
+        if not keys or rows.num_rows < 2:
+            return rows
+        order = np.arange(rows.num_rows)
+        sequence = self.table.sequence_stored
+        if sequence is not None:
+            column = rows[sequence]
+            if column.type == pa.string():
+                raise LoadError("INTERNAL_ERROR", "the stand-in orders no sequence column of this type")
+            ordered = rows.select([sequence]).append_column("$row", pa.array(order))
+            order = ordered.sort_by([(sequence, "ascending"), ("$row", "ascending")])["$row"].to_numpy()
+            rows = rows.take(pa.array(order))
+        numbered = rows.select(keys).append_column("$row", pa.array(np.arange(rows.num_rows)))
+        last = numbered.group_by(keys, use_threads=False).aggregate([("$row", "max")])["$row_max"].to_numpy()
+        return rows if len(last) == rows.num_rows else rows.take(pa.array(np.sort(last)))
+
+
+def _reason(column: Column, given: bytes, error: Exception) -> str:
+    shown = given[:32].decode(errors="replace")
+    if isinstance(error, TooLong):
+        return (
+            f"column_name[{column.name}], the length of input is too long than schema. first 32 bytes of input str: "
+            f"[{shown}] schema length: {column.type.length}; actual length: {error.length}; "
+        )
+    return f"column({column.name}) value is incorrect while strict mode is true, src value is {shown}"

@@ -1,0 +1,58 @@
+"""The guard against two tables in one sink table: it follows the log, not what the source has today."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import SpecError
+from cdc.flow.route import RouteGuard
+from cdc.planning import check_routes
+from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TableSchema
+from cdc.spec.check import check_file
+
+A, B, OTHER = (TableId("shop", name) for name in ("a", "b", "other"))
+NONE = TableSchema(())
+PIPELINE = r"""
+source:
+  type: values
+  rows: []
+sink:
+  type: values
+route:
+  - source-table: shop.[ab]
+    sink-table: lake.one
+pipeline:
+  schema.change.behavior: evolve
+"""
+
+
+@pytest.fixture
+def guard(tmp_path: Path) -> RouteGuard:
+    file = tmp_path / "p.yaml"
+    file.write_text(PIPELINE)
+    return RouteGuard(partial(check_routes, check_file(str(file)).spec))
+
+
+def test_two_tables_in_one_sink_table_are_refused_where_the_second_one_comes(guard: RouteGuard) -> None:
+    guard.check([CreateTable(A, NONE), CreateTable(OTHER, NONE)])
+    with pytest.raises(SpecError, match=r"shop\.a, shop\.b would all go to lake\.one"):
+        guard.check([CreateTable(B, NONE)])
+    with pytest.raises(SpecError):
+        guard.check([RenameTable(OTHER, B)])
+
+
+def test_a_table_may_take_the_place_of_another(guard: RouteGuard) -> None:
+    guard.check([CreateTable(A, NONE)])
+    guard.check([RenameTable(A, B)])
+    guard.check([DropTable(B), CreateTable(A, NONE)])
+    guard.check([RenameTable(A, OTHER), CreateTable(B, NONE)])
+
+
+def test_a_run_far_behind_meets_the_names_of_the_past(guard: RouteGuard) -> None:
+    """Today there is only `b`, but the log has not come to the rename yet."""
+    guard.check([CreateTable(A, NONE)])  # what earlier runs have read
+    guard.check([])
+    guard.check([RenameTable(A, B)])

@@ -1,0 +1,63 @@
+"""Errors through Spark's text: found again, whatever is wrapped around them."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable
+from cdc.job.error_transport import CrossingError, crossing, recover
+
+ERROR = CorruptLog('wrong checksum in "x" {1}\n:end', where="binlog.000002:77", hint="copy it again (whole)")
+
+SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
+Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0 (TID 11) (127.0.0.1 executor \
+driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/site-packages/pyspark/worker.py", line 1, in main
+    process()
+  File "/cdc/job/task.py", line 73, in __call__
+    raise CrossingError(error) from error
+cdc.job.error_transport.CrossingError: {}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:599)
+SQLSTATE: XXKST"""
+
+
+@pytest.mark.parametrize("error", [ERROR, SourceUnavailable("gone"), EngineError("", where="", hint="")])
+def test_an_error_is_found_in_sparks_text(error: CdcError) -> None:
+    found = recover(RuntimeError(SPARK_TEXT.replace("{}", str(CrossingError(error)))))
+    assert type(found) is type(error)
+    assert (found.message, found.where, found.hint) == (error.message, error.where, error.hint)
+
+
+def test_the_first_of_several_counts() -> None:
+    text = f"{CrossingError(ERROR)} during handling of which {CrossingError(EngineError('later'))}"
+    assert recover(RuntimeError(text)).message == ERROR.message
+
+
+def test_our_own_errors_pass_as_they_are() -> None:
+    assert recover(ERROR) is ERROR
+
+
+def test_of_a_foreign_error_the_telling_line_is_shown() -> None:
+    found = recover(
+        RuntimeError(SPARK_TEXT.replace("cdc.job.error_transport.CrossingError: {}", "ValueError: year -1 is wrong"))
+    )
+    assert isinstance(found, EngineError)
+    assert found.message == "Spark stopped: ValueError: year -1 is wrong"
+    assert "CDC_DEBUG=1" in found.hint
+    assert recover(RuntimeError("")).message == "Spark stopped: RuntimeError"
+    assert recover(RuntimeError("first line\nsecond line")).message == "Spark stopped: first line"
+
+
+def test_methods_pass_errors_on_and_keep_their_names() -> None:
+    @crossing
+    def plan(number: int) -> int:
+        """Doc."""
+        if number < 0:
+            raise ERROR
+        return number
+
+    assert (plan(3), plan.__name__, plan.__doc__) == (3, "plan", "Doc.")
+    with pytest.raises(CrossingError) as crossed:
+        plan(-1)
+    assert recover(RuntimeError(str(crossed.value))).where == ERROR.where
