@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from cdc.transform.rule import Rule
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
-from cdc.transform.typed import Typed, columns
+from cdc.transform.typed import Typed, columns, walk
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,15 @@ class CompiledRule:
             else:
                 empty = pa.array([], arrow_type(output.column.type))
                 made.append(_column(next(waiting), output.column.type) if computed else empty)
-        return ChangeBlock(
-            block.table, self.schema, pa.RecordBatch.from_arrays(made, schema=arrow_schema(self.schema)),
-            passed_kinds(block, rows, soft_delete=self.rule.soft_delete), passed(block.sequence), passed(block.row),
-            passed(block.timestamps_ms),
-        )  # fmt: skip
+        return replace(
+            block,
+            schema=self.schema,
+            rows=pa.RecordBatch.from_arrays(made, schema=arrow_schema(self.schema)),
+            kinds=passed_kinds(block, rows, soft_delete=self.rule.soft_delete),
+            sequence=passed(block.sequence),
+            row=passed(block.row),
+            timestamps_ms=passed(block.timestamps_ms),
+        )
 
 
 def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRule:
@@ -183,8 +187,16 @@ def _secret(rule: Rule, node: Typed) -> bool:
 
 
 def _proven(node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema) -> str:
-    """The engine's SQL, tried on no rows: what only the engine can refuse (a regular expression) is found here."""
+    """The engine's SQL. What only the engine can refuse (a regular expression, a constant) is found here."""
+    if engine.hash_key is None:
+        for each in walk(node):
+            if each.op == "HASH":
+                hint = "set pipeline.hash-key, such as ${HASH_KEY}"
+                raise SpecError([text.problem(Mistake(each.span, "HASH needs a key", hint))])
     try:
+        for each in _constants(node):
+            with engine.prepare([translator.sql(each)], None, schema) as statement:
+                statement.run(pa.RecordBatch.from_pylist([{}], schema=schema))
         sql = translator.sql(node)
         with engine.prepare([sql], None, schema) as statement:
             statement.run(pa.RecordBatch.from_pylist([], schema=schema))
@@ -193,6 +205,15 @@ def _proven(node: Typed, written: str, text: SqlText, translator: Translator, en
     except ExpressionFailed as error:
         raise SpecError([text.problem(Mistake(node.span, f"`{written}` cannot be evaluated: {error}"))]) from error
     return sql
+
+
+def _constants(node: Typed) -> Iterator[Typed]:
+    """The largest parts that read no column and can fail: they fail for every row or for none."""
+    if node.fails and not columns(node):
+        yield node
+        return
+    for arg in node.args:
+        yield from _constants(arg)
 
 
 def _column(array: pa.Array, kind: DataType) -> pa.Array:

@@ -131,7 +131,7 @@ class Converter:
         upper = name.upper()
         arity = self.functions(upper)
         if arity is None:
-            near = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.6)
+            near = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.7)
             hint = f"did you mean {near[0]}?" if near else "docs/functions.md lists all functions"
             return self._refuse(place, f"there is no function {name}", hint)
         if upper in NO_BRACKETS and len(args) == 1 and isinstance(args[0], exp.Literal):
@@ -152,7 +152,11 @@ class Converter:
         return Literal(text, span)
 
     def _special(self, name: str, *args: exp.Expression | None, span: Span) -> Node:
-        return Call(name, tuple(self._node(arg) for arg in args if arg is not None), span)
+        given = [arg for arg in args if arg is not None]
+        arity = self.functions(name)
+        if arity is not None and not arity.takes(len(given)):
+            return self._refuse(span, f"{name} takes {arity}, got {len(given)}", "see docs/functions.md")
+        return Call(name, tuple(self._node(arg) for arg in given), span)
 
     def _trim(self, tree: exp.Expression, span: Span) -> Node:
         side = str(tree.args.get("position") or "BOTH").upper()

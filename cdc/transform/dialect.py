@@ -25,9 +25,6 @@ def _position(parse: Any) -> exp.Anonymous:
     return exp.Anonymous(this="POSITION", expressions=args)
 
 
-
-
-
 class ExpressionDialect(Dialect):
     """sqlglot's base dialect, narrowed. Positions of a tree it makes are offsets into the text."""
 

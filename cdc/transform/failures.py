@@ -127,6 +127,7 @@ def explain(
         for name in (block.schema.primary_key if row is not None else ())
     )
     where = f"{compiled.rule.name}: table {block.table}, {what}"
-    place = f" of the row {key}" if key else f" of row {row} of the block" if row is not None else ""
+    at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
+    place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
     hint = "guard it with TRY_CAST or CASE, or set on-error: null for the rule"
     return TransformError(f"`{text}`{place}: {said}", where=where, hint=hint)

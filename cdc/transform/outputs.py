@@ -148,23 +148,23 @@ def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[Output]) -
     """The schema of the rule's rows, with its key. Raises SpecError when a key column is not among them."""
     by_name = {output.column.name.casefold(): output.column.name for output in found}
     if rule.primary_keys:
-        keys = tuple(_named(by_name, key, rule.keys_text, "primary-keys") for key in rule.primary_keys)
+        keys = tuple(_named(by_name, key, rule.keys_text) for key in rule.primary_keys)
     else:
         keys = tuple(_carried(key, found, by_name, rule) for key in source.primary_key)
     for key in rule.partition_keys:
-        _named(by_name, key, rule.partition_text, "partition-keys")
+        _named(by_name, key, rule.partition_text)
     made = tuple(
         replace(output.column, nullable=False) if output.column.name in keys else output.column for output in found
     )
     return TableSchema(made, keys, source.comment)
 
 
-def _named(by_name: dict[str, str], key: str, text: SqlText | None, what: str) -> str:
+def _named(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
     if key.casefold() not in by_name:
         where = text or SqlText(key)
         start = max(where.text.find(key), 0)
         hint = f"the rule makes {', '.join(by_name.values())}"
-        raise SpecError([where.problem(Mistake(Span(start, start + 1), f"{what}: there is no column {key}", hint))])
+        raise SpecError([where.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))])
     return by_name[key.casefold()]
 
 

@@ -25,13 +25,16 @@ class SqlText:
         file: path of the pipeline file.
         path: dotted key, such as `transform[0].projection`.
         places: (offset in `text`, line, column) of the first character of each stretch that stands together in the
-            file; ascending. One entry when the text does not stand in the file as it is (it holds `${...}`).
+            file; ascending.
+        exact: False when the text does not stand in the file as it is (it holds `${...}`); all of it is then placed at
+            its start.
     """
 
     text: str
     file: str = ""
     path: str = ""
     places: tuple[tuple[int, int, int], ...] = ((0, 1, 1),)
+    exact: bool = True
 
     @classmethod
     def in_file(cls, text: str, *, file: str, path: str, source: str, line: int, column: int) -> SqlText:
@@ -40,7 +43,7 @@ class SqlText:
         start = sum(len(each) for each in lines[: line - 1]) + column - 1
         offsets = _align(text, source, start)
         if offsets is None:
-            return cls(text, file, path, ((0, line, column),))
+            return cls(text, file, path, ((0, line, column),), exact=False)
         starts = [0]
         for each in lines:
             starts.append(starts[-1] + len(each))
@@ -57,9 +60,8 @@ class SqlText:
         """Line and column in the file of a character of the text."""
         index = bisect.bisect_right(self.places, (offset, 1 << 60, 0)) - 1
         start, line, column = self.places[max(index, 0)]
-        if len(self.places) == 1 and start == 0 and "\n" in self.text[:offset] and not self.file:
-            before = self.text[:offset]
-            return line + before.count("\n"), offset - before.rfind("\n")
+        if not self.exact:
+            return line, column
         return line, column + offset - start
 
     def problem(self, mistake: Mistake) -> Problem:

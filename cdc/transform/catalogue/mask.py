@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc.transform.catalogue.function import Function
+from cdc.transform.conversions import convertible
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
 from cdc.transform.types import BINARIES, BYTES, STRING, Array, Map, Row, is_text, kind_of
@@ -14,9 +15,11 @@ MASKS = ("MASK", "HASH", "TRUNCATE_TEXT", "REDACT")
 
 
 def _as_text(name: str, arg: Typed) -> Typed:
-    if isinstance(arg.type, Array | Map | Row) or (name != "HASH" and kind_of(arg.type) in BINARIES):
+    binary = kind_of(arg.type) in BINARIES
+    nested = isinstance(arg.type, Array | Map | Row)
+    if nested or (name != "HASH" and binary) or not (binary or convertible(arg.type, STRING)):
         raise mistake(arg.span, f"{name} takes text or what can be text, got {arg.type}", "REDACT takes everything")
-    if kind_of(arg.type) in BINARIES:
+    if binary:
         return cast(arg, BYTES)
     return arg if is_text(arg.type) else cast(arg, STRING)
 
