@@ -189,16 +189,18 @@ class Coordinator:
         return following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
 
     def _requested(self, end: MySqlOffset) -> list[Entry]:
-        """Tables that the user wants copied anew."""
+        """Tables that are asked for: by the user, or by a schema change that leaves their rows uncertain."""
         names = self._new_requests()
         if not names:
             return []
         known = self._history.tables(end.schemas)
         found: list[Entry] = []
         for name in sorted(names):
-            table = self._requests.table(name)
+            request = self._requests.get(name)
+            table = request.table
             if table in known and self._wanted(table):
-                found.append(Begin(table, "resync", truncate=True, request=name))
+                refresh = request.refresh and bool(known[table].primary_key)
+                found.append(Begin(table, "resync", truncate=not refresh, request=name, refresh=refresh))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
@@ -213,7 +215,7 @@ class Coordinator:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""
         marks, here = self._marks.refresh(), start.sequence
         return [
-            Begin(table, "restart", truncate=True)
+            copy.begun_anew(table)
             for table, copy in self._plan.copies(before).items()
             if copy.chunks and not copy.settled(before, marks, here)
         ]
