@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -28,7 +29,15 @@ from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, as_guest, check_executors, start_session, warm_workers
+from cdc.job.session import (
+    DEFAULT_MASTER,
+    as_guest,
+    check_executors,
+    start_session,
+    warm_workers,
+    with_retries,
+    without_variables,
+)
 from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
@@ -83,7 +92,7 @@ def run(
         pipeline = state.open(name=spec.name, source=spec.source.type)
         state.clear_control()
         with log_records(reporter.line), json_log.of_python():
-            mode = Mode(master or DEFAULT_MASTER, until_caught_up, background)
+            mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
             _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
     finally:
         lock.release()
@@ -104,19 +113,21 @@ def _run_locked(
         keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
-    java = choose_java(os.environ)
+    with without_variables(spec.secret_variables):
+        java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
     progress, signals = control.progress, Signals(control.stop)
     if not source.bounded and state.initial_offset() is None:
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
     guard = RouteGuard(partial(check_routes, spec))
     route = RouteTable(spec.route)
-    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
+    retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
+    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry)
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
     runner.recover()
-    with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
+    with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
         if spark is None:
             reporter.line("stopped before anything was read")
             return
@@ -127,7 +138,7 @@ def _run_locked(
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
-        watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying)
         try:
             watch.until_end()
         finally:
@@ -142,13 +153,19 @@ def _limits(spec: PipelineSpec) -> Limits:
 
 @contextlib.contextmanager
 def _session(
-    pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog, control: Control
+    spec: PipelineSpec,
+    pipeline: str,
+    master: str,
+    java: Any,
+    lock: RunLock,
+    json_log: JsonLog,
+    control: Control,
 ) -> Iterator[SparkSession | None]:
     """The session; None when the run was asked to stop while it started."""
     with contextlib.ExitStack() as stack:
         if control.guest:
             stack.enter_context(as_guest())
-        with json_log.of_children():
+        with json_log.of_children(), without_variables(spec.secret_variables):
             spark = _started(partial(start_session, pipeline, master, java, lock.make_scratch()), control.stop)
         if spark is None:
             yield None

@@ -11,7 +11,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.alter import Planner, Step
@@ -43,7 +43,7 @@ class DorisSink(Sink):
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._next_batch = 0
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
         record = applied.Applied(self._store, changes)
         if record.done == len(changes):
@@ -66,7 +66,7 @@ class DorisSink(Sink):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(
             client=self._client,

@@ -123,7 +123,7 @@ def test_a_partition_prepares_its_split_under_its_batch(tmp_path: Path) -> None:
     sink = ListSink()
     stream = reader(tmp_path, ListSource(ITEMS), sink)
     parts = stream.partitions({"item": 0, BATCH_KEY: 4}, {"item": 3, BATCH_KEY: 5})
-    sink.apply([CreateTable(T, SCHEMA)])
+    sink.apply(0, [CreateTable(T, SCHEMA)])
     results = [
         TaskResult.from_json(row) for part in pickle.loads(pickle.dumps(parts)) for (row,) in stream.read(part)
     ]  # fmt: skip

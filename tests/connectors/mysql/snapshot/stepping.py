@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink
@@ -84,13 +84,13 @@ class Steps:
         """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
         source = tasks or self.source
         if changes := source.schema_changes(self.offset, end):
-            self.sink.apply(changes)
+            self.sink.apply(self.batch, changes)
             self.changes += changes
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
         for split in source.splits(self.offset, end, 2):
             blocks = source.read(split, lambda reason, number: None, reports.append)
-            prepared += self.sink.prepare(Task(self.batch, split.index, attempt=0), blocks)
+            prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), blocks)
         self.reports = json.loads(json.dumps(reports))
         for _ in range(2):  # as after a crash behind the decision
             self.source.decided(self.reports)
