@@ -5,7 +5,16 @@ from __future__ import annotations
 from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Hints, Table, diff
-from cdc.schema import CreateTable, DropColumn, DropTable, RenameColumn, RenameTable, SchemaChange, TableSchema, TruncateTable
+from cdc.schema import (
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableSchema,
+    TruncateTable,
+)
 from cdc.transform.compiled import Typing, typing_of
 from cdc.transform.rule import Rule
 

@@ -24,7 +24,8 @@ RESULTS = {
     "TO_TIMESTAMP_LTZ": "TIMESTAMP_LTZ(3)", "FROM_UNIXTIME": "STRING", "UNIX_TIMESTAMP": "BIGINT",
     "PARSE_JSON": "JSON",
     "TRY_PARSE_JSON": "JSON", "ARRAY": "ARRAY", "MAP": "MAP", "ROW": "ROW", "ARRAY_CONTAINS": "BOOLEAN",
-    "ARRAY_POSITION": "INT", "ELEMENT": "like an element", "MASK": "STRING", "HASH": "STRING", "TRUNCATE_TEXT": "STRING",
+    "ARRAY_POSITION": "INT", "ELEMENT": "like an element", "MASK": "STRING", "HASH": "STRING",
+    "TRUNCATE_TEXT": "STRING",
 }  # fmt: skip
 """Results of functions whose type depends on their arguments or is made by a rule."""
 
