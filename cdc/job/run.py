@@ -116,6 +116,9 @@ def _run_locked(
     with without_variables(spec.secret_variables):
         java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
+    other_defaults = spec.other_defaults()
+    if other_defaults:
+        reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     progress, signals = control.progress, Signals(control.stop)
     if not source.bounded and state.initial_offset() is None:
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
