@@ -99,14 +99,14 @@ def _behind_the_last(
     """Where the last transaction of `late` ends, and those from `first` to there that are not of it."""
     mixed: list[Gtid] = []
     end = first
-    for chunk in whole_log(open_stream(first, True)):
-        for index in transaction_begins(chunk):
+    for buffer in whole_log(open_stream(first, True)):
+        for index in transaction_begins(buffer):
             if late.complete:
-                return begin_of(chunk, index), mixed
-            gtid = parse_gtid(chunk, index)
+                return begin_of(buffer, index), mixed
+            gtid = parse_gtid(buffer, index)
             if not late.take(gtid.source, gtid.number):
                 mixed.append(gtid)
-        end = LogPosition(chunk.file, int(chunk.end_position[-1]))
+        end = LogPosition(buffer.file, int(buffer.end_position[-1]))
     if not late.complete:
         raise SourceUnavailable("the log ended before a transaction that the server has", where=where)
     return end, mixed
@@ -127,12 +127,12 @@ def _concerned(
     found: set[TableId] = set()
     sieve, changes = Sieve(lambda gtid: gtid in chosen), ChangedTables(wanted, (), dialect)
     planner = Planner(changes, wanted, file=first.file, position=first.position)
-    for chunk in whole_log(open_stream(first, True)):
-        last = chunk.file == end.file
-        for part in sieve.parts(chunk.until(end.position) if last else chunk):
+    for buffer in whole_log(open_stream(first, True)):
+        last = buffer.file == end.file
+        for part in sieve.parts(buffer.until(end.position) if last else buffer):
             for segment in planner.feed(part):
                 found |= segment.tables
-        if last and int(chunk.end_position[-1]) >= end.position:
+        if last and int(buffer.end_position[-1]) >= end.position:
             break
     return found | changes.tables
 

@@ -32,7 +32,7 @@ class Follower(threading.Thread):
 
     Args:
         open_stream: see `OpenStream`; raises SourceUnavailable while the server is away.
-        planner: told of every chunk; knows the position to continue at.
+        planner: told of every buffer; knows the position to continue at.
         until: stop behind this position instead of following for ever (a bounded run).
         retry: how long the server may be away.
         ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
@@ -132,11 +132,11 @@ class Follower(threading.Thread):
         self.note = ""
         try:
             while not self._stopped and not self._reached():
-                chunk = stream.read(READ_S)
+                buffer = stream.read(READ_S)
                 self._backoff = Backoff(self._retry, "following the log")
-                if chunk is None:
+                if buffer is None:
                     continue
-                for segment in self._planner.feed(chunk):
+                for segment in self._planner.feed(buffer):
                     self._put(segment)
         except EndOfLog:
             return

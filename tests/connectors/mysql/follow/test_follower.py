@@ -19,7 +19,7 @@ from cdc.source import Limits
 from connectors.mysql.follow.follower import QUIET_S, Follower
 from connectors.mysql.follow.segment import Segment
 from connectors.mysql.follow.segmenter import Planner
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
@@ -30,7 +30,7 @@ ONE_BY_ONE = Limits(1, 1)
 CUT = SourceUnavailable("the connection broke", where="db:3306")
 
 
-def transactions(script: Any = SCRIPT) -> list[EventChunk]:
+def transactions(script: Any = SCRIPT) -> list[ReceiveBuffer]:
     """One chunk for each transaction of five events."""
     return list(pieces(chunk(script), range(5, len(script), 5)))
 

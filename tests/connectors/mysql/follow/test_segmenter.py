@@ -34,7 +34,7 @@ from connectors.mysql.follow.segment import Segment
 from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Planner
 from connectors.mysql.log import events
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")
@@ -48,7 +48,7 @@ class Tracker:
         self.entries = 0
         self.statements: list[str] = []
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+    def statement(self, chunk: ReceiveBuffer, index: int) -> frozenset[TableId]:
         text = parse_query(chunk, index).sql
         self.statements.append(text)
         if text.startswith("REFUSED"):
@@ -59,7 +59,7 @@ class Tracker:
         self.entries += 1
         return frozenset(filter(wanted, (TableId.parse(name) for name in names.split("(")[0].split(","))))
 
-    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+    def table(self, chunk: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         return frozenset()
 
 
@@ -67,13 +67,13 @@ def wanted(table: TableId) -> bool:
     return table.database == "shop"
 
 
-def plan(chunks: Iterable[EventChunk], *, tracker: Tracker | None = None, **limits: Any) -> list[Segment]:
+def plan(chunks: Iterable[ReceiveBuffer], *, tracker: Tracker | None = None, **limits: Any) -> list[Segment]:
     found: list[Segment] = []
     collect(Planner(tracker or Tracker(), wanted, file=FILE, position=4, **limits), chunks, found)
     return found
 
 
-def collect(planner: Planner, chunks: Iterable[EventChunk], into: list[Segment]) -> None:
+def collect(planner: Planner, chunks: Iterable[ReceiveBuffer], into: list[Segment]) -> None:
     """Feed all chunks; what comes before an error is in the list then."""
     for part in chunks:
         for segment in planner.feed(part):
