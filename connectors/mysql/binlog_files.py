@@ -161,14 +161,14 @@ class BinlogFilesSource(Source):
     def _plan(
         self, schemas: Schemas, start: MySqlOffset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
     ) -> Iterator[Segment]:
-        from connectors.mysql.follow.segmenter import Planner
+        from connectors.mysql.follow.segmenter import Segmenter
 
         position = start.position
         dialect = _dialect(_file(files, position.file))
         tracker = schemas.tracker(start.schemas, self._wanted, dialect, 0, notices)
-        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         for buffer in _buffers(files, position, None):
-            yield from planner.feed(buffer)
+            yield from segmenter.feed(buffer)
 
     def _files(self) -> dict[str, Path]:
         """The files by name, in log order. Raises SourceError when there are none, or not one for each number."""

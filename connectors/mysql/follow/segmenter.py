@@ -33,7 +33,7 @@ _ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
-    """What the planner tells about schemas; `connectors.mysql.schema.schemas` keeps them."""
+    """What the segmenter tells about schemas; `connectors.mysql.schema.schemas` keeps them."""
 
     @property
     def entries(self) -> int:
@@ -57,7 +57,7 @@ class _Open:
     gtids: list[Any] = field(default_factory=list)
 
 
-class Planner:
+class Segmenter:
     """Turns buffers, in log order, into segments.
 
     Args:

@@ -22,7 +22,7 @@ from connectors.mysql.ddl.statements import (
     Unparsed,
 )
 from connectors.mysql.follow.follower import OpenStream
-from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import (
@@ -221,7 +221,7 @@ class ChangedTables:
         self.tables: set[TableId] = set()
 
     def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        """Remember what it redefines; nothing is told to the planner."""
+        """Remember what it redefines; nothing is told to the segmenter."""
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
@@ -261,11 +261,11 @@ def changed_between(
     if start == end:
         return set()
     changes = ChangedTables(wanted, known, dialect)
-    planner = Planner(changes, wanted, file=start.file, position=start.position)
+    segmenter = Segmenter(changes, wanted, file=start.file, position=start.position)
     for buffer in whole_log(open_stream(start, True)):
-        for _ in planner.feed(buffer):
+        for _ in segmenter.feed(buffer):
             pass
-        if (file_number(planner.file), planner.position) >= (file_number(end.file), end.position):
+        if (file_number(segmenter.file), segmenter.position) >= (file_number(end.file), end.position):
             break
     return changes.tables
 

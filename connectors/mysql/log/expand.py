@@ -54,7 +54,7 @@ def _groups(buffer: ReceiveBuffer, plan: Ints, first: int, last: int) -> Iterato
 
 
 def _group(buffer: ReceiveBuffer, plan: Ints, first: int, offsets: Ints, size: int) -> ReceiveBuffer:
-    """Events of `plan`, the first of which is number `first` of the buffer, expanded into one data of `size` bytes."""
+    """Events of `plan`, the first of which is number `first` of the buffer, expanded into one array of `size` bytes."""
     methods = plan[:, METHOD]
     if not methods.any():
         return buffer.part(first, first + len(plan))

@@ -1,4 +1,4 @@
-"""Turns buffers of raw log bytes into verified buffers: the part that files and the replication stream share.
+"""Turns raw log bytes into verified receive buffers: the part that files and the replication stream share.
 
 The kernel (`kernels.framing`) takes everything that comes often; what is left is a few control events per file.
 """

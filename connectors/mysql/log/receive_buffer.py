@@ -1,4 +1,4 @@
-"""A buffer: consecutive whole events of one binary log file, indexed and verified; what the log reader hands on."""
+"""A receive buffer: whole events of one binary log file that follow each other, indexed and verified."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The replication stream of a live server, as verified buffers.
+"""The replication stream of a live server, as verified receive buffers.
 
 A reader holds one connection. `read` never blocks longer than asked, and what it returns is never overwritten: every
-buffer owns its buffer.
+buffer owns its memory.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.json import STACK_BYTES
 from connectors.mysql.kernels.rows import decode_rows
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena, text_patch
 from connectors.mysql.rows.image_plan import Walk
-from connectors.mysql.rows.places import place
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
 from connectors.mysql.schema.table import MySqlTable
@@ -123,17 +123,19 @@ class Decoder:
         slot, buffer, plan = run.slot, run.buffer, run.slot.plan
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
         self._context[0] = (
-            place(buffer.data), place(buffer.data) + len(buffer.data) - 64, self._strict, place(plan.labels),
-            place(plan.text), plan.json_columns, place(self._json_stack), place(slot.documents), place(slot.pending),
-            place(self._slow), place(slot.state), place(self._fault), self._walk.record(slot.image),
+            address(buffer.data), address(buffer.data) + len(buffer.data) - 64, self._strict, address(plan.labels),
+            address(plan.text), plan.json_columns, address(self._json_stack), address(slot.documents),
+            address(slot.pending), address(self._slow), address(slot.state), address(self._fault),
+            self._walk.record(slot.image),
         )  # fmt: skip
         self._buffer[0] = (
-            len(buffer.data), place(buffer.start), place(buffer.end), place(buffer.type), place(buffer.end_position),
-            place(buffer.commit_ms), buffer.file_number << _SEQUENCE_SHIFT, place(run.order), last,
+            len(buffer.data), address(buffer.start), address(buffer.end), address(buffer.type),
+            address(buffer.end_position), address(buffer.commit_ms), buffer.file_number << _SEQUENCE_SHIFT,
+            address(run.order), last,
         )  # fmt: skip
         code = decode_rows(
-            place(self._buffer), len(plan.numbers), place(arena.layout), place(arena.head), arena.rows,
-            place(self._context),
+            address(self._buffer), len(plan.numbers), address(arena.layout), address(arena.head), arena.rows,
+            address(self._context),
         )  # fmt: skip
         if code not in (ops.DONE, ops.FULL):
             raise fault_error(code, self._fault[0], plan, buffer)

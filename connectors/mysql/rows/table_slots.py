@@ -13,12 +13,12 @@ from cdc.schema import TableId
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import TablePlan, plan_table
 from connectors.mysql.rows.image_plan import plan_image
-from connectors.mysql.rows.places import place
 from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
 from connectors.mysql.schema.table import MySqlTable
 
@@ -107,8 +107,8 @@ class TableSlots:
         firsts, sizes = np.zeros(len(self._slots) + 1, np.int64), np.zeros(len(self._slots), np.int64)
         order = np.empty(found, np.int64)
         scan.group_events(
-            place(buffer.start), place(buffer.end), place(events), place(slots), found, len(sizes), place(firsts),
-            place(sizes), place(order),
+            address(buffer.start), address(buffer.end), address(events), address(slots), found, len(sizes),
+            address(firsts), address(sizes), address(order),
         )  # fmt: skip
         used = np.flatnonzero(sizes)
         used = used[np.argsort(order[firsts[used]], kind="stable")].tolist()
@@ -124,9 +124,10 @@ class TableSlots:
         state["epoch"] = self._epoch
         while True:
             code = scan.scan_events(
-                place(buffer.data), len(buffer.data), place(buffer.start), place(buffer.end), place(buffer.type),
-                len(buffer), place(self._index), len(self._index) - 1, place(self._known), place(self._texts),
-                place(self._ids), len(self._ids) - 1, place(events), place(slots), place(state),
+                address(buffer.data), len(buffer.data), address(buffer.start), address(buffer.end),
+                address(buffer.type), len(buffer), address(self._index), len(self._index) - 1, address(self._known),
+                address(self._texts),
+                address(self._ids), len(self._ids) - 1, address(events), address(slots), address(state),
             )  # fmt: skip
             event, found, self._epoch = state.tolist()[0]
             if code == ops.DONE:
@@ -183,14 +184,14 @@ class TableSlots:
         if self._used + size > len(self._texts):
             self._texts = _longer(self._texts, self._used + size)
         self._texts[self._used : self._used + size] = np.frombuffer(body, np.uint8)
-        code = scan.hash_bytes(place(self._texts) + self._used, size)
+        code = scan.hash_bytes(address(self._texts) + self._used, size)
         if entry == len(self._known):
             self._known = _longer(self._known, entry + 1)
             self._index = np.full(2 * len(self._known), -1, np.int64)
-            scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), 0, entry)
+            scan.fill_index(address(self._index), len(self._index) - 1, address(self._known), 0, entry)
         self._known[entry] = (code, self._used, size, slot)
         self._entries += 1
-        scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), entry, entry + 1)
+        scan.fill_index(address(self._index), len(self._index) - 1, address(self._known), entry, entry + 1)
         self._used += size
 
     def _more_ids(self) -> None:
@@ -198,7 +199,7 @@ class TableSlots:
         old = self._ids[self._ids["epoch"] == self._epoch]
         self._ids = np.full(4 * len(self._ids), -1, ops.IDS)
         for number, epoch, entry in old.tolist():
-            scan.remember_id(number, entry, place(self._ids), len(self._ids) - 1, epoch)
+            scan.remember_id(number, entry, address(self._ids), len(self._ids) - 1, epoch)
 
 
 def _longer(array: Any, size: int) -> Any:

@@ -26,7 +26,7 @@ from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.server.server_info import ServerInfo
 
 
-def newcomers(
+def added_tables(
     start: MySqlOffset,
     known: Collection[TableId],
     wanted: Callable[[TableId], bool],
@@ -86,17 +86,17 @@ class _Changes(ChangedTables):
 
 def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
     """What statements between an offset and the end of the log did to tables."""
-    from connectors.mysql.follow.segmenter import Planner
+    from connectors.mysql.follow.segmenter import Segmenter
 
     begin, stop = start.position, LogPosition(end.file, end.position)
     changes = _Changes(tables.__contains__, tables, Dialect.of(end.version))
     if begin == stop:
         return changes
-    planner = Planner(changes, tables.__contains__, file=begin.file, position=begin.position)
+    segmenter = Segmenter(changes, tables.__contains__, file=begin.file, position=begin.position)
     open_stream = partial(streams.at, server=end.identity)
     for buffer in whole_log(open_stream(begin, True)):
-        for _ in planner.feed(buffer):
+        for _ in segmenter.feed(buffer):
             pass
-        if (file_number(planner.file), planner.position) >= (file_number(stop.file), stop.position):
+        if (file_number(segmenter.file), segmenter.position) >= (file_number(stop.file), stop.position):
             break
     return changes
