@@ -54,7 +54,7 @@ def insert(number: int, table: str, *, size: int = 40, id_: int = 1) -> list[Eve
 def chunk(script: Iterable[Event], file: str = "binlog.000001") -> ReceiveBuffer:
     """One file with all events of the script, as one chunk without the format description."""
     data = np.frombuffer(bytearray(log(script)[len(events.MAGIC) :]), np.uint8)
-    _, found = Indexer(framing.FILE, file, len(events.MAGIC)).chunks(data, len(data))
+    _, found = Indexer(framing.FILE, file, len(events.MAGIC)).buffers(data, len(data))
     return found
 
 

@@ -352,7 +352,7 @@ class Coordinator:
         finished = [
             End(table, "done") for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
-        return self._plan.append(finished) if settled else count
+        return self._plan.append(finished) if finished else count
 
 
 def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:

@@ -97,7 +97,7 @@ def test_expansion_of_arbitrary_bodies_is_refused_or_ends(parts: list[tuple[int,
     except (CorruptLog, UnsupportedChange):
         return
     for piece in found:
-        assert (piece.end <= len(piece.buffer)).all()
+        assert (piece.end <= len(piece.data)).all()
         assert (piece.start + 19 <= piece.end).all()
 
 

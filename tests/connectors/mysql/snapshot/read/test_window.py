@@ -22,7 +22,7 @@ from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.read.throttle import BURST_S, Throttle
 from connectors.mysql.snapshot.read.view import difference, owned
-from connectors.mysql.snapshot.read.window import Unusable, Window, chunks_until, names_table
+from connectors.mysql.snapshot.read.window import Unusable, Window, buffers_until, names_table
 
 _TABLE = MySqlTable(
     TableId("shop", "orders"),
@@ -124,7 +124,7 @@ class _Stream(FakeStream):
 
 
 def _ends(stream: Any, high: LogPosition, **clock: Any) -> list[list[int]]:
-    return [chunk.end_position.tolist() for chunk in chunks_until(stream, high, **clock)]
+    return [chunk.end_position.tolist() for chunk in buffers_until(stream, high, **clock)]
 
 
 _HIGH = LogPosition("binlog.000002", 300)
