@@ -2,6 +2,7 @@
 
     CdcError
     |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
+    |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
     |-- SourceError          exit 3   the source refused, or its log cannot be read
     |   |-- SourceUnavailable         no connection; retryable
     |   |-- PositionLost              the log no longer holds the position asked for
@@ -13,7 +14,9 @@
     |   |-- CommitFailed              the sink said no: nothing is visible; retryable
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
+    |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory
+        |-- WorkerLost                a process that planned or read a batch has ended; retryable
         `-- StateError                the state directory is locked, unreadable, full or from another pipeline
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
@@ -87,6 +90,12 @@ class SpecError(CdcError):
         return (SpecError, (self.problems,))
 
 
+class PatternTimeout(CdcError):
+    """A table pattern takes too long to compare with a name: it has repetitions of repetitions."""
+
+    exit_code = 2
+
+
 class SourceError(CdcError):
     """The source refused, or its change log cannot be read."""
 
@@ -141,8 +150,18 @@ class ChangeRefused(SinkError):
     """A schema change that the sink cannot carry out."""
 
 
+class TransformError(CdcError):
+    """A value that makes an expression of a transform rule fail: table, key, column and expression are named."""
+
+
 class EngineError(CdcError):
     """Spark, Java or the state directory failed."""
+
+
+class WorkerLost(EngineError):
+    """A process that planned or read a batch has ended: killed, out of memory, its machine gone. The batch is whole."""
+
+    retryable = True
 
 
 class StateError(EngineError):
@@ -152,8 +171,10 @@ class StateError(EngineError):
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
-        CdcError, SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError,
+        CdcError, PatternTimeout,
+        SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, TransformError, EngineError, StateError,
+        WorkerLost,
     )
 }  # fmt: skip
 

@@ -73,14 +73,13 @@ def router(spec: PipelineSpec) -> Callable[[TableId], TableId]:
 def plan_file(spec: PipelineSpec) -> Plan:
     """Connect to source and sink and plan. Raises SourceError, SinkError, SpecError; EngineError without a driver."""
     from cdc.source import Context, close
+    from cdc.state.store import LocalStore
 
     with tempfile.TemporaryDirectory(prefix="cdc-plan-") as folder:
-        directories = {role: Path(folder) / role for role in ("source", "sink")}
-        for directory in directories.values():
-            directory.mkdir()
+        store = LocalStore(Path(folder))
         try:
-            source = spec.source.build(Context(spec.name, directories["source"]))
-            sink = spec.sink.build(Context(spec.name, directories["sink"]))
+            source = spec.source.build(Context(spec.name, store.within("source")))
+            sink = spec.sink.build(Context(spec.name, store.within("sink")))
         except ImportError as error:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None

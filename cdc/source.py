@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from cdc.block import ChangeBlock
 from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.state.store import Store
 
 Offset = dict[str, Any]
 """A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
@@ -36,12 +37,12 @@ class Context:
 
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
-        directory: the connector's own folder inside the state directory; survives restarts, seen by every process.
+        store: what the connector keeps in the state directory; survives restarts, seen by every process.
         stop_file: is there once the run is asked to stop; None when nobody asks.
     """
 
     pipeline: str
-    directory: Path
+    store: Store
     stop_file: Path | None = None
 
     def stopping(self) -> bool:
@@ -155,7 +156,7 @@ class Source(ABC):
         """Cut a batch into parts in log order. Stream reader process; once per batch, as the parts are stored.
 
         After a crash before they were, it is called for the unfinished batch on a fresh object that has not seen
-        `latest_offset`, so all it needs is in the offsets or in `Context.directory`.
+        `latest_offset`, so all it needs is in the offsets or in `Context.store`.
         """
 
     @abstractmethod
@@ -238,7 +239,7 @@ class Resyncs(Protocol):
     def resync(self, table: TableId) -> None:
         """Ask for a table to be emptied in the sink and read anew, while the pipeline runs or before its next run.
 
-        Any process; `Context.directory` is that of the pipeline. Raises SourceError when the source cannot.
+        Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
         """
 
 

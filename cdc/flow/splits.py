@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.source import Offset, Source, Split
-from cdc.state import write_atomic
+from cdc.state.store import RESTORE, Store
+
+_SUFFIX = ".json"
 
 
 class SplitLog:
     """One small file per batch. Written where batches are planned, pruned by the driver; one object per process."""
 
-    def __init__(self, root: Path) -> None:
-        self._folder = root / "splits"
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def splits(self, source: Source, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """The splits of the batch between two offsets of the engine: the stored ones, else the source's, now stored.
@@ -37,31 +38,31 @@ class SplitLog:
             return ()
         parts = [[split.index, split.payload] for split in made]
         text = json.dumps({"start": start, "end": end, "splits": parts})
-        self._folder.mkdir(exist_ok=True)
-        write_atomic(self._path(batch), text)
+        self._store.write(_name(batch), text.encode("utf-8"))
         return _splits(json.loads(text)["splits"])
 
     def prune(self, done: int) -> None:
         """Forget the batches up to `done`, which are committed: they are not read again. Driver."""
-        for path in self._folder.glob("*.json"):
-            if path.stem.isdigit() and int(path.stem) <= done:
-                path.unlink(missing_ok=True)
+        for name in self._store.names():
+            number = name.removesuffix(_SUFFIX)
+            if number.isdigit() and int(number) <= done:
+                self._store.remove(name)
 
     def _stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split] | None:
         """None also when they are of a batch that was planned under this number and never began."""
-        path = self._path(batch)
+        name = _name(batch)
+        fields = self._store.read_json(name)
+        if fields is None:
+            return None
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
             same = (fields["start"], fields["end"]) == (start, end)
             return _splits(fields["splits"]) if same else None
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            hint = "restore it from a backup, or start anew with another --state-dir"
-            raise StateError(f"cannot be read: {error}", where=str(path), hint=hint) from error
+        except (ValueError, LookupError, TypeError) as error:
+            raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
 
-    def _path(self, batch: int) -> Path:
-        return self._folder / f"{batch}.json"
+
+def _name(batch: int) -> str:
+    return f"{batch}{_SUFFIX}"
 
 
 def _splits(parts: Sequence[tuple[int, Any]]) -> Sequence[Split]:

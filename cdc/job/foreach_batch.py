@@ -14,7 +14,7 @@ from cdc.flow.task import TaskResult
 from cdc.job.checkpoint import sync_offsets
 from cdc.job.error_transport import recover
 from cdc.source import Offset
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 class ForeachBatch:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,11 +19,21 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
 from cdc.job.class_archive import archive_options
+from cdc.job.error_transport import crossing, recover
 from cdc.job.java import Java
 from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
-"""All cores; a task is tried four times before the run stops (plain `local[*]` would give it one try)."""
+"""All cores; a task is tried four times before the batch is."""
+
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
+
+
+def with_retries(master: str) -> str:
+    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try."""
+    match = _LOCAL.fullmatch(master)
+    return master if match is None else f"local[{match[1] or 1},4]"
+
 
 _VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
 _JAVA_ENDS_S = 10.0
@@ -72,6 +83,16 @@ def session_settings(
         key, _, value = pair.partition("=")
         settings[key.strip()] = value.strip()
     return settings
+
+
+@contextlib.contextmanager
+def without_variables(names: Sequence[str]) -> Iterator[None]:
+    """While the block runs, processes that are started do not get these environment variables."""
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
 
 
 def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSession:
@@ -147,6 +168,23 @@ def _quiet_at_the_end_of_java() -> None:
         server = getattr(accumulators, name, None)
         if server is not None:
             server.handle_error = lambda *_: None
+
+
+def check_executors(spark: SparkSession, check: Callable[[], None], tasks: int) -> None:
+    """Run a check on the executors. Driver, before the query. Raises the CdcError that it raises on one of them."""
+
+    @crossing
+    def checked() -> None:
+        check()
+
+    def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        checked()
+        yield from rows
+
+    try:
+        spark.range(0, tasks, 1, tasks).mapInArrow(run, "id long").collect()
+    except PySparkException as error:
+        raise recover(error) from error
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:

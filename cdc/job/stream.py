@@ -26,7 +26,7 @@ from cdc.job.error_transport import CrossingError, crossing
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
-    from cdc.state import StateDir
+    from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
@@ -41,6 +41,11 @@ class StreamPlan:
     state: StateDir
     limits: Limits
     parallelism: int
+    token: str
+
+    def check_shared(self) -> None:
+        """Raise StateError when this machine does not see the driver's state directory. Executor."""
+        self.state.check_token(self.token)
 
 
 class SealedPlan:
@@ -117,7 +122,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
             return []
         plan = self._plan
-        splits = SplitLog(plan.state.root).splits(plan.task.source, start, end, plan.parallelism)
+        splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
@@ -126,6 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
+        self._check_shared()
         try:
             result = self._plan.task(partition.batch, partition.split, attempt)
         except CdcError as error:
@@ -135,6 +141,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
         yield (result.to_json(),)
+
+    @crossing
+    def _check_shared(self) -> None:
+        self._plan.check_shared()
 
     @crossing
     def commit(self, end: Offset) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
 
-from cdc.options import AnyCase, Block, Field, OptionError, Options, Remark, Tables, Zone
+from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, OptionError, Options, Remark, Tables, Zone
 
 _LATER = "comes with a later version"
 
@@ -79,12 +79,21 @@ class PipelineOptions(Block):
         "transform.decimal.precision.mode": "decimals always keep all their digits",
     }
 
-    name: str | None = Field(None, description="Name of the pipeline. Default: the file's name.")
+    flink_defaults: ClassVar[dict[str, str]] = {"parallelism": "1"}
+
+    name: Line | None = Field(None, description="Name of the pipeline. Default: the file's name.")
     parallelism: int | None = Field(
         None,
         ge=1,
+        le=10_000,
         description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`), half of "
         "them with `--background`.",
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long the engine tries again what may pass: a commit without an answer, a sink that is away, a "
+        "process of Spark's that has ended.",
     )
     local_time_zone: Zone | None = Field(
         None, alias="local-time-zone", description="Time zone of time functions in transforms; no effect without them."
@@ -158,6 +167,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -168,6 +178,14 @@ class PipelineSpec(BaseModel):
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
     pipeline: PipelineOptions = PipelineOptions()
+    secret_variables: tuple[str, ...] = ()
+
+    def other_defaults(self) -> str:
+        """Defaults in force that are not Flink CDC's, in one line; empty where its connectors are not used."""
+        if not self.source.flink_defaults:
+            return ""
+        found = [each for block in (self.source, self.sink, self.pipeline) for each in block.other_defaults()]
+        return ", ".join(f"{key} {ours} ({theirs})" for key, ours, theirs in found)
 
     @property
     def name(self) -> str:

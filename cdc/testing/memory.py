@@ -13,13 +13,14 @@ from cdc import faults
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
 
 
@@ -116,7 +117,7 @@ class LocalPipeline:
         self._task, self._recovered = PrepareTask(self._source, sink, route), False
         self._runner = BatchRunner(
             self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
-            self._progress,
+            self._progress, RetryPolicy(timeout_s=10.0),
         )  # fmt: skip
 
     def _live(self, batch: int, parallelism: int) -> None:
@@ -136,7 +137,7 @@ class LocalPipeline:
 
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
-        splits = SplitLog(self._state.root).splits(self._source, start, end, parallelism)
+        splits = SplitLog(self._state.splits).splits(self._source, start, end, parallelism)
         return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
 
 

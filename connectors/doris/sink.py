@@ -6,13 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.alter import Planner, Step
@@ -38,15 +37,15 @@ class DorisSink(Sink):
     def __init__(self, options: DorisSinkOptions, context: Context) -> None:
         self._options = options
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.directory
+        self._store = context.store
         self._client = settings.client(options)
         self._sql = SqlClient(settings.sql_servers(options))
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._next_batch = 0
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:
@@ -67,7 +66,7 @@ class DorisSink(Sink):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(
             client=self._client,
@@ -94,7 +93,7 @@ class DorisSink(Sink):
         with ThreadPoolExecutor(self._options.threads, thread_name_prefix="cdc-commit") as pool:
             for done in [pool.submit(commit_table, table) for table in tables]:
                 done.result()
-        applied.forget(self._directory)
+        applied.forget(self._store)
         self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:

@@ -12,7 +12,6 @@ equals their update-after image are left out, as only a key's last image counts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,8 @@ import pyarrow.compute as pc
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
+from cdc.state.durable import new_file
 
 KIND = "__cdc_kind"
 _TABLE_BYTES = 4 << 20
@@ -38,7 +38,7 @@ def batch_folder(directory: Path, batch: int) -> Path:
     return directory / "staging" / str(batch)
 
 
-def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
+def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
     """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
 
     Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;
@@ -47,16 +47,11 @@ def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Pr
     folder = batch_folder(directory, task.batch)
     path = folder / f"{task.partition}-{task.attempt}.arrows"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
+        with new_file(path) as file:
             writer = _Writer(file)
             for block in blocks:
                 writer.add(block)
             writer.flush()
-            file.flush()
-            os.fsync(file.fileno())
-        for made in (folder, folder.parent):
-            _sync_folder(made)
     except OSError as error:
         hint = "free some space in the state directory, or choose another --state-dir"
         raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
@@ -200,11 +195,3 @@ def _segment(file: Any, offset: int, length: int) -> pa.Buffer:
         raise OSError(f"the file ends at byte {file.size()}, before the end of its rows")
     file.seek(offset)
     return file.read_buffer(length)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

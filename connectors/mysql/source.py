@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas, shown_schema
@@ -41,27 +43,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 600.0
-"""How long a bounded run waits for a table that cannot be copied yet."""
-
-LOOK_S = 0.5
-"""How often a task that waits for the server looks whether the run is asked to stop."""
-
 
 class MySqlSource(Source):
-    """Offsets: {"file", "position", "gtids", "schemas", "server"}, "chunks" once tables are copied, and "files_ahead"
-    once the server has changed.
-
-    `gtids` is the GTID set at that position (null when the start gave none), `schemas` the number of entries of the
-    schema history that hold there, `chunks` that of the chunk plan's entries, `server` whose position it is
-    (`ServerInfo.identity`). `files_ahead` is added to the numbers of the server's files where they order changes, so
-    that they go on growing.
-    """
+    """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
         self._wanted = options.pattern.matches
-        self._streams = Streams(options)
+        self._streams = Streams(options, context.stopping)
         self.bounded = options.startup_mode == "snapshot"
         self._forget()
 
@@ -107,28 +96,27 @@ class MySqlSource(Source):
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         from connectors.mysql.follow.startup import start_of
 
-        start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
+        start = start_of(self._options, self._streams)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         self._coordinator().begin(table.id for table in start.known.tables)
         self._pattern().keep()
-        return {
-            "file": start.position.file,
-            "position": start.position.position,
-            "gtids": start.gtids,
-            "schemas": 0,
-            "server": start.info.identity,
-        }
+        return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """As the contract says. The batch at the very start may hold nothing but the creation of the sink's tables."""
-        if start["schemas"] == 0 and (first := self._first(start)) != start:
+        at = MySqlOffset.from_json(start)
+        end = self._latest(at, limits, wait_s)
+        return start if end == at else end.to_json()
+
+    def _latest(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        if start.schemas == 0 and (first := self._first(start)) != start:
             return first
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
             self._looked = True
             if (joined := self._newcomers(start)) != start:
                 return joined
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
             end = self._next(start, limits, wait_s)
             if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
@@ -140,8 +128,8 @@ class MySqlSource(Source):
                     hint="leave them out with tables.exclude, or start anew with an empty state directory",
                 )
 
-    def _next(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """One try of `latest_offset`. A bounded run reads the log without end while tables are copied, as the end is
+    def _next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """One try of `_latest`. A bounded run reads the log without end while tables are copied, as the end is
         where the last chunk was read."""
         tail, snapshot = self._log(), self._coordinator()
         if self._bounded:
@@ -159,45 +147,45 @@ class MySqlSource(Source):
             return self._jump(start)
         return snapshot.plan(start, end, limits, wait_s)
 
-    def _is_lost(self, at: Offset) -> bool:
+    def _is_lost(self, at: MySqlOffset) -> bool:
         """A task has found its part of the log purged, and no jump up to `at` has settled that."""
-        entries = LostNote(self._context.directory).entries()
+        entries = LostNote(self._context.store).entries()
         return entries is not None and not self._coordinator().jumped(entries, at)
 
-    def _jump(self, start: Offset) -> Offset:
+    def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """The log behind `start` is purged: everything is copied anew."""
         from connectors.mysql.snapshot.plan.lost_log import jump
 
         self._log().stop()
         return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
-    def _newcomers(self, start: Offset) -> Offset:
+    def _newcomers(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import newcomers
 
         schemas = self._schemas()
-        known = schemas.history.tables(start["schemas"])
+        known = schemas.history.tables(start.schemas)
         allowed = self._options.newly_added
         try:
             found = newcomers(start, known, self._wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
-            self._looked = False  # the log's follower has patience with a server that is away
+            self._looked = False  # the log's follower waits for a server that is away
             return start
         if not found:
             return start
-        count = schemas.add(start["schemas"], found, self._wanted, start)
+        count = schemas.add(start.schemas, found, self._wanted, start.position)
         chunks = self._coordinator().begin_new(start, [table.id for table in found])
-        return {**start, "schemas": count, **({"chunks": chunks} if chunks else {})}
+        return replace(start, schemas=count, chunks=chunks)
 
-    def _first(self, start: Offset) -> Offset:
+    def _first(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
         schemas, chunks = self._schemas().first_entries(), self._coordinator().first_entries()
-        return {**start, "schemas": schemas, **({"chunks": chunks} if chunks else {})}
+        return replace(start, schemas=schemas, chunks=chunks)
 
-    def _end_of_log(self, start: Offset) -> tuple[LogPosition, str] | None:
+    def _end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
         """Where a bounded run ends: behind all chunks, and (but for a snapshot alone) what was there at its start."""
         behind = self._coordinator().behind(start)
-        ends = [] if behind is None else [(behind, start["server"])]
+        ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
         return max(ends, key=_place, default=None)
@@ -216,13 +204,15 @@ class MySqlSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Parts of the log, then chunks."""
-        log_parts = self._log().splits(start, end, parallelism)
-        return stored(self._chunk_splits().splits(start, end, log_parts, parallelism))
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        log_parts = self._log().splits(begin, stop, parallelism)
+        return stored(self._chunk_splits().splits(begin, stop, log_parts, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets, then tables to be emptied as they are copied anew."""
-        changes = self._schemas().changes(start["schemas"], end["schemas"])
-        return [*changes, *self._chunk_splits().truncations(start, end)]
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        changes = self._schemas().changes(begin.schemas, stop.schemas)
+        return [*changes, *self._chunk_splits().truncations(begin, stop)]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
@@ -230,12 +220,12 @@ class MySqlSource(Source):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
+            return read_chunks(split, self._options, self._context.store, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
             copied: CopiedRange = split.payload
-            kept = tail_filter(copied, self._context.directory, self._streams, self._schemas())
+            kept = tail_filter(copied, self._context.store, self._streams, self._schemas())
             moved = partial(uncertain, copied, kept, report)
             return kept.blocks(self._read_log(copied.part, split.index, count, report, moved))
         log_range: LogRange = split.payload
@@ -266,18 +256,10 @@ class MySqlSource(Source):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        for chunk in read_anywhere(part, by_position, holding, self._pause):
+        for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
             yield from rows.decode(chunk)
         if elsewhere:
             moved()
-
-    def _pause(self, seconds: float) -> None:
-        """Wait before a task tries again; raises SourceUnavailable when the run is asked to stop meanwhile."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            if self._context.stopping():
-                raise SourceUnavailable("the server is away", hint="start again once it is back; nothing was lost")
-            time.sleep(min(left, LOOK_S))
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""
@@ -296,15 +278,16 @@ class MySqlSource(Source):
         if not self._wanted(table):
             hint = f"it is not among {self._options.tables}"
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
-        Requests(self._context.directory).add(table)
+        Requests(self._context.store).add(table)
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
-        self._coordinator().commit(end)
+        done = MySqlOffset.from_json(end)
+        self._coordinator().commit(done)
         if self._looked:
             self._pattern().keep()
-        if not self._is_lost(end):
-            LostNote(self._context.directory).remove()
+        if not self._is_lost(done):
+            LostNote(self._context.store).remove()
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
@@ -333,38 +316,36 @@ class MySqlSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
         if self._known is None:
-            self._known = Schemas(self._context.directory, self._options)
+            self._known = Schemas(self._context.store, self._options)
         return self._known
 
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
-            self._tail = Tail(
-                self._options, context.directory, self._streams, self._wanted, self._notices, context.stopping
-            )
+            self._tail = Tail(self._options, context.store, self._streams, self._wanted, self._notices)
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session,
+                self._options, self._context.store, self._schemas().history, self._wanted, self._streams,
                 self._notices,
             )  # fmt: skip
         return self._snapshot
 
     def _pattern(self) -> CapturedPattern:
         if self._captured is None:
-            self._captured = CapturedPattern(self._context.directory, self._options)
+            self._captured = CapturedPattern(self._context.store, self._options)
         return self._captured
 
     def _chunk_splits(self) -> SnapshotSplits:
         if self._splits is None:
-            self._splits = SnapshotSplits(self._options, self._context.directory)
+            self._splits = SnapshotSplits(self._options, self._context.store)
         return self._splits
 
     def _driver_side(self) -> DriverSide:
         if self._driver is None:
-            self._driver = DriverSide(self._context.directory)
+            self._driver = DriverSide(self._context.store)
         return self._driver
 
 

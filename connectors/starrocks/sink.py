@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
 from connectors.shared.sql.client import Refused, Session, SqlClient
@@ -43,7 +42,7 @@ class StarRocksSink(Sink):
     def __init__(self, options: StarRocksSinkOptions, context: Context) -> None:
         self._options = options
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.directory
+        self._store, self._directory = context.store, context.store.bulk("")
         self._sql = SqlClient(settings.sql_servers(options))
         self._transactions = Transactions(
             settings.servers(options), settings.transaction_limits(options), settings.packing(options)
@@ -51,9 +50,9 @@ class StarRocksSink(Sink):
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._next_batch = 0
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:
@@ -72,7 +71,7 @@ class StarRocksSink(Sink):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
         targets = targets_of(self._sql, self._pipeline, self._directory)
         rules, dead_letters = settings.window_rules(self._options), self._options.dead_letters
@@ -95,7 +94,7 @@ class StarRocksSink(Sink):
             (from_file if "file" in handle else by_label)(table, handle)
 
         commit_all(commit, batch, prepared, max(_COMMIT_THREADS, self._options.threads))
-        applied.forget(self._directory)
+        applied.forget(self._store)
         forget_files(self._directory, batch)
         self._next_batch = batch + 1
 

@@ -8,7 +8,6 @@ batch that is committed again after that is loaded again.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,8 @@ from typing import Any, BinaryIO
 from cdc.block import ChangeBlock
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
+from cdc.state.durable import close_synced, open_new, state_error
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
@@ -49,7 +49,7 @@ class StagedLoader:
     rules: WindowRules
     dead_letters: str | None = None
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> StagedLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StagedLoad:
         """The file of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
@@ -73,11 +73,13 @@ class StagedLoad:
         if encoded is None:
             return None
         if encoded.rows:
-            if self._file is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._file = self._path.open("wb")
-                self._headers = encoded.headers
-            self._file.write(encoded.text)
+            try:
+                if self._file is None:
+                    self._file = open_new(self._path)
+                    self._headers = encoded.headers
+                self._file.write(encoded.text)
+            except OSError as error:
+                raise state_error(self._path, error) from error
             self._rows += encoded.rows
         self._dead_letters.write(encoded.dead_letters)
         return encoded.written
@@ -87,9 +89,10 @@ class StagedLoad:
         self._dead_letters.close()
         if self._file is None:
             return {"label": ""}
-        with self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            close_synced(self._file)
+        except OSError as error:
+            raise state_error(self._path, error) from error
         return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": dict(self._headers)}
 
     def cancel(self) -> None:

@@ -13,8 +13,9 @@ from cdc.errors import SinkUnavailable, StateError
 from cdc.flow.offsets import numbered
 from cdc.flow.splits import SplitLog
 from cdc.schema import Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Offset, Split
+from cdc.state.store import LocalStore
 from cdc.testing import ListSource, block, images
 from cdc.testing.memory import LocalPipeline
 
@@ -33,10 +34,10 @@ class Fenced(Sink):
         self.ids: list[int] = []
         self.dies_at = dies_at
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Nothing to do."""
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         found = [int(row["id"]) for _, row in images(list(blocks))]
         if task.partition == self.dies_at:
             raise SinkUnavailable("the server is gone")
@@ -67,16 +68,16 @@ def test_a_sink_that_fences_by_task_gets_every_row_once(tmp_path: Path, before: 
 
 
 def stored(root: Path, parallelism: int, end: Offset = END) -> Sequence[Split]:
-    return SplitLog(root).splits(ListSource(ITEMS), START, end, parallelism)
+    return SplitLog(LocalStore(root / "splits")).splits(ListSource(ITEMS), START, end, parallelism)
 
 
 def test_splits_are_on_disk_before_anybody_has_them_and_go_with_the_commit(tmp_path: Path) -> None:
     first = stored(tmp_path, 3)
     assert json.loads((tmp_path / "splits" / "0.json").read_text())["splits"] == [[s.index, s.payload] for s in first]
     assert stored(tmp_path, 1) == first
-    SplitLog(tmp_path).prune(-1)
+    SplitLog(LocalStore(tmp_path / "splits")).prune(-1)
     assert stored(tmp_path, 1) == first
-    SplitLog(tmp_path).prune(0)
+    SplitLog(LocalStore(tmp_path / "splits")).prune(0)
     assert len(stored(tmp_path, 1)) == 1
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from cdc.source import Lag, Limits, Offset, Split
+from cdc.source import Lag, Limits, Split
+from cdc.state.store import Store
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.follow.segment import Segment, end_offset, position_of, splits_of
+from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition, check_file_position
@@ -30,11 +32,6 @@ AHEAD = 4
 CATCH_UP_S = 60.0
 """How long a server that took over may lack transactions before the run stops."""
 
-PATIENCE_S = 600.0
-"""How long a server may be away once it was followed; at the start of a run it must be there."""
-
-PAUSE_S = 0.5
-
 
 class Tail:
     """Plans the log's part of batches.
@@ -46,22 +43,21 @@ class Tail:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        directory: Path,
+        store: Store,
         streams: Streams,
         wanted: Callable[[TableId], bool],
         notices: list[str],
-        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._options, self._directory, self._streams, self._wanted = options, directory, streams, wanted
-        self._notices, self._stopping = notices, stopping
+        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
+        self._notices = notices
         self._follower: Follower | None = None
-        self._planned: tuple[Offset, list[Segment]] | None = None
-        self._away_since: float | None = None
+        self._planned: tuple[MySqlOffset, list[Segment]] | None = None
+        self._backoffs: dict[float, Backoff] = {}
         self._followed = False
         self._note = ""
         self.until: tuple[LogPosition, str] | None = None
 
-    def offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+    def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
         follower = self._follower
         while follower is None:
@@ -70,11 +66,10 @@ class Tail:
             except AnotherServer:
                 return self._move(start)
             except SourceUnavailable as error:
-                if not self._followed or not self._patient(error, PATIENCE_S):
+                if not self._followed or not self._waited(error, self._streams.retry):
                     raise
-                if self.until is None or self._stopping():
+                if self.until is None or self._streams.retry.stopping():
                     return start
-                time.sleep(PAUSE_S)
         self._follower = follower  # a stop request may take it away from another thread
         try:
             batch = follower.take(limits, wait_s)
@@ -86,10 +81,10 @@ class Tail:
         self._planned = (end, batch)
         return end
 
-    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+    def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this object; else one split."""
         planned = None
-        if self._planned is not None and all(end.get(name) == value for name, value in self._planned[0].items()):
+        if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
         return splits_of(planned, start, end, parallelism)
 
@@ -113,13 +108,13 @@ class Tail:
             follower.stop()
             follower.join()
 
-    def _follow(self, start: Offset, limits: Limits | None) -> Follower:
+    def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
         from connectors.mysql.follow.follower import Follower
         from connectors.mysql.follow.segmenter import Planner
 
         position, info = self._resume(start)
-        tracker = Schemas(self._directory, self._options).tracker(
-            start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
+        tracker = Schemas(self._store, self._options).tracker(
+            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
         )
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
@@ -127,12 +122,13 @@ class Tail:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
         open_stream = partial(self._streams.at, server=info.identity)
-        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
+        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until, retry=self._streams.retry)
         follower.start()
-        self._followed, self._away_since, self._note = True, None, ""
+        self._followed, self._note = True, ""
+        self._backoffs.clear()
         return follower
 
-    def _move(self, start: Offset) -> Offset:
+    def _move(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
         from connectors.mysql.follow.failover import moved
@@ -142,30 +138,30 @@ class Tail:
             try:
                 end = moved(start, self._streams, self._wanted)
             except (SourceUnavailable, AnotherServer) as error:
-                if not self._patient(error, CATCH_UP_S):
+                retry = self._streams.retry
+                if not self._waited(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):
                     raise
-                if self.until is None or self._stopping():
+                if self.until is None or retry.stopping():
                     return start
-                time.sleep(PAUSE_S)
             else:
-                self._away_since, self._note = None, ""
+                self._note = ""
+                self._backoffs.clear()
                 return end
 
-    def _patient(self, error: SourceError, patience_s: float) -> bool:
-        """Whether to go on waiting for a server that is away or behind; the user is told what for."""
-        self._away_since = self._away_since or time.monotonic()
+    def _waited(self, error: SourceError, retry: RetryPolicy) -> bool:
+        """Wait a moment for a server that is away or behind; the user is told what for. False when the time is up."""
         self._note = f"waiting for the server: {error.message}"
-        return time.monotonic() - self._away_since <= patience_s
+        backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
+        return backoff.pause(error.message) or retry.stopping()
 
-    def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
+    def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
-        position = position_of(start)
         connection = self._streams.session()
         try:
             info = check_server(connection)
-            check_same(connection, start["server"])
-            check_file_position(connection, info, position)
-            check_not_reset(connection, info, start["gtids"])
+            check_same(connection, start.server)
+            check_file_position(connection, info, start.position)
+            check_not_reset(connection, info, start.gtids)
         finally:
             connection.close()
-        return position, info
+        return start.position, info

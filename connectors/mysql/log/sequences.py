@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cdc.source import Offset
 from connectors.mysql.log.receive_buffer import file_number
 
 _SHIFT = 40
@@ -11,11 +10,6 @@ _SHIFT = 40
 def sequence_of(file: str, position: int, files_ahead: int = 0) -> int:
     """The sequence of a row whose event ends at this position. `files_ahead` as in the offset."""
     return (file_number(file) + files_ahead) << _SHIFT | position
-
-
-def sequence_at(offset: Offset) -> int:
-    """The sequence of an offset: rows before it are at or below it."""
-    return sequence_of(offset["file"], offset["position"], offset.get("files_ahead", 0))
 
 
 def sequence_text(sequence: int) -> str:

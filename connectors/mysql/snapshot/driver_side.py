@@ -7,11 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import TableProgress
+from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
@@ -38,9 +38,9 @@ class _Table:
 class DriverSide:
     """Writes the watermarks, and says how far the copying is. Threads may share it: batches and the status line do."""
 
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
-        self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
-        self._lost, self._requests = LostNote(directory), Requests(directory)
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._plan, self._marks, self._clock = ChunkPlan(store), Watermarks(store), clock
+        self._lost, self._requests = LostNote(store), Requests(store)
         self._tables: dict[TableId, _Table] = {}
         self._chunks: dict[int, _Table] = {}
         self._taken = 0

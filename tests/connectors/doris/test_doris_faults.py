@@ -40,7 +40,7 @@ def harness(server: DorisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def created(harness: Harness, **options: Any) -> DorisSink:
     """A sink with the suite's two tables."""
     sink = harness.sink(**options)
-    sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+    sink.apply(0, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
     return sink
 
 
@@ -188,7 +188,7 @@ def test_a_copy_of_a_table_waits_for_rows_that_are_not_visible_yet(harness: Harn
     sink = created(harness)
     harness.server.own.fault("publish", action="slow", seconds=0.3)
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))]))
-    sink.apply([AlterPrimaryKey(ORDERS, ("name",))])
+    sink.apply(0, [AlterPrimaryKey(ORDERS, ("name",))])
     assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b")]
 
 

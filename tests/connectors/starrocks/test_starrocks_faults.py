@@ -26,7 +26,7 @@ from cdc.schema import (
     SchemaChange,
     TruncateTable,
 )
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks import settle
@@ -58,7 +58,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.sink = self.harness.sink()
-        self.sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+        self.sink.apply(0, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
 
     def restart(self) -> None:
         standin = self.harness.server.standin
@@ -78,7 +78,7 @@ class Run:
         for _ in range(TRIES):
             self.attempt += 1
             try:
-                return self.sink.prepare(Task(number, part, self.attempt), iter(blocks))
+                return self.sink.prepare(TaskAttempt(number, part, self.attempt), iter(blocks))
             except CdcError as error:
                 if not error.retryable:
                     raise
@@ -196,9 +196,9 @@ def test_schema_changes_go_on_where_they_were_cut(harness: Harness, point: str, 
     assert standin is not None
     standin.fault(point, like=statement)
     with pytest.raises(SinkUnavailable):
-        run.sink.apply(CHANGES)
-    harness.sink().apply(CHANGES)
-    harness.sink().apply(CHANGES)
+        run.sink.apply(0, CHANGES)
+    harness.sink().apply(0, CHANGES)
+    harness.sink().apply(0, CHANGES)
     assert harness.rows(LOG) == [{"id": 1, "title": "a"}]
     assert harness.rows(ORDERS) == []
     described = harness.sink().describe(LOG)

@@ -7,15 +7,18 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import waits
 from replication import Replication
 from servers import FLAVORS, own_servers
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import tail as tail_module
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -56,7 +59,7 @@ class Shop:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             "scan.startup.mode": "latest-offset",
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", self._folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(self._folder)))
 
     def drained(self, server: StartedServer, start: Offset | None = None) -> list[ReadBatch]:
         return drain(self.source(server), start or self.start, limits=ONE_BY_ONE)
@@ -122,9 +125,10 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
         impatient.setattr(tail_module, "CATCH_UP_S", -1.0)
         with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
             shop.drained(shop.pair.replica, batch.end)
-    monkeypatch.setattr("connectors.mysql.log.moved_range.FIRST_PAUSE_S", 0.0)
+    hasty = shop.source(shop.pair.replica)
+    hasty._streams.retry = waits.none()
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
-        read(shop.source(shop.pair.replica), batch.start, batch.end)
+        read(hasty, batch.start, batch.end)
 
     waiting = shop.source(shop.pair.replica)
     assert waiting.latest_offset(batch.end, None, 0.0) == batch.end
@@ -223,7 +227,7 @@ def test_a_connection_that_is_cut_while_the_log_is_taken_up_again_is_tried_again
     tail.stop()
     resume, cuts = tail._resume, [SourceUnavailable("cut"), SourceUnavailable("cut")]
 
-    def cut(start: Offset) -> object:
+    def cut(start: MySqlOffset) -> object:
         if cuts:
             raise cuts.pop()
         return resume(start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.schema import TableId
@@ -17,6 +18,8 @@ from connectors.mysql.follow.segment import (
     end_offset,
     splits_of,
 )
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.server.positions import LogPosition
 
 T, U, V = (TableId("shop", name) for name in "tuv")
 NO_LIMIT = None
@@ -109,22 +112,20 @@ def test_a_segment_that_waits_alone_and_is_relevant_says_so() -> None:
 
 
 def test_the_end_offset_adds_up_the_gtids() -> None:
-    start = {"file": "binlog.000001", "position": 4, "gtids": f"{UUID}:1-5", "schemas": 0, "server": "s"}
+    start = MySqlOffset(LogPosition("binlog.000001"), f"{UUID}:1-5", server="s")
     done = [segment(7, T, gtids=((UUID, 6, 7),), schemas=1), segment(9, T, gtids=((UUID, 8, 8),), schemas=2)]
-    assert end_offset(start, done) == {
-        "file": "binlog.000001", "position": 9, "gtids": f"{UUID}:1-8", "schemas": 2, "server": "s",
-    }  # fmt: skip
-    assert end_offset({**start, "gtids": ""}, done)["gtids"] == f"{UUID}:6-8"  # a fresh server's empty set is known
-    assert end_offset({**start, "gtids": None}, done)["gtids"] is None  # a server without GTIDs
+    assert end_offset(start, done) == MySqlOffset(LogPosition("binlog.000001", 9), f"{UUID}:1-8", 2, "s")
+    assert end_offset(replace(start, gtids=""), done).gtids == f"{UUID}:6-8"  # a fresh server's empty set is known
+    assert end_offset(replace(start, gtids=None), done).gtids is None  # a server without GTIDs
     maria = [segment(7, T, gtids=((0, 1, 12), (1, 1, 3)))]
-    assert end_offset({**start, "gtids": "0-1-11"}, maria)["gtids"] == "0-1-12,1-1-3"
-    assert end_offset(start, [segment(8)])["gtids"] == start["gtids"]
+    assert end_offset(replace(start, gtids="0-1-11"), maria).gtids == "0-1-12,1-1-3"
+    assert end_offset(start, [segment(8)]).gtids == start.gtids
     nameless = [*done, segment(11, T, gtids=(ANONYMOUS,))]
-    assert end_offset(start, nameless)["gtids"] is None  # from here on no GTID set says what is done
+    assert end_offset(start, nameless).gtids is None  # from here on no GTID set says what is done
 
 
 def test_each_part_of_a_batch_has_its_gtids() -> None:
-    start = {"file": "binlog.000001", "position": 4, "gtids": f"{UUID}:1-5", "schemas": 0, "server": "s"}
+    start = MySqlOffset(LogPosition("binlog.000001"), f"{UUID}:1-5", server="s")
     size = LEAST_SPLIT_BYTES
     batch = [segment(10 * n, T, bytes=size, gtids=((UUID, 5 + n, 5 + n),)) for n in range(1, 5)]
     end = end_offset(start, batch)
@@ -134,7 +135,8 @@ def test_each_part_of_a_batch_has_its_gtids() -> None:
     ]  # fmt: skip
     (whole,) = splits_of(None, start, end, 2)
     assert (whole.payload.after, whole.payload.upto) == (f"{UUID}:1-5", f"{UUID}:1-9")
-    assert splits_of(None, start, {**start, "file": "binlog.000007", "server": "t"}, 2) == []  # it only moves
+    moved = replace(start, position=LogPosition("binlog.000007"), server="t")
+    assert splits_of(None, start, moved, 2) == []  # it only moves
 
 
 def sizes(batch: Sequence[Segment], ends: Sequence[Segment]) -> list[int]:

@@ -13,6 +13,7 @@ from servers import FLAVORS, ServerFactory, own_servers
 from cdc.errors import PositionLost, SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.source import Context, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain
 from cdc_services.server import StartedServer
 from connectors.mysql.options import MySqlSourceOptions
@@ -50,7 +51,7 @@ class Shop:
             "password": self.server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             "scan.startup.mode": mode, **given,
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(folder)))
 
     def ids(self, mode: str, **options: Any) -> list[int]:
         return ids(drain(self.source(mode, **options)))

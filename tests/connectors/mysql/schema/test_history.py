@@ -12,6 +12,7 @@ from hypothesis import given
 
 from cdc.errors import StateError
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId
+from cdc.state.store import LocalStore
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.schema.history import FILE_NAME, Catalog, SchemaEntry, SchemaHistory
@@ -33,7 +34,7 @@ def wanted(table: TableId) -> bool:
 
 
 def written(folder: Path, statements: tuple[str, ...] = STATEMENTS) -> tuple[SchemaHistory, Catalog]:
-    history, catalog = SchemaHistory(folder), Catalog(wanted=wanted)
+    history, catalog = SchemaHistory(LocalStore(folder)), Catalog(wanted=wanted)
     for number, sql in enumerate(statements):
         result = catalog.apply(sql, "shop")
         entry = SchemaEntry.of(result, {"file": "binlog.000001", "pos": 100 + number}, sql)
@@ -42,7 +43,7 @@ def written(folder: Path, statements: tuple[str, ...] = STATEMENTS) -> tuple[Sch
 
 
 def test_an_empty_history_has_no_entries(tmp_path: Path) -> None:
-    history = SchemaHistory(tmp_path / "missing")
+    history = SchemaHistory(LocalStore(tmp_path / "missing"))
     assert history.count() == 0
     assert history.changes(0, 0) == []
     assert history.tables(0) == {}
@@ -50,7 +51,7 @@ def test_an_empty_history_has_no_entries(tmp_path: Path) -> None:
 
 def test_another_process_reads_what_was_written(tmp_path: Path) -> None:
     history, catalog = written(tmp_path)
-    reader = pickle.loads(pickle.dumps(SchemaHistory(tmp_path)))
+    reader = pickle.loads(pickle.dumps(SchemaHistory(LocalStore(tmp_path))))
     assert reader.count() == len(STATEMENTS)
     assert reader.entries(0, 6) == history.entries(0, 6)
     assert [entry.sql for entry in reader.entries(0, 6)] == list(STATEMENTS)
@@ -72,7 +73,7 @@ def test_changes_and_tables_are_those_of_the_first_entries(tmp_path: Path) -> No
 
 
 def test_a_reader_follows_the_writer(tmp_path: Path) -> None:
-    reader = SchemaHistory(tmp_path)
+    reader = SchemaHistory(LocalStore(tmp_path))
     assert reader.count() == 0
     writer, _ = written(tmp_path, STATEMENTS[:2])
     assert reader.count() == 2
@@ -82,9 +83,9 @@ def test_a_reader_follows_the_writer(tmp_path: Path) -> None:
 
 
 def test_several_entries_are_one_append(tmp_path: Path) -> None:
-    history = SchemaHistory(tmp_path)
+    history = SchemaHistory(LocalStore(tmp_path))
     assert history.append(SchemaEntry({}), SchemaEntry({"pos": 1})) == 2
-    assert [entry.at for entry in SchemaHistory(tmp_path).entries(0, 2)] == [{}, {"pos": 1}]
+    assert [entry.at for entry in SchemaHistory(LocalStore(tmp_path)).entries(0, 2)] == [{}, {"pos": 1}]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 40])
@@ -92,16 +93,16 @@ def test_a_torn_last_line_does_not_count_and_is_cut_by_the_next_append(tmp_path:
     written(tmp_path, STATEMENTS[:3])
     path = tmp_path / FILE_NAME
     path.write_bytes(path.read_bytes()[:-lost])
-    history = SchemaHistory(tmp_path)
+    history = SchemaHistory(LocalStore(tmp_path))
     assert history.count() == 2
     assert history.append(SchemaEntry({"pos": 7})) == 3
-    assert SchemaHistory(tmp_path).entries(2, 3) == [SchemaEntry({"pos": 7})]
+    assert SchemaHistory(LocalStore(tmp_path)).entries(2, 3) == [SchemaEntry({"pos": 7})]
     assert path.read_bytes().endswith(b"\n")
 
 
 def test_cut_entries_are_gone_for_readers_that_had_seen_them(tmp_path: Path) -> None:
     writer, _ = written(tmp_path)
-    reader = SchemaHistory(tmp_path)
+    reader = SchemaHistory(LocalStore(tmp_path))
     assert reader.tables(6)
     writer.truncate(2)
     # The file is longer again than what the reader knows, with other entries.
@@ -133,7 +134,7 @@ def test_entries_that_an_offset_asks_for_and_are_not_there(tmp_path: Path) -> No
     ("line", "text", "reason"),
     [
         (0, b"{}", "does not name a format"),
-        (0, b'{"schema_history": 99, "generation": 1}', "its format is 99"),
+        (0, b'{"schema_history": 99, "generation": 1}', "its schema_history is 99, this version reads 1"),
         (2, b"{not json", "entry 1 cannot be read"),
         (2, b'{"entry": 5, "at": {}, "changes": [], "tables": []}', "it is numbered 5"),
         (2, b'{"entry": 1, "at": {}, "changes": [{"change": "frob"}], "tables": []}', "unknown schema change"),
@@ -146,13 +147,13 @@ def test_a_damaged_history_is_refused(tmp_path: Path, line: int, text: bytes, re
     lines[line] = text
     path.write_bytes(b"\n".join(lines) + b"\n")
     with pytest.raises(StateError, match=reason):
-        SchemaHistory(tmp_path).count()
+        SchemaHistory(LocalStore(tmp_path)).count()
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     with pytest.raises(StateError, match="the schema history cannot be"):
-        SchemaHistory(tmp_path / "state").append(SchemaEntry({}))
+        SchemaHistory(LocalStore(tmp_path / "state")).append(SchemaEntry({}))
 
 
 @given(tables(T))

@@ -10,6 +10,7 @@ from log_script import chunk, insert, seen, sql, table_map
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
+from cdc.state.store import LocalStore
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
@@ -33,7 +34,7 @@ def wanted(table: TableId) -> bool:
 def schemas(folder: Path, **options: Any) -> Schemas:
     given = {"type": "binlog-files", "path": "x", "tables": r"shop.\.*"}
     given |= {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
-    return Schemas(folder, BinlogFilesSourceOptions.model_validate(given))
+    return Schemas(LocalStore(folder), BinlogFilesSourceOptions.model_validate(given))
 
 
 def begun(folder: Path, *tables: MySqlTable, **options: Any) -> Schemas:

@@ -22,6 +22,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
+from cdc.state.store import LocalStore
 from cdc.testing import block, images
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
@@ -68,8 +69,8 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
         Rename(T, U),
         Lost(),
     ]
-    ChunkPlan(tmp_path).append(entries)
-    again = ChunkPlan(tmp_path)
+    ChunkPlan(LocalStore(tmp_path)).append(entries)
+    again = ChunkPlan(LocalStore(tmp_path))
     assert list(again.entries(0, 5)) == entries
     assert again.requests() == {"r1"}
     assert again.chunk(1) == entries[1]
@@ -80,7 +81,7 @@ def test_entries_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_what_a_crashed_run_planned_is_cut_off_for_readers_too(tmp_path: Path) -> None:
-    writer, reader = ChunkPlan(tmp_path), ChunkPlan(tmp_path)
+    writer, reader = ChunkPlan(LocalStore(tmp_path)), ChunkPlan(LocalStore(tmp_path))
     writer.append(PLAN)
     assert len(reader.copies(4)[T].chunks) == 3
     writer.truncate(2)
@@ -90,40 +91,40 @@ def test_what_a_crashed_run_planned_is_cut_off_for_readers_too(tmp_path: Path) -
 
 
 def test_a_torn_last_line_is_overlooked_and_then_cut(tmp_path: Path) -> None:
-    plan = ChunkPlan(tmp_path)
+    plan = ChunkPlan(LocalStore(tmp_path))
     plan.append(PLAN[:2])
     path = tmp_path / "chunks.jsonl"
     path.write_bytes(path.read_bytes() + b'{"kind": "chu')
-    again = ChunkPlan(tmp_path)
+    again = ChunkPlan(LocalStore(tmp_path))
     assert again.count() == 2
     again.append(PLAN[2:3])
-    assert ChunkPlan(tmp_path).chunk(2) == PLAN[2]
+    assert ChunkPlan(LocalStore(tmp_path)).chunk(2) == PLAN[2]
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", '{"file":"watermarks","format":1,"generation":1}\n', "[1]\n"])
 def test_another_file_is_damaged(tmp_path: Path, text: str) -> None:
     (tmp_path / "chunks.jsonl").write_text(text)
     with pytest.raises(StateError, match="the chunk plan is damaged"):
-        ChunkPlan(tmp_path).count()
+        ChunkPlan(LocalStore(tmp_path)).count()
 
 
 def test_a_damaged_entry_is_named(tmp_path: Path) -> None:
-    ChunkPlan(tmp_path).append(PLAN[:1])
+    ChunkPlan(LocalStore(tmp_path)).append(PLAN[:1])
     with (tmp_path / "chunks.jsonl").open("a") as file:
         file.write('{"kind": "pause", "table": ["a", "b"]}\n')
     with pytest.raises(StateError, match="entry 1 of the chunk plan cannot be read"):
-        ChunkPlan(tmp_path).count()
+        ChunkPlan(LocalStore(tmp_path)).count()
 
 
 def test_a_watermark_is_written_once(tmp_path: Path) -> None:
-    writer, reader = Watermarks(tmp_path), Watermarks(tmp_path)
+    writer, reader = Watermarks(LocalStore(tmp_path)), Watermarks(LocalStore(tmp_path))
     writer.add([mark(1, 100), mark(2, 200)])
     writer.add([mark(2, 999), mark(3, 300)])
     assert {n: m.sequence for n, m in reader.refresh().items()} == {1: 100, 2: 200, 3: 300}
 
 
 def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -> None:
-    driver, plan = DriverSide(tmp_path, lambda: 1000.0), ChunkPlan(tmp_path)
+    driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
     plan.append(PLAN)
     assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("waiting", 3)]
     plan.append([Begin(T, "resync", truncate=True), chunk(5, None, None)])
