@@ -69,7 +69,7 @@ class ColumnPlanner(Generic[T]):
             yield from self.drop_left_copy(table.id)
         else:
             new = replace(there, type=new_type)
-            if against is not None:
+            if copied:
                 yield from self._change_type_loosely(table, there, new, column.type, before)
             else:
                 yield from self._change_type(table, there, new, column.type, before)

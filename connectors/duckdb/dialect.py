@@ -126,8 +126,8 @@ class DuckDbDialect(Dialect[str]):
     def value_or_null(
         self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
     ) -> str:
-        """TRY gives NULL where the conversion fails."""
-        return f"TRY(CAST({self.value(old, new, source, before)} AS {new.type}))"
+        """As DuckDB itself converts."""
+        return f"TRY_CAST({quoted(old.name)} AS {new.type})"
 
     # statements
 

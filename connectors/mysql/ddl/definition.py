@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Position, TableId
+from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.charsets import charset_of
 from connectors.mysql.ddl.defaults import default_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
-from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.ddl.statements import (
     AddColumnClause,

@@ -54,8 +54,10 @@ class Delta:
 
 
 def delta_to_json(delta: Delta) -> dict[str, Any]:
-    """A delta as an object: `tables` and `marks` are lists of [database, table, value], `uncertain` of [database, table,
-    reason, same rows]."""
+    """A delta as an object: `tables` and `marks` are lists of [database, table, value].
+
+    `uncertain` is one of [database, table, reason, same rows].
+    """
     value: dict[str, Any] = {
         "tables": [
             [table.database, table.table, None if definition is None else table_to_json(definition)]

@@ -123,7 +123,8 @@ class SnapshotOptions(LogOptions):
         100_000_000,
         alias="schema-change.copy-max-rows",
         ge=0,
-        description="A table with more rows, as the server estimates, is not copied anew by itself: the pipeline stops.",
+        description="A table with more rows, as the server estimates, is not copied anew by itself; the pipeline "
+        "stops.",
     )
     newly_added: bool = Field(
         True,
