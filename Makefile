@@ -1,7 +1,7 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo run-ready test test-fast lint format bench schemas services requirements clean
+.PHONY: help setup demo run-ready test test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -34,6 +34,9 @@ test: setup ## run all tests (real servers: make services)
 test-fast: setup ## run the tests that need neither Spark nor a server
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)
 
+chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
+	PYTHONPATH=tests:tests/crash $(PY) tests/crash/chaos.py $(ARGS)
+
 lint: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -47,8 +50,9 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 	@$(PY) -m cdc_services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
-schemas: setup ## write schemas/*.json, docs/options.md and the tree in docs/architecture.md
+schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md and the tree in docs/architecture.md
 	$(PY) -m cdc.spec.export
+	$(PY) -m cdc.transform.reference
 	$(PY) scripts/tree.py
 
 services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for the tests

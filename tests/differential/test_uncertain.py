@@ -90,7 +90,7 @@ STATEMENTS = {
     "an expression default": ("CREATE TABLE t (n INT PRIMARY KEY)", "ALTER TABLE t ADD g INT DEFAULT (7 * 6)"),
     "a default of now": (
         "CREATE TABLE t (n INT PRIMARY KEY)",
-        "ALTER TABLE t ADD g DATETIME DEFAULT CURRENT_TIMESTAMP",
+        "ALTER TABLE t ADD g DATETIME DEFAULT NOW()",
     ),
     "a key's type": ("CREATE TABLE t (n VARCHAR(20) PRIMARY KEY)", "ALTER TABLE t MODIFY n INT"),
     "a key over NULLs": ("CREATE TABLE t (n INT, m INT)", "ALTER TABLE t MODIFY m INT NOT NULL, ADD PRIMARY KEY (n)"),

@@ -28,7 +28,7 @@ _REMOVE = "remove the file, and copy the tables anew (cdc resync)"
 class LostNote:
     """`lost.json` in the connector's state folder: a task has found its part of the log purged.
 
-    It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
+    It holds how many entries the chunk plan had then: it is answered by a jump among those behind.
     """
 
     def __init__(self, store: Store) -> None:
@@ -69,7 +69,7 @@ def jump(
     from connectors.mysql.follow.startup import start_of
 
     at_end = options.model_copy(update={"startup_mode": "latest-offset"})
-    now = start_of(at_end, streams.session, streams.at, streams.after)
+    now = start_of(at_end, streams)
     tables = {table.id: table for table in now.known.tables}
     known = schemas.history.tables(start.schemas)
     gone = [table for table in known if wanted(table) and table not in tables]
