@@ -29,7 +29,7 @@ class Fails(Exception):
 
 @dataclass(frozen=True)
 class Expr:
-    """SQL and its meaning. `kind` is int, dec, dbl, text, bool, date, ts, ltz, time or bytes; `size` a number's digits."""
+    """SQL and its meaning. `kind` is int, dec, dbl, text, bool, date, ts or time; `size` a number's digits."""
 
     sql: str
     kind: str
@@ -159,7 +159,7 @@ class Maker:
             left, right = self.moment(depth - 1), self.moment(depth - 1)
             return Expr(
                 f"TIMESTAMPDIFF(DAY, {left.sql}, {right.sql})", "int",
-                strict(lambda a, b: cut((stamp(wall(b)) - stamp(wall(a))) // dt.timedelta(microseconds=1), 86400 * 10**6))(
+                strict(lambda a, b: cut((stamp(b) - stamp(a)) // dt.timedelta(microseconds=1), 86400 * 10**6))(
                     left, right), (63, 0),
             )  # fmt: skip
 
@@ -227,7 +227,8 @@ class Maker:
         def simple() -> Expr:
             arg = self.text(depth - 1)
             name, compute = self.random.choice([
-                ("UPPER", str.upper), ("LOWER", str.lower), ("TRIM", lambda s: s.strip(" ")), ("REVERSE", lambda s: s[::-1]),
+                ("UPPER", str.upper), ("LOWER", str.lower), ("TRIM", lambda s: s.strip(" ")),
+                ("REVERSE", lambda s: s[::-1]),
                 ("LTRIM", lambda s: s.lstrip(" ")),
             ])  # fmt: skip
             return Expr(f"{name}({arg.sql})", "text", strict(compute)(arg))
@@ -268,8 +269,11 @@ class Maker:
         def of_number() -> Expr:
             arg = self.random.choice((self.integer, self.decimal))(depth - 1)
             scale = arg.size[1] if arg.kind == "dec" else 0
-            return Expr(f"CAST({arg.sql} AS STRING)", "text", strict(
-                lambda a: f"{a.quantize(Decimal(1).scaleb(-scale), context=EXACT):f}" if arg.kind == "dec" else str(a))(arg))  # fmt: skip
+
+            def compute(value: Any) -> str:
+                return f"{value.quantize(Decimal(1).scaleb(-scale), context=EXACT):f}" if scale else str(value)
+
+            return Expr(f"CAST({arg.sql} AS STRING)", "text", strict(compute)(arg))
 
         def of_instant() -> Expr:
             return Expr("CAST(l AS STRING)", "text", lambda row: None if row.get("l") is None else
@@ -283,14 +287,14 @@ class Maker:
             return Expr(f"{name}(b)", "text", lambda row: None if row.get("b") is None else compute(row["b"]))
 
         def of_json() -> Expr:
-            return Expr(
-                "JSON_VALUE(j, '$.k')",
-                "text",
-                lambda row: None if row.get("j") is None else json.loads(row["j"]).get("k"),
-            )
+            def of(row: Row) -> Any:
+                return None if row.get("j") is None else json.loads(row["j"]).get("k")
+
+            return Expr("JSON_VALUE(j, '$.k')", "text", of)
 
         leaves = [
-            lambda: Expr("s", "text", lambda row: row.get("s")), lambda: Expr("v", "text", lambda row: row.get("v")), constant,
+            lambda: Expr("s", "text", lambda row: row.get("s")), lambda: Expr("v", "text", lambda row: row.get("v")),
+            constant,
         ]  # fmt: skip
         return self.pick(
             depth, leaves,
