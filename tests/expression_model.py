@@ -193,12 +193,14 @@ class Maker:
             size = (left.size[0] + right.size[0], left.size[1] + right.size[1])
             if size[0] > 30:
                 return number()
-            return Expr(f"({left.sql} * {right.sql})", "dec", strict(EXACT.multiply)(left, right), size)
+            return Expr(
+                f"({left.sql} * {right.sql})", "dec", strict(lambda a, b: EXACT.multiply(a, b) + 0)(left, right), size
+            )
 
         def rounded() -> Expr:
             arg = self.decimal(depth - 1)
             size = (12, 1)
-            of = strict(lambda a: in_digits(a.quantize(Decimal("0.1"), ROUND_HALF_UP, EXACT), size))(arg)
+            of = strict(lambda a: in_digits(a.quantize(Decimal("0.1"), ROUND_HALF_UP, EXACT) + 0, size))(arg)
             return Expr(f"CAST({arg.sql} AS DECIMAL(12, 1))", "dec", of, size)
 
         leaves = [lambda: Expr("d", "dec", lambda row: row.get("d"), (10, 2)), number]
