@@ -33,7 +33,8 @@ def disagreements(seed: int, engine: Engine) -> list[str]:
     try:
         compiled = compile_rule(rule(projection=f"id, {items}", on_error="null"), SCHEMA, engine)
     except SpecError as error:  # a part without a column that fails for every row
-        assert "cannot be evaluated" in str(error)
+        if "cannot be evaluated" not in str(error):
+            raise
         return []
     counts = Counts()
     out = [given for _, given in applied(compiled, [("+I", each) for each in rows], counts)]
