@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import doris_harness
 import starrocks_harness
@@ -26,8 +25,6 @@ from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
 
-_PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions to a server that does not answer; the sinks wait longer."""
 _SETTLED_S = 60.0
 _FINAL = frozenset({"VISIBLE", "ABORTED"})
 
@@ -196,7 +193,7 @@ KILLS = {
 @contextmanager
 def doris_place() -> Iterator[Place]:
     """A Doris of one's own."""
-    with own_doris() as server, patch("connectors.doris.settle._PAUSES_S", _PAUSES_S):
+    with own_doris() as server:
 
         def make(context: Context, **more: Any) -> Sink:
             return DorisSink(doris_harness.sink_options(server, **more), context)
@@ -207,7 +204,7 @@ def doris_place() -> Iterator[Place]:
 @contextmanager
 def starrocks_place() -> Iterator[Place]:
     """A StarRocks of one's own."""
-    with own_starrocks() as server, patch("connectors.starrocks.settle._PAUSES_S", _PAUSES_S):
+    with own_starrocks() as server:
         assert server.standin is not None
 
         def make(context: Context, **more: Any) -> Sink:
