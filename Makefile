@@ -47,8 +47,9 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 	@$(PY) -m cdc_services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
-schemas: setup ## write schemas/*.json and docs/options.md from the option models
+schemas: setup ## write schemas/*.json, docs/options.md and the tree in docs/architecture.md
 	$(PY) -m cdc.spec.export
+	$(PY) scripts/tree.py
 
 services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for the tests
 	$(PY) -m cdc_services install mysql mariadb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -78,9 +79,11 @@ class ChangeBlock:
         schema: the table's schema at this point; `rows` has its columns in its order.
         rows: record batch of n row images, Arrow types as in `arrow_type`.
         kinds: uint8[n], `RowKind` numbers.
-        sequence: int64[n]; orders events inside one source: binlog file number * 2**40 + event end position.
+        sequence: int64[n]; orders events inside one source. What it stands for only the source knows.
         row: int32[n]; orders row images inside one event.
         timestamps_ms: int64[n]; when the source committed the change, milliseconds since the epoch.
+        position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
+            engine sets it. Empty for a row that is from no log.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -92,6 +95,7 @@ class ChangeBlock:
     sequence: pa.Array
     row: pa.Array
     timestamps_ms: pa.Array
+    position_text: Callable[[int], str] = str
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

@@ -60,33 +60,28 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 
     gc.disable()  # the process is over before there is anything worth collecting, and imports are most of its time
 
-    from cdc.errors import SpecError
-    from cdc.spec.check import check_file
+    import cdc
 
     failed = False
     for file in files:
-        try:
-            checked = check_file(file)
-        except SpecError as error:
-            failed = True
-            _complain(error)
-            continue
-        for warning in checked.warnings:
-            print(warning, file=sys.stderr)
-        print(f"{file}: ok")
+        found = cdc.validate(file)
+        for line in (*found.problems, *found.warnings):
+            print(line, file=sys.stderr)
+        if found.ok:
+            print(f"{file}: ok")
+        failed = failed or not found.ok
     raise typer.Exit(2 if failed else 0)
 
 
 @app.command(epilog=EXIT_CODES)
 def plan(file: PipelineFile) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
-    from cdc.plan import plan_file, plan_text
-    from cdc.spec.check import check_file
+    import cdc
 
-    checked = check_file(file)
-    for warning in checked.warnings:
+    pipeline = cdc.load(file)
+    for warning in pipeline.warnings:
         print(warning, file=sys.stderr)
-    print(plan_text(plan_file(checked.spec)))
+    print(cdc.plan(pipeline))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -112,15 +107,13 @@ def run(
     with _errors_as(log_format):
         if background:
             give_way()
-        from cdc.spec.check import check_file
+        from cdc.api import load, run_here
 
-        checked = check_file(file)
-        for warning in checked.warnings:
+        pipeline = load(file)
+        for warning in pipeline.warnings:
             _say("warning", str(warning), log_format)
-        from cdc.job.run import run as run_job
-
-        code = run_job(
-            checked.spec,
+        code = run_here(
+            pipeline,
             until_caught_up=until_caught_up,
             master=master,
             state_dir=state_dir,

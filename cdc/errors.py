@@ -2,6 +2,7 @@
 
     CdcError
     |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
+    |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
     |-- SourceError          exit 3   the source refused, or its log cannot be read
     |   |-- SourceUnavailable         no connection; retryable
     |   |-- PositionLost              the log no longer holds the position asked for
@@ -89,6 +90,12 @@ class SpecError(CdcError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (SpecError, (self.problems,))
+
+
+class PatternTimeout(CdcError):
+    """A table pattern takes too long to compare with a name: it has repetitions of repetitions."""
+
+    exit_code = 2
 
 
 class SourceError(CdcError):
@@ -182,7 +189,8 @@ class StateError(EngineError):
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
-        CdcError, SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
+        CdcError, PatternTimeout,
+        SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, EngineError, StateError,
     )
 }  # fmt: skip

@@ -6,7 +6,9 @@ Besides plain `str`, `int`, `bool`, `float` and `Literal`, an option may be a `D
 
 from __future__ import annotations
 
+import math
 import os.path
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -20,6 +22,7 @@ from pydantic import (
     SecretStr,
     ValidationInfo,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 
@@ -35,10 +38,13 @@ from cdc.units import (
 __all__ = [
     "AnyCase",
     "AtLeast",
+    "AtMost",
     "Block",
     "Duration",
     "Field",
     "FilePath",
+    "HostName",
+    "Line",
     "OptionError",
     "Options",
     "Remark",
@@ -85,7 +91,6 @@ FilePath = Annotated[str, AfterValidator(_resolve)]
 
 
 def _check_zone(text: str) -> str:
-    import re
     import zoneinfo
 
     if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
@@ -93,7 +98,8 @@ def _check_zone(text: str) -> str:
     try:
         zoneinfo.ZoneInfo(text)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:
-        raise OptionError(f"time zone {text!r} is not known", "write Asia/Shanghai, UTC or GMT+08:00") from error
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise OptionError(f"time zone {shown!r} is not known", "write Asia/Shanghai, UTC or GMT+08:00") from error
     return text
 
 
@@ -102,6 +108,7 @@ Zone = Annotated[str, AfterValidator(_check_zone)]
 
 
 def _check_tables(text: str) -> str:
+    _check_line(text.strip("\n"))
     TablePattern(text)
     return text
 
@@ -111,6 +118,89 @@ Tables = Annotated[str, AfterValidator(_check_tables)]
 
 AnyCase = BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value)
 """Put beside a `Literal` of lower-case words: upper case is accepted too, as Flink does."""
+
+
+def _check_host(text: str) -> str:
+    host = text.strip()
+    bare = host.removeprefix("[").removesuffix("]")
+    if ":" in bare:
+        return _check_address(bare)
+    if not host or len(host) > _LONGEST_HOST or _NOT_IN_HOSTS.search(host):
+        raise OptionError(*_HOST_RULE)
+    try:
+        host.removesuffix(".").encode("idna")
+    except UnicodeError:
+        raise OptionError(*_HOST_RULE) from None
+    return host
+
+
+def _check_address(text: str) -> str:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        hint = "write the port as an option of its own, and no scheme" if text.count(":") < 3 else "such as ::1"
+        raise OptionError("must be a host name or an address, without scheme and port", hint) from None
+    return text
+
+
+_LONGEST_HOST = 253
+_NOT_IN_HOSTS = re.compile(r"[\s\x00-\x20\x7f/@\\?#,;'\"]|^[-.]")
+_HOST_RULE = (
+    "must be a host name or an address",
+    "such as db.example or 10.0.0.7, without scheme, user, port and path",
+)
+
+HostName = Annotated[str, AfterValidator(_check_host)]
+"""A host name or an IP address, alone; an IPv6 address may stand in brackets."""
+
+
+def _check_line(text: str) -> str:
+    if _CONTROL.search(text):
+        raise OptionError("must be one line without control characters and tabs", "remove them")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_check_line)]
+"""Text of one line, such as a name."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LARGEST_INT = 2**63 - 1
+
+
+def check_value(value: object) -> None:
+    """Raise OptionError for what no option can be: a NUL in a text, a number beyond 64 bits or without an end."""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if isinstance(value, str):
+        if "\0" in value:
+            raise OptionError("holds a NUL character", "remove it")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise OptionError("must be a finite number")
+    elif isinstance(value, int):
+        if abs(value) > _LARGEST_INT:
+            raise OptionError(f"must be at most {_LARGEST_INT}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            check_value(key)
+            check_value(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            check_value(item)
+
+
+def AtMost(text: str) -> AfterValidator:
+    """Upper bound of a `Duration`: `Annotated[Duration, AtMost("10 min")]`."""
+    most = parse_duration(text)
+
+    def check(seconds: float) -> float:
+        if seconds > most:
+            raise OptionError(f"must be at most {text}", "a number without a unit is milliseconds")
+        return seconds
+
+    return AfterValidator(check)
 
 
 def AtLeast(text: str) -> AfterValidator:
@@ -145,6 +235,13 @@ class Block(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
     flink_only: ClassVar[dict[str, str]] = {}
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _can_work(cls, value: Any) -> Any:
+        """Values that no option can have, whatever its own rules."""
+        check_value(value)
+        return value
 
     @model_validator(mode="before")
     @classmethod
@@ -187,7 +284,7 @@ class Options(Block):
     prefixes: ClassVar[dict[str, str]] = {}
 
     type: str = Field(description="Connector name.")
-    name: str | None = Field(None, description="A name for log lines; no effect on the data.")
+    name: Line | None = Field(None, description="A name for log lines; no effect on the data.")
     passed: dict[str, str] = Field(default_factory=dict, exclude=True, json_schema_extra={"internal": True})
     """Whole keys and texts of the options that start with one of `prefixes`."""
 

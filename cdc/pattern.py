@@ -15,12 +15,19 @@ import re
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+from cdc.errors import PatternTimeout
 from cdc.schema import TableId
 from cdc.units import OptionError
 
 _DOT_RULE = r"an unescaped . separates database and table; regex 'any character' is written \. as in db.\.*"
 _MAX_PARTS = 3
+_USUAL_PARTS = 2
+_REPEATS = re.compile(r"[*+?{]")
+_MANY_REPEATS = 4
+_MANY_CHOICES = 12
+_LONGEST_MATCH_S = 0.5
 
 
 class PatternError(OptionError):
@@ -58,22 +65,57 @@ def _any_matches(text: str, table: TableId) -> bool:
     names = (table.database, table.table) if table.database else (table.table,)
     for parts in _alternatives(text):
         if len(parts) >= len(names) and all(
-            part.fullmatch(name) for part, name in zip(parts[-len(names) :], names, strict=True)
+            part.matches(name) for part, name in zip(parts[-len(names) :], names, strict=True)
         ):
             return True
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The regular expression of one part. `text` is the whole pattern, for errors."""
+
+    expression: re.Pattern[str]
+    text: str
+
+    def matches(self, name: str) -> bool:
+        """True when the whole name matches. Raises PatternTimeout when that takes too long.
+
+        Python's own engine cannot be stopped, so it is asked only where there is nothing to go back and forth over.
+        """
+        if not _may_take_long(self.expression.pattern):
+            return self.expression.fullmatch(name) is not None
+        try:
+            return _stoppable(self.expression.pattern).fullmatch(name, timeout=_LONGEST_MATCH_S) is not None
+        except TimeoutError:
+            hint = "write it without a repetition of what repeats itself: not (a+)+ but a+"
+            message = f"pattern `{self.text}` takes too long to compare with `{name}`"
+            raise PatternTimeout(message, where="table pattern", hint=hint) from None
+
+
+def _may_take_long(expression: str) -> bool:
+    """Whether there is something to go back and forth over: repetitions with groups, many of them, many choices."""
+    repeats = len(_REPEATS.findall(expression))
+    return repeats >= _MANY_REPEATS or expression.count("|") > _MANY_CHOICES or (repeats > 0 and "(" in expression)
+
+
 @lru_cache(maxsize=256)
-def _alternatives(text: str) -> tuple[tuple[re.Pattern[str], ...], ...]:
+def _stoppable(expression: str) -> Any:
+    import regex
+
+    return regex.compile(expression, regex.IGNORECASE | regex.VERSION0)
+
+
+@lru_cache(maxsize=256)
+def _alternatives(text: str) -> tuple[tuple[_Part, ...], ...]:
     return tuple(_compile(pattern) for pattern in split_patterns(text))
 
 
-def _compile(pattern: str) -> tuple[re.Pattern[str], ...]:
+def _compile(pattern: str) -> tuple[_Part, ...]:
     parts = [part.strip() for part in _split(pattern, ".") if part.strip()]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
-    return tuple(_compile_part(part, pattern) for part in parts)
+    return tuple(_Part(_compile_part(part, pattern), pattern) for part in parts)
 
 
 def _compile_part(part: str, pattern: str) -> re.Pattern[str]:
@@ -85,8 +127,28 @@ def _compile_part(part: str, pattern: str) -> re.Pattern[str]:
             return re.compile(expression, re.IGNORECASE)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
-        hint = rf"any name is written \.* as in {pattern.removesuffix('*')}\.*" if part == "*" else _DOT_RULE
-        raise PatternError(f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", hint) from error
+        raise PatternError(
+            f"pattern `{pattern}`: `{part}` is not a regular expression, {reason}", _meant(pattern)
+        ) from error
+
+
+def _meant(pattern: str) -> str:
+    """The next step for a pattern that cannot be read: what it would be, written by the dot rule."""
+    any_name = re.sub(r"(?<!\\)\.(?=[*+?{])", r"\\.", re.sub(r"^\*", r"\\.*", pattern))
+    readings = (any_name, any_name.replace(r"\.", r".\.", 1)) if set(pattern) - set("*.") else (r"\.*.\.*",)
+    for candidate in readings:
+        parts = [part for part in _split(candidate, ".") if part]
+        if len(parts) == _USUAL_PARTS and all(_is_regex(part) for part in parts):
+            return f"did you mean `{candidate}`? {_DOT_RULE}"
+    return _DOT_RULE
+
+
+def _is_regex(part: str) -> bool:
+    try:
+        _compile_part(part, "")
+    except PatternError:
+        return False
+    return True
 
 
 def _split(text: str, separator: str) -> list[str]:

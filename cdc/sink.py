@@ -54,11 +54,12 @@ class Sink(ABC):
     """Writes batches with two phases. Built on the driver and pickled to executors: open connections lazily."""
 
     @abstractmethod
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order. Driver, between batches, nothing prepared at that time.
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out a batch's schema changes in order. Driver, before its rows; nothing is prepared at that time.
 
-        May repeat after a crash, in whole or from the middle: start from the table's actual schema and treat "already
-        so" as done. Raises ChangeRefused when the sink cannot do it.
+        Repeated with the same batch and changes after a crash: what was carried out then is not done again. The same
+        changes in a later batch are meant. A SQL-like sink has this from `cdc.evolution.sql_sink.SqlSink`. Raises
+        ChangeRefused when the sink cannot do it.
         """
 
     @abstractmethod

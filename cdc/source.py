@@ -1,4 +1,4 @@
-"""The source contract. A connector's `source.py` implements it; nothing here knows Spark.
+"""The source contract: seven methods, and small optional capabilities. Nothing here knows Spark.
 
 A source object is built on the driver from its options and pickled to two other places: the stream reader process (one
 per run, plans batches) and the executors (read them). Build it cheaply, open connections lazily, hold no live handle in
@@ -11,11 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from cdc.block import ChangeBlock
-from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.state.store import Store
 
 Offset = dict[str, Any]
 """A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
@@ -28,7 +28,7 @@ NOTICES = 50
 """Most notices that come with one report of the lag."""
 
 Report = Callable[[dict[str, Any]], None]
-"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Source.decided`."""
+"""Tells the source's driver side something about a split, as a JSON object: it comes back in `Learns.decided`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Context:
 
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
-        directory: the connector's own folder inside the state directory; survives restarts, seen by every process.
+        store: what the connector keeps in the state directory; survives restarts, seen by every process.
         stop_file: is there once the run is asked to stop; None when nobody asks.
     """
 
     pipeline: str
-    directory: Path
+    store: Store
     stop_file: Path | None = None
 
     def stopping(self) -> bool:
@@ -60,7 +60,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a batch that one task reads. `payload` is the source's own, small (well under 1 MB) and picklable."""
+    """A part of a batch that one task reads.
+
+    `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
+    (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
+    """
 
     index: int
     payload: Any
@@ -118,7 +122,11 @@ class TableProgress:
 
 
 class Source(ABC):
-    """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows."""
+    """Reads a change log as batches: closed ranges of offsets that can be read again and give the same rows.
+
+    These seven methods are what every source has. What only some can do are the capabilities below, each a protocol of
+    one method that the engine asks for: a class that has the method has the capability.
+    """
 
     bounded: bool = False
     """True when the log ends by itself (files): a run stops when everything was read."""
@@ -145,10 +153,10 @@ class Source(ABC):
 
     @abstractmethod
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """Cut a batch into parts in log order. Stream reader process.
+        """Cut a batch into parts in log order. Stream reader process; once per batch, as the parts are stored.
 
-        After a crash it is called for the unfinished batch on a fresh object that has not seen `latest_offset`, so all
-        it needs is in the offsets or in `Context.directory`.
+        After a crash before they were, it is called for the unfinished batch on a fresh object that has not seen
+        `latest_offset`, so all it needs is in the offsets or in `Context.store`.
         """
 
     @abstractmethod
@@ -160,38 +168,87 @@ class Source(ABC):
         """The split's changes in log order. Executor; may be called again after a failure and then gives the same.
 
         `count` takes what the user has to see: a name such as `invalid-date-to-null shop.orders.shipped`, and how many.
-        `report` takes what `decided` is to be told when these very rows are what the batch will commit.
+        `report` takes what `Learns.decided` is to be told when these very rows are what the batch will commit.
         """
 
-    def decided(self, reports: Sequence[dict[str, Any]]) -> None:  # noqa: B027 - most sources have nothing to learn
+
+def close(source: Source) -> None:
+    """Let a source that holds something open close it."""
+    if isinstance(source, Closes):
+        source.stop()
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """Optional capability: what the source holds open is closed."""
+
+    def stop(self) -> None:
+        """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
+
+        In a bounded run it also comes from another thread, while `latest_offset` waits: that then returns at once.
+        """
+
+
+@runtime_checkable
+class Warms(Protocol):
+    """Optional capability: something big can be loaded before the first batch needs it."""
+
+    def warm(self) -> None:
+        """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """Optional capability: the source keeps something until what was read is in the sink."""
+
+    def commit(self, end: Offset) -> None:
+        """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """Optional capability: tasks find out what the driver's side of the source has to know."""
+
+    def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """What the tasks of a batch reported, once its decision is on disk and before the next batch is planned.
 
         Driver; in the order of splits. Called again with the same reports after a crash, so it has to be idempotent.
         """
 
+
+@runtime_checkable
+class TellsLag(Protocol):
+    """Optional capability: the source knows the end of its log, or has notices for the user."""
+
+    def lag(self) -> Lag | None:
+        """How far behind the last planned batch is; None when there is nothing to tell yet. Stream reader process."""
+
+
+@runtime_checkable
+class Copies(Protocol):
+    """Optional capability: the source copies tables, beside its log."""
+
+    def progress(self) -> Sequence[TableProgress]:
+        """How far the copying of tables is; none when none is copied. Driver; cheap, asked every second."""
+
+
+@runtime_checkable
+class Resyncs(Protocol):
+    """Optional capability: a table can be read anew."""
+
     def resync(self, table: TableId) -> None:
         """Ask for a table to be emptied in the sink and read anew, while the pipeline runs or before its next run.
 
-        Any process; `Context.directory` is that of the pipeline. Raises SourceError when the source cannot.
+        Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
         """
-        raise SourceError("this source reads a log only, it cannot read a table anew", where=str(table))
 
-    def progress(self) -> Sequence[TableProgress]:
-        """How far the copying of tables is; none when the source copies none. Driver; cheap, asked every second."""
-        return ()
 
-    def warm(self) -> None:  # noqa: B027 - most sources load nothing big
-        """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
+@runtime_checkable
+class Positions(Protocol):
+    """Optional capability: a row's sequence stands for a place in the log that people can look up."""
 
-    def commit(self, end: Offset) -> None:  # noqa: B027 - most sources have nothing to release
-        """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+    def position_text(self, sequence: int) -> str:
+        """The place of a `ChangeBlock.sequence` in the source's own words, for messages and dead letters.
 
-    def lag(self) -> Lag | None:
-        """How far behind the last planned batch is; None when the source cannot tell. Stream reader process."""
-        return None
-
-    def stop(self) -> None:  # noqa: B027 - most sources hold nothing open
-        """Close what is open. Stream reader process, at the end of the run; not guaranteed after a crash.
-
-        In a bounded run it also comes from another thread, while `latest_offset` waits: that then returns at once.
+        Empty for a row that is from no log. Pure; executor and driver.
         """

@@ -27,6 +27,9 @@ _BYTES: dict[str, int] = {
     **dict.fromkeys(("t", "tb", "tib", "tebibytes"), 1 << 40),
 }
 
+LONGEST_DURATION_S = 3650 * 86400.0
+LARGEST_SIZE = 1 << 60
+
 DURATION_RULE = "must be a duration such as 30s, 10 min or 500 ms"
 SIZE_RULE = "must be a size such as 64 mb, 1 GiB or 1048576"
 
@@ -44,7 +47,10 @@ def parse_duration(value: object) -> float:
     number, unit = _split(value, DURATION_RULE)
     if unit not in _SECONDS:
         raise OptionError(f"{DURATION_RULE}; the unit {unit!r} is not known", "units: ms, s, min, h, d")
-    return float(number) * _SECONDS[unit]
+    seconds = float(number) * _SECONDS[unit]
+    if seconds > LONGEST_DURATION_S:
+        raise OptionError("must be at most 3650 d", "a number without a unit is milliseconds")
+    return seconds
 
 
 def parse_size(value: object) -> int:
@@ -52,7 +58,10 @@ def parse_size(value: object) -> int:
     number, unit = _split(value, SIZE_RULE)
     if unit not in _BYTES:
         raise OptionError(f"{SIZE_RULE}; the unit {unit!r} is not known", "units: b, kb, mb, gb, tb")
-    return int(float(number) * _BYTES[unit])
+    size = float(number) * _BYTES[unit]
+    if size > LARGEST_SIZE:
+        raise OptionError("must be at most 1048576 tb", "a number without a unit is bytes")
+    return int(size)
 
 
 def duration_text(seconds: float) -> str:

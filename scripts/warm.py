@@ -19,6 +19,7 @@ from cdc.job.class_archive import archive_path
 from cdc.job.java import choose_java
 from cdc.source import Context, Limits, Source
 from cdc.spec.check import check_file
+from cdc.state.store import LocalStore
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 from connectors.streamload.warm import warm as warm_load_text
 
@@ -33,7 +34,7 @@ def main() -> int:
     started = time.monotonic()
     options = check_file(str(DEMO)).spec.source
     with tempfile.TemporaryDirectory() as folder:
-        rows = sum(decoded(options.build(Context("warm", Path(folder)))))
+        rows = sum(decoded(options.build(Context("warm", LocalStore(Path(folder))))))
     sys.stdout.write(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s\n")
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else

@@ -15,6 +15,7 @@ from doris_servers import DorisServer
 
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
 from connectors.doris.options import DorisSinkOptions
@@ -46,7 +47,9 @@ class Harness:
 
     def sink(self, **more: Any) -> DorisSink:
         """A new sink object on the same state, as after a restart."""
-        return DorisSink(sink_options(self.server, **self.options, **more), Context(self.pipeline, self.state))
+        return DorisSink(
+            sink_options(self.server, **self.options, **more), Context(self.pipeline, LocalStore(self.state))
+        )
 
     def rows(self, table: TableId) -> list[Row] | None:
         """The rows once all that is committed is visible, None when there is no such table."""

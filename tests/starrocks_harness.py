@@ -16,6 +16,7 @@ from starrocks_servers import StarRocksServer
 
 from cdc.schema import DataType, Kind, TableId
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing.blocks import Row
 from cdc.testing.sink_conformance import VALUES
 from connectors.shared.sql.client import quoted
@@ -47,7 +48,7 @@ class Harness:
     def sink(self, **more: Any) -> StarRocksSink:
         """A new sink object on the same state, as after a restart."""
         options = sink_options(self.server, **self.options, **more)
-        return StarRocksSink(options, Context(PIPELINE, self.state))
+        return StarRocksSink(options, Context(PIPELINE, LocalStore(self.state)))
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows; text stays bytes, as it may be none."""

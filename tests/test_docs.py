@@ -15,6 +15,7 @@ from cdc import errors, registry
 from cdc.cli import app
 from cdc.source import Context
 from cdc.spec.check import check
+from cdc.state.store import LocalStore
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -102,7 +103,7 @@ def test_lines_of_the_values_source_that_are_shown_can_be_read(tmp_path: Path) -
     written = [spec.source for spec in checked if getattr(spec.source, "rows", None)]
     assert written
     for options in written:
-        assert options.build(Context("shown", tmp_path)).tables()
+        assert options.build(Context("shown", LocalStore(tmp_path))).tables()
 
 
 def test_the_readme_shows_a_pipeline_of_about_ten_lines() -> None:

@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 450
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc", "cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
+    ("cdc.errors", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
-    ("cdc.options",),
+    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow"),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.plan", "cdc.testing"),
+    ("cdc.planning", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
-    ("cdc.console", "cdc.dev"),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
@@ -33,7 +33,14 @@ ORDER: tuple[tuple[str, ...], ...] = (
 CONTRACTS = (
     "errors",
     "schema",
+    "evolution.certain",
+    "evolution.dialect",
     "evolution.diff",
+    "evolution.journal",
+    "evolution.session",
+    "evolution.sql_sink",
+    "evolution.steps",
+    "evolution.table",
     "block",
     "source",
     "sink",
@@ -42,6 +49,9 @@ CONTRACTS = (
     "schema_json",
     "faults",
     "flow.retry",
+    "state.store",
+    "state.durable",
+    "state.append_log",
 )
 """The modules of `cdc` that a connector may know."""
 

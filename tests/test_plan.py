@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from cdc.errors import SpecError
-from cdc.plan import Plan, make_plan, plan_text, router
+from cdc.planning import Plan, make_plan, plan_text, router
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec

@@ -24,11 +24,13 @@ from cdc.flow.commits import Commits, known
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.route import RouteGuard, routed
+from cdc.flow.splits import SplitLog
 from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
-from cdc.source import Offset, Source
-from cdc.state import CommitLog, Decision, StateDir
+from cdc.source import Learns, Offset, Source
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -55,8 +57,9 @@ class BatchRunner:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
-        self._log, self._offsets, self._progress = CommitLog(state.root), offsets, progress
+        self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         self._commits = Commits(sink, self._log, sleep)
+        self._splits = SplitLog(state.splits)
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -77,7 +80,7 @@ class BatchRunner:
         for decision in self._log.uncommitted():
             self._check(decision)
             started = time.monotonic()
-            self._source.decided(decision.reports)
+            self._tell_source(decision)
             self._committed(decision, (), (), started, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
@@ -99,8 +102,12 @@ class BatchRunner:
         self._progress.begin(batch)
         decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
-        self._source.decided(decision.reports)
+        self._tell_source(decision)
         self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+
+    def _tell_source(self, decision: Decision) -> None:
+        if isinstance(self._source, Learns):
+            self._source.decided(decision.reports)
 
     def _committed(
         self,
@@ -112,6 +119,7 @@ class BatchRunner:
     ) -> None:
         """In the thread that commits."""
         self._log.prune(decision.batch)
+        self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
         self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
 
@@ -131,7 +139,7 @@ class BatchRunner:
         reached("before-apply", batch)
         if changes:
             self._commits.settle()
-            self._sink.apply(changes)
+            self._sink.apply(batch, changes)
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:
@@ -153,6 +161,8 @@ class BatchRunner:
         self._recovered = True
 
     def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+        if source_offset(start) == source_offset(end):
+            return []
         changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
         return [routed(change, self._route) for change in changes]

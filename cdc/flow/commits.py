@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from cdc.errors import CdcError, CommitFailed, EngineError
 from cdc.faults import reached
 from cdc.sink import Sink
-from cdc.state import CommitLog, Decision
+from cdc.state.decisions import CommitLog, Decision
 
 COMMIT_TRIES = 3
 

@@ -17,7 +17,7 @@ from cdc.errors import CdcError, from_json
 from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, Task
-from cdc.source import Source, Split
+from cdc.source import Positions, Source, Split, Warms
 from cdc.without_pandas import keep_pandas_out
 
 Route = Callable[[TableId], TableId]
@@ -27,7 +27,7 @@ Route = Callable[[TableId], TableId]
 class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
-    `reports` is what the source's reader had to tell (see `Source.decided`).
+    `reports` is what the source's reader had to tell (see `Learns.decided`).
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -67,7 +67,8 @@ class PrepareTask:
     def warm(self) -> None:
         """Load what the first task needs."""
         keep_pandas_out()
-        self.source.warm()
+        if isinstance(self.source, Warms):
+            self.source.warm()
         self.sink.warm()
 
     def __call__(self, batch: int, split: Split, attempt: int = 0) -> TaskResult:
@@ -83,7 +84,7 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            blocks = newest.watch(_routed(self.source.read(split, count, reports.append), self.route))
+            blocks = newest.watch(self._routed(self.source.read(split, count, reports.append)))
             prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
@@ -93,11 +94,11 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
-
-def _routed(blocks: Iterator[ChangeBlock], route: Route) -> Iterator[ChangeBlock]:
-    for block in blocks:
-        table = route(block.table)
-        yield block if table == block.table else replace(block, table=table)
+    def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks as the sink sees them."""
+        position_text = self.source.position_text if isinstance(self.source, Positions) else str
+        for block in blocks:
+            yield replace(block, table=self.route(block.table), position_text=position_text)
 
 
 class _Newest:

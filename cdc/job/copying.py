@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from cdc.source import TableProgress
-from cdc.state import write_atomic
+from cdc.state.store import Store
 
 FILE_NAME = "snapshot.json"
 MOST_BARS = 8
@@ -26,18 +24,18 @@ class Copying:
 
     Args:
         ask: the source's `progress`.
-        root: the state directory.
+        store: that of the state directory.
         say: writes a log line with fields.
     """
 
     def __init__(
         self,
         ask: Callable[[], Sequence[TableProgress]],
-        root: Path,
+        store: Store,
         say: Callable[..., None],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._ask, self._path, self._say, self._clock = ask, root / FILE_NAME, say, clock
+        self._ask, self._store, self._say, self._clock = ask, store, say, clock
         self._tables: Sequence[TableProgress] = ()
         self._states: dict[Any, str] = {}
         self._asked_s = self._said_s = 0.0
@@ -52,7 +50,7 @@ class Copying:
         self._say_ends()
         if not self._tables or self._tables == before:
             return
-        write_atomic(self._path, json.dumps(snapshot_json(self._tables, now), indent=1))
+        self._store.write_json(FILE_NAME, snapshot_json(self._tables, now), indent=1)
         if now - self._said_s >= _LOG_S and self._in_flight():
             self._said_s = now
             for table in self._in_flight()[:MOST_BARS]:

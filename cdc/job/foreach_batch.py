@@ -11,9 +11,10 @@ from cdc.errors import CdcError, StateError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.task import TaskResult
+from cdc.job.checkpoint import sync_offsets
 from cdc.job.error_transport import recover
 from cdc.source import Offset
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 class ForeachBatch:
@@ -22,11 +23,12 @@ class ForeachBatch:
     Each row of the frame is what one task came to (`cdc.job.stream`); collecting it is what runs the tasks.
     """
 
-    def __init__(self, runner: BatchRunner) -> None:
-        self._runner = runner
+    def __init__(self, runner: BatchRunner, checkpoint: Path) -> None:
+        self._runner, self._checkpoint = runner, checkpoint
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        """Run one batch."""
+        """Run one batch, once its offsets are on disk."""
+        sync_offsets(self._checkpoint, batch)
         self._runner(batch, lambda: _collected(frame))
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdc.errors import StateError
+from cdc.errors import SourceError, StateError
 from cdc.job.state_location import default_state_dir
 from cdc.schema import TableId
-from cdc.source import Context
+from cdc.source import Context, Resyncs
 from cdc.spec.model import PipelineSpec
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
     source does not capture the table or cannot read it anew."""
     state = StateDir(state_dir or default_state_dir(spec))
-    if state.initial_offset() is None:
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None:
         raise StateError(
             "no pipeline has run here yet",
             where=str(state.root),
             hint="give the --state-dir that the pipeline runs with",
         )
-    pipeline = state.open(name=spec.name, source=spec.source.type)
-    spec.source.build(Context(pipeline, state.source)).resync(TableId.parse(table))
+    source = spec.source.build(Context(pipeline, state.source))
+    if not isinstance(source, Resyncs):
+        raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
+    source.resync(TableId.parse(table))

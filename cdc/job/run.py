@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.flow.batch import BatchRunner
-from cdc.flow.progress import Progress
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.task import PrepareTask
+from cdc.job.checkpoint import mend
+from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.java import choose_java
@@ -24,14 +25,15 @@ from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, start_session, warm_workers
+from cdc.job.session import DEFAULT_MASTER, as_guest, start_session, warm_workers
 from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
-from cdc.plan import check_routes
-from cdc.source import Context, Limits
+from cdc.planning import check_routes
+from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
-from cdc.state import StateDir
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -57,16 +59,19 @@ def run(
     state_dir: Path | None = None,
     log_format: str = "text",
     background: bool = False,
+    control: Control | None = None,
 ) -> int:
     """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
 
     `background` reads with half the cores when the pipeline does not say how many: what a server on this machine does
     for us is at no lower priority than what it does for others. The rest of it is `cdc.background`.
+    `control` is for a run in a thread of somebody else's process: `cdc.api`.
 
     Returns 0. Raises CdcError with the exit code of what failed; everything committed until then stays committed, and
     the next run with the same state directory continues there.
     """
-    reporter = Reporter(log_format)
+    control = control or Control()
+    reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json")
     state = StateDir(state_dir or default_state_dir(spec))
     pipeline = state.open(name=spec.name, source=spec.source.type)
@@ -76,7 +81,7 @@ def run(
         state.clear_control()
         with log_records(reporter.line), json_log.of_python():
             mode = Mode(master or DEFAULT_MASTER, until_caught_up, background)
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode)
+            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
     finally:
         lock.release()
     return 0
@@ -90,26 +95,30 @@ def _run_locked(
     reporter: Reporter,
     json_log: JsonLog,
     mode: Mode,
+    control: Control,
 ) -> None:
-    keep_pandas_out()
+    if not control.guest:
+        keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
-    progress, signals = Progress(), Signals()
+    progress, signals = control.progress, Signals(control.stop)
     if not source.bounded and state.initial_offset() is None:
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
     guard = RouteGuard(partial(check_routes, spec))
     route = RouteTable(spec.route)
     runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
     sink.check()
+    for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
+        reporter.line(sentence, level="warning")
     runner.recover()
-    with signals.installed(), _session(pipeline, mode.master, java, lock, json_log) as spark:
+    with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
         signals.take_over()
         plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
-        copying = Copying(source.progress, state.root, reporter.line)
+        copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
         try:
             watch.until_end()
@@ -124,16 +133,21 @@ def _limits(spec: PipelineSpec) -> Limits:
 
 
 @contextlib.contextmanager
-def _session(pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog) -> Iterator[SparkSession]:
-    with json_log.of_children():
-        spark = start_session(pipeline, master, java, lock.make_scratch())
-    try:
-        jvm: Any = spark.sparkContext._jvm
-        lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
-        yield spark
-    finally:
-        with contextlib.suppress(*JAVA_GONE):
-            spark.stop()
+def _session(
+    pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog, control: Control
+) -> Iterator[SparkSession]:
+    with contextlib.ExitStack() as stack:
+        if control.guest:
+            stack.enter_context(as_guest())
+        with json_log.of_children():
+            spark = start_session(pipeline, master, java, lock.make_scratch())
+        try:
+            jvm: Any = spark.sparkContext._jvm
+            lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
+            yield spark
+        finally:
+            with contextlib.suppress(*JAVA_GONE):
+                spark.stop()
 
 
 def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounded: bool) -> StreamingQuery:
@@ -141,7 +155,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(ForeachBatch(runner))
+        .writeStream.foreachBatch(ForeachBatch(runner, plan.state.checkpoint))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

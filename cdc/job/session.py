@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import accumulators
+from pyspark import SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -22,6 +23,9 @@ from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
 """All cores; a task is tried four times before the run stops (plain `local[*]` would give it one try)."""
+
+_VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
+_JAVA_ENDS_S = 10.0
 
 _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -95,6 +99,45 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
             f"Spark does not start with {java}: {str(error).splitlines()[0]}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+@contextlib.contextmanager
+def as_guest() -> Iterator[None]:
+    """A session started in the block leaves nothing behind in this process: no environment variable, no Java.
+
+    Raises EngineError when the process has a Spark context: it would be used, with settings of its own, and stopped.
+    A Java that an earlier context of the process left running is used, and left running.
+    """
+    if SparkContext._active_spark_context is not None:
+        raise EngineError(
+            "this process has a Spark session already",
+            hint="end it with spark.stop(), or run the pipeline in a process of its own: `cdc run`",
+        )
+    before = {name: os.environ.get(name) for name in _VARIABLES}
+    found = SparkContext._gateway
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        if found is None:
+            _end_java()
+
+
+def _end_java() -> None:
+    """End the Java of this process: it does so when its standard input ends. The next session starts one anew."""
+    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(_JAVA_ENDS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _quiet_at_the_end_of_java() -> None:

@@ -26,7 +26,7 @@ from cdc.job.error_transport import CrossingError, crossing
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
     from cdc.source import Limits, Offset, Split
-    from cdc.state import StateDir
+    from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
 WAIT_S = 0.2
@@ -95,20 +95,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @crossing
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """The end of the next batch; `start` when there is nothing new or a stop was requested."""
-        if self._plan.state.stop_requested():
+        """The end of the next batch; `start` when there is nothing new or a stop was requested.
+
+        Before the first batch Spark logs and runs whatever it is told, so what it is told then is always the end of
+        batch 0. When nothing came, or the run is to stop, that batch is empty.
+        """
+        own, first = source_offset(start), start[BATCH_KEY] == 0
+        end = own
+        if not self._plan.state.stop_requested():
+            end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+        elif not first:
             self._plan.state.confirm_stop()
-            return start
-        own = source_offset(start)
-        end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
-        return start if end == own else numbered(end, start[BATCH_KEY] + 1)
+        return numbered(end, start[BATCH_KEY] + 1) if first or end != own else start
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One partition per split of the batch."""
+        """One partition per split of the batch; the splits are on disk then, and the same in every replay."""
+        from cdc.flow.splits import SplitLog
+
         batch = end[BATCH_KEY] - 1
-        own_start, own_end = source_offset(start), source_offset(end)
-        splits = self._plan.task.source.splits(own_start, own_end, self._plan.parallelism)
+        if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
+            return []
+        plan = self._plan
+        splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
@@ -130,7 +139,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
-        self._plan.task.source.commit(source_offset(end))
+        from cdc.source import Releases
+
+        source = self._plan.task.source
+        if isinstance(source, Releases):
+            source.commit(source_offset(end))
 
     @crossing
     def prepareForTriggerAvailableNow(self) -> None:
@@ -144,18 +157,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _stop_on_request(self) -> None:
         while True:
             if self._plan.state.stop_requested():
-                self._plan.task.source.stop()  # again and again: what waits may only begin to
+                self.stop()  # again and again: what waits may only begin to
             time.sleep(WAIT_S)
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The lag, shown in Spark's progress reports and read there by the status line."""
-        lag = self._plan.task.source.lag()
+        from cdc.source import TellsLag
+
+        source = self._plan.task.source
+        lag = source.lag() if isinstance(source, TellsLag) else None
         return None if lag is None else asdict(lag)
 
     def stop(self) -> None:
         """End of the run: close what the source holds open."""
-        self._plan.task.source.stop()
+        from cdc.source import close
+
+        close(self._plan.task.source)
 
 
 class _SplitSource(DataSource):

@@ -20,7 +20,7 @@ from cdc.flow.progress import Progress
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 ABORTED = 130
 """Exit code after a second signal."""
@@ -39,8 +39,8 @@ _TOO_SLOW = "failed to connect back"
 class Signals:
     """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once."""
 
-    def __init__(self) -> None:
-        self.stop = threading.Event()
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self.stop = stop or threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,13 +17,20 @@ from pydantic import ValidationError
 
 from cdc import registry
 from cdc.errors import Problem, SpecError
-from cdc.options import Block, Options, Remark, SourceOptions
+from cdc.options import Block, OptionError, Options, Remark, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
 from cdc.spec import reader, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
+from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.tree import Node, Path, Scalar
+
+LARGEST_FILE = 1 << 20
+"""Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
+
+LARGEST_SECRET = 64 << 10
+"""Bytes of what `${file:...}` puts in."""
 
 AnyBlock = TypeVar("AnyBlock", bound=Block)
 
@@ -42,7 +50,7 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
         env: where `${NAME}` looks; the process's environment when None.
     """
     try:
-        data = FilePath(file).read_bytes()
+        data = read_regular(FilePath(file), LARGEST_FILE)
     except OSError as error:
         reason = (error.strerror or "unreadable").lower()
         raise SpecError([Problem(file, 1, 1, "", f"cannot be read: {reason}", "check the path")]) from error
@@ -54,7 +62,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
     folder = FilePath(file).parent
 
     def read_file(path: str) -> str:
-        return (folder / FilePath(path).expanduser()).read_text(encoding="utf-8")
+        return read_regular(folder / FilePath(path).expanduser(), LARGEST_SECRET).decode("utf-8")
 
     root, problems = reader.read(file, data, env=env, read_file=read_file)
     if root is None:
@@ -82,7 +90,7 @@ class _Checker:
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
         self.warnings: list[SpecWarning] = []
-        self.wrong: set[Path] = set(_broken(root, ()))
+        self.wrong = _Wrong(_broken(root, ()))
         self.foreign: set[Path] = set()  # `type` of connectors of other packages, which pipeline.json cannot know
 
     def run(self) -> PipelineSpec | None:
@@ -115,7 +123,7 @@ class _Checker:
             yield dataclasses.replace(problem, path=tree.dotted(path))
 
     def _report(self, path: Path, problem: Problem) -> None:
-        if not any(path[: len(wrong)] == wrong for wrong in self.wrong):
+        if not self.wrong.covers(path):
             self.wrong.add(path)
             message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
             self.problems.append(dataclasses.replace(problem, message=message, hint=hint))
@@ -178,17 +186,17 @@ class _Checker:
 
     def _make(self, path: Path, model: type[AnyBlock], given: dict[str, Any]) -> tuple[AnyBlock | None, bool]:
         """Build a model; with problems, once more without the wrong values, so that its other rules are checked."""
-        given = {key: value for key, value in given.items() if key not in _tail(self.wrong, path)}
+        given = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
         context = {"folder": str(self.folder)}
         try:
-            return model.model_validate(given, context=context), not _tail(self.wrong, path)
+            return model.model_validate(given, context=context), not self.wrong.below(path)
         except ValidationError as error:
             for detail in error.errors(include_url=False, include_input=False):
                 self._model_problem(path, detail)
         stand_ins = {
-            field.alias or name: "-.-" for name, field in model.model_fields.items() if field.is_required()
+            field.alias or name: "a.b" for name, field in model.model_fields.items() if field.is_required()
         }  # fmt: skip
-        kept = {key: value for key, value in given.items() if key not in _tail(self.wrong, path)}
+        kept = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
         for key in stand_ins.keys() - kept.keys():
             self.wrong.add((*path, key))
         try:
@@ -205,7 +213,7 @@ class _Checker:
             return  # the schema has said so
         node = tree.find(self.root, where)
         raised = detail.get("ctx", {}).get("error")
-        message = str(raised) if isinstance(raised, ValueError) else said(detail) + self.explain.got(node)
+        message = str(raised) if isinstance(raised, OptionError) else said(detail) + self.explain.got(node)
         if isinstance(node, Scalar) and node.substituted:
             message = f"the value of {node.written} is not valid here"
         self._report(where, self.explain.problem(where, message, str(getattr(raised, "hint", ""))))
@@ -245,13 +253,37 @@ def _broken(node: Node, path: Path) -> Iterator[Path]:
             yield from _broken(item, (*path, key))
 
 
-def _tail(paths: set[Path], start: Path) -> set[str]:
-    """The keys of the block at `start` that some of the paths go through."""
-    return {str(path[len(start)]) for path in paths if len(path) > len(start) and path[: len(start)] == start}
+class _Wrong:
+    """Paths that have a problem already. All questions take as long as the path is."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._paths: set[Path] = set()
+        self._below: defaultdict[Path, set[str]] = defaultdict(set)
+        for path in paths:
+            self.add(path)
+
+    def add(self, path: Path) -> None:
+        """This path has one now."""
+        self._paths.add(path)
+        for length, step in enumerate(path):
+            self._below[path[:length]].add(str(step))
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._paths
+
+    def covers(self, path: Path) -> bool:
+        """Whether the path or a block that it is in has one."""
+        return any(path[:length] in self._paths for length in range(len(path) + 1))
+
+    def below(self, path: Path) -> Set[str]:
+        """The keys of the block at `path` that have one, or hold one."""
+        return self._below.get(path, frozenset())
 
 
 def _known(role: Role, node: Scalar) -> str:
     names = registry.names(role)
+    there_is = f"there is: {', '.join(names)}"
+    if node.written.strip().lower() in registry.PLANNED[role]:
+        return f"it is planned, and not in this version; {there_is}"
     meant = nearest(node.written, names)
-    known = f"known: {', '.join(names)}"
-    return f"did you mean `{meant}`? {known}" if meant else known
+    return f"did you mean `{meant}`? {there_is}" if meant else there_is

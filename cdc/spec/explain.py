@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 _MANY = 12
+_GUESSES = 50
+"""Unknown keys of a block that a known one is looked for: each takes a millisecond."""
+_LONGEST_KEY = 100
 _MEBIBYTE = 1 << 20
 _NAMES = {"array": "a list", "object": "a mapping (`key: value`)", "string": "text", "boolean": "true or false"}
 
@@ -50,9 +53,9 @@ class Explainer:
                     missing = (*path, name)
                     yield missing, self.problem(missing, "is missing", _how_to_add(name, schema))
         elif error.validator == "additionalProperties":
-            for name in _unknown(instance, schema):
+            for number, name in enumerate(_unknown(instance, schema)):
                 unknown = (*path, name)
-                hint = _did_you_mean(name, schema, self._kind(path))
+                hint = _did_you_mean(name, schema, self._kind(path), guess=number < _GUESSES)
                 yield unknown, self.problem(unknown, "unknown key", hint, key=True)
         else:
             yield path, self._wrong_value(path, error, schema)
@@ -80,16 +83,37 @@ class Explainer:
 
 def said(detail: Mapping[str, Any]) -> str:
     """One of pydantic's errors as a rule in our words."""
-    bounds = {
-        "less_than_equal": ("le", "at most"),
-        "greater_than_equal": ("ge", "at least"),
-        "greater_than": ("gt", "more than"),
-    }
-    if detail["type"] in bounds:
-        name, words = bounds[detail["type"]]
-        bound = detail["ctx"][name]
-        return f"must be {words} {size_text(bound) if bound % _MEBIBYTE == 0 and bound else bound}"
-    return str(detail["msg"])
+    kind, context = str(detail["type"]), detail.get("ctx", {})
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        bound = context[name]
+        size = isinstance(bound, int) and bound % _MEBIBYTE == 0 and bound
+        return f"must be {words} {size_text(bound) if size else bound}"
+    if kind in ("literal_error", "enum"):
+        return f"must be one of {context['expected']}".replace("'", "").replace(" or ", ", ")
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty"
+    return next((rule for start, rule in _RULES.items() if kind.startswith(start)), "is not valid here")
+
+
+_BOUNDS = {
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+}
+_RULES = {
+    "int_": "must be a whole number",
+    "float_": "must be a number",
+    "finite_number": "must be a number",
+    "bool_": "must be true or false",
+    "string_pattern": "is not valid here",
+    "string_": "must be text",
+    "dict_": "must be a mapping (`key: value`)",
+    "list_": "must be a list",
+    "tuple_": "must be a list",
+}
+"""The beginning of pydantic's name of an error, and what the user is told instead of its text."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -105,9 +129,9 @@ def _unknown(instance: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str
     return [name for name in instance if name not in known and not any(p.search(name) for p in patterns)]
 
 
-def _did_you_mean(name: str, schema: Mapping[str, Any], kind: str) -> str:
+def _did_you_mean(name: str, schema: Mapping[str, Any], kind: str, *, guess: bool) -> str:
     known = [key for key, node in schema.get("properties", {}).items() if not node.get("deprecated")]
-    meant = nearest(name, known)
+    meant = nearest(name, known) if guess and len(name) <= _LONGEST_KEY else None
     if meant is not None:
         return f"did you mean `{meant}`?"
     inner = next((key for key in known if key.startswith(f"{name}.")), None)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
 
-from cdc.options import AnyCase, Block, Field, OptionError, Options, Remark, Tables, Zone
+from cdc.options import AnyCase, Block, Field, Line, OptionError, Options, Remark, Tables, Zone
 
 _LATER = "comes with a later version"
 
@@ -79,10 +79,11 @@ class PipelineOptions(Block):
         "transform.decimal.precision.mode": "decimals always keep all their digits",
     }
 
-    name: str | None = Field(None, description="Name of the pipeline. Default: the file's name.")
+    name: Line | None = Field(None, description="Name of the pipeline. Default: the file's name.")
     parallelism: int | None = Field(
         None,
         ge=1,
+        le=10_000,
         description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`), half of "
         "them with `--background`.",
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 from yaml.composer import Composer
+from yaml.error import MarkedYAMLError
 from yaml.parser import Parser
 from yaml.reader import Reader, ReaderError
 from yaml.resolver import BaseResolver
@@ -23,7 +24,12 @@ from cdc.errors import Problem
 from cdc.spec.substitute import SubstitutionError, substitute
 from cdc.spec.tree import Listing, Mapping, Node, Place, Scalar
 
+MOST_WRITTEN = 100_000
 MOST_NODES = 200_000
+_TOO_MANY = f"more than {MOST_WRITTEN} values"
+DEEPEST = 50
+_TOO_DEEP = ("nested too deeply", "a pipeline needs five levels or so")
+_TURNS_TEXT = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _PLAIN_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map", "!"})
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -43,6 +49,14 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         Parser.__init__(self)
         Composer.__init__(self)
         BaseResolver.__init__(self)
+        self._composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As PyYAML does; stops early at a file that would take minutes."""
+        self._composed += 1
+        if self._composed > MOST_WRITTEN:
+            raise MarkedYAMLError(problem=_TOO_MANY, problem_mark=self.get_mark())
+        return super().compose_node(parent, index)
 
 
 def read(
@@ -64,12 +78,19 @@ def read(
         before = data[: error.start].decode("utf-8-sig", "replace")
         place = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
         return None, [_problem(file, place, "not UTF-8 text", "save the file as UTF-8")]
+    turned = _TURNS_TEXT.search(text)
+    if turned:
+        message = f"a character that changes the direction of text (U+{ord(turned[0]):04X})"
+        return None, [_problem(file, _place_at(text, turned.start()), message, "remove it: it hides what is written")]
+    loader = None
     try:
-        node = _Loader(text).get_single_node()
+        loader = _Loader(text)
+        node = loader.get_single_node()
     except yaml.YAMLError as error:
         return None, [_syntax_problem(file, text, error)]
     except RecursionError:
-        return None, [_problem(file, Place(1, 1), "nested too deeply", "a pipeline needs five levels or so")]
+        place = Place(1, 1) if loader is None else _place(loader.get_mark())
+        return None, [_problem(file, place, *_TOO_DEEP)]
     if node is None:
         return None, [_problem(file, Place(1, 1), "the file is empty", "start with `source:` and `sink:`")]
     builder = _Builder(file, text, env, read_file)
@@ -84,6 +105,7 @@ class _Builder:
         self.file, self.text, self.env, self.read_file = file, text, env, read_file
         self.problems: list[Problem] = []
         self.done: dict[int, tuple[Node, int]] = {}
+        self.depths: dict[int, int] = {}
         self.open: set[int] = set()
 
     def build(self, node: yaml.Node) -> Node:
@@ -110,6 +132,12 @@ class _Builder:
             return Scalar(place, "", None, broken=True), 1
         built = [self._sized(child) for child in children]
         size = 1 + sum(count for _, count in built)
+        self.depths[id(node)] = 1 + max((self.depths.get(id(child), 0) for child in children), default=0)
+        if self.depths[id(node)] > DEEPEST:
+            self.depths[id(node)] = 0
+            if _TOO_DEEP[0] not in {problem.message for problem in self.problems}:
+                self._report(place, *_TOO_DEEP)
+            return Scalar(place, "", None, broken=True), 1
         if size > MOST_NODES:
             self._report(place, f"more than {MOST_NODES} values once aliases are written out", "put data into files")
             return Scalar(place, "", None, broken=True), 1
@@ -163,8 +191,16 @@ def _place(mark: Any) -> Place:
     return Place(mark.line + 1, mark.column + 1)
 
 
+def _place_at(text: str, index: int) -> Place:
+    return Place(text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+
+
 def _problem(file: str, place: Place, message: str, hint: str = "") -> Problem:
     return Problem(file, place.line, place.column, "", message, hint)
+
+
+def _line(text: str, number: int) -> str:
+    return text.splitlines()[number] if number < text.count("\n") + 1 else ""
 
 
 # What PyYAML says, as the start of its text -> what the user is told instead, and the next step.
@@ -179,6 +215,7 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
     ("found character '`'", "a value cannot start with a backquote", "quote it"),
     ("found character '%'", "a value cannot start with %", "quote it"),
     ("expected <block end>", "this line's indentation fits no block above it", "align it with its neighbours"),
+    (_TOO_MANY, _TOO_MANY, "put data into files"),
     ("found unexpected end of stream", "the file ends inside a quoted text", "close the quote"),
 )
 
@@ -189,13 +226,15 @@ _LATE = ("could not find expected ':'", "found unexpected end of stream")
 
 def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     if isinstance(error, ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1
-        return _problem(file, Place(line, column), "a control character that YAML does not allow", "remove it")
+        return _problem(
+            file, _place_at(text, error.position), "a control character that YAML does not allow", "remove it"
+        )
     said = str(getattr(error, "problem", None) or "not YAML")
     first, second = ("context_mark", "problem_mark") if said.startswith(_LATE) else ("problem_mark", "context_mark")
     mark = getattr(error, first, None) or getattr(error, second, None)
     place = _place(mark) if mark is not None else Place(1, 1)
+    if said.startswith("found character '\\t'") and mark is not None and _line(text, mark.line)[: mark.column].strip():
+        return _problem(file, place, "a tab that is not in quotes", "write a space, or quote the value")
     for start, message, hint in _SAYINGS:
         if said.startswith(start):
             return _problem(file, place, message, hint)

@@ -49,7 +49,7 @@ class ListSink(Sink):
         """The tables that exist."""
         return set(self._rows)
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out the changes, unless they are the ones applied last and no batch came in between."""
         if list(changes) == list(self._applied):
             return

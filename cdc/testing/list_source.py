@@ -11,11 +11,15 @@ from cdc.source import Count, Limits, Offset, Report, Source, Split
 
 
 class FailAt(Enum):
-    """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again."""
+    """A crash written down in the input: `run_in_memory` dies at this step of its batch, then starts again.
 
-    PREPARED = "rows are prepared, no decision is written"
-    DECIDED = "the decision is written, nothing is committed"
-    COMMITTED = "everything is committed, nobody noted it"
+    Rows are prepared and no decision is written; the decision is written and nothing is committed; everything is
+    committed and nobody noted it. The values are points of `cdc.faults`.
+    """
+
+    PREPARED = "after-prepare"
+    DECIDED = "after-decide"
+    COMMITTED = "after-commit"
 
 
 class ListSource(Source):

@@ -1,22 +1,31 @@
-"""A pipeline run in this process, without Spark: the same protocol of a batch, crashes and restarts included."""
+"""A pipeline run in this process, without Spark: the engine's own batches (`cdc.flow`), with crashes and restarts."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Sink, Task
-from cdc.source import Limits, Offset, Source
+from cdc import faults
+from cdc.flow.batch import BatchRunner
+from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
+from cdc.flow.progress import Progress
+from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.splits import SplitLog
+from cdc.flow.task import PrepareTask, TaskResult
+from cdc.schema import SchemaChange
+from cdc.sink import Sink
+from cdc.source import Limits, Offset, Releases, Source, close
+from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
 
 
 @dataclass
 class Run:
-    """What a run did: batches, the schema changes applied, changes counted, the source's counted reasons, its end."""
+    """What a run did: batches, the schema changes applied, changes counted, counted reasons, its end."""
 
     batches: int = 0
     changes: list[SchemaChange] = field(default_factory=list)
@@ -25,10 +34,6 @@ class Run:
     deletes: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     offset: Offset = field(default_factory=dict)
-
-
-class _Crash(Exception):
-    """The process died here."""
 
 
 def run_in_memory(
@@ -45,78 +50,117 @@ def run_in_memory(
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run.
+
+    Raises CdcError.
     """
-    runner = _Runner(source, sink, parallelism, restarted or (lambda: sink))
     at = source.initial_offset() if start is None else start
-    batch = first_batch
-    while (end := source.latest_offset(at, limits, 0.0)) != at:
-        runner.batch(batch, at, end)
-        at, batch = end, batch + 1
-    source.stop()
-    runner.run.offset = at
-    return runner.run
+    with TemporaryDirectory(prefix="cdc-run-") as folder:
+        pipeline = LocalPipeline(source, sink, Path(folder), numbered(at, first_batch), restarted or (lambda: sink))
+        batch = first_batch
+        while (end := source.latest_offset(at, limits, 0.0)) != at:
+            failures = source.failures(at, end) if isinstance(source, ListSource) else []
+            pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
+            if isinstance(source, Releases):
+                source.commit(end)
+            at, batch = end, batch + 1
+        close(source)
+        return pipeline.finished(batch - first_batch, at)
 
 
-class _Runner:
-    def __init__(self, source: Source, sink: Sink, parallelism: int, restarted: Callable[[], Sink]) -> None:
-        self._source, self._sink, self._restarted = source, sink, restarted
-        self._parallelism = parallelism
-        self._decisions: dict[int, str] = {}
-        self._reports: dict[int, list[dict[str, Any]]] = {}
-        self.run = Run()
+class LocalPipeline:
+    """One pipeline with its state directory, and the lives of its process.
 
-    def batch(self, batch: int, start: Offset, end: Offset) -> None:
-        """One batch, tried again after each crash that its input asks for."""
-        failures = self._source.failures(start, end) if isinstance(self._source, ListSource) else []
-        for failure in (*failures, None):
-            try:
-                self._attempt(batch, start, end, failure)
-            except _Crash:
-                self._sink = self._restarted()
-                if batch not in self._decisions:
-                    self._sink.abort(batch)
-        self._count(_decoded(self._decisions[batch]))
+    Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash.
+    """
 
-    def _attempt(self, batch: int, start: Offset, end: Offset, failure: FailAt | None) -> None:
-        if batch not in self._decisions:
-            changes = self._source.schema_changes(start, end)
-            if changes:
-                self._sink.apply(changes)
-            prepared = self._prepare(batch, start, end)
-            _crash(failure, FailAt.PREPARED)
-            self._decisions[batch] = json.dumps([asdict(handle) for handle in prepared])
-            self.run.changes.extend(changes)
-        _crash(failure, FailAt.DECIDED)
-        self._source.decided(self._reports[batch])
-        self._sink.commit(batch, _decoded(self._decisions[batch]))
-        _crash(failure, FailAt.COMMITTED)
-        self._source.commit(end)
+    def __init__(self, source: Source, sink: Sink, folder: Path, start: Offset, restarted: Callable[[], Sink]) -> None:
+        self._source, self._restarted = source, restarted
+        self._state = StateDir(folder)
+        self._state.open(name="memory", source=type(source).__name__)
+        self._state.store_initial_offset(start)
+        self._planned: dict[int, tuple[Offset, Offset]] = {}
+        self._changes: list[SchemaChange] = []
+        self._progress = Progress()
+        self._begin(sink)
 
-    def _prepare(self, batch: int, start: Offset, end: Offset) -> list[Prepared]:
-        prepared: list[Prepared] = []
-        reports: list[dict[str, Any]] = []
-        for split in self._source.splits(start, end, self._parallelism):
-            blocks = self._source.read(split, self._count_reason, reports.append)
-            prepared.extend(self._sink.prepare(Task(batch, split.index, attempt=0), blocks))
-        self._reports[batch] = reports
-        return prepared
+    def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
+        """One batch, tried again after each crash that is asked for. Raises CdcError."""
+        batch = start[BATCH_KEY]
+        self._planned[batch] = start, end
+        for failure in failures:
+            if self._dies(batch, parallelism, failure):
+                self._begin(self._restarted())
+        self._live(batch, parallelism)
+        self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
 
-    def _count_reason(self, reason: str, number: int) -> None:
-        self.run.reasons[reason] += number
+    def finished(self, batches: int, offset: Offset) -> Run:
+        """Wait for the last commit; what all batches did. Raises CdcError."""
+        self._runner.finish()
+        if self._runner.error is not None:
+            raise self._runner.error
+        now = self._progress.snapshot()
+        totals = now.tables.values()
+        return Run(
+            batches,
+            self._changes,
+            sum(table.inserts for table in totals),
+            sum(table.updates for table in totals),
+            sum(table.deletes for table in totals),
+            Counter(now.counts),
+            offset,
+        )
 
-    def _count(self, prepared: Sequence[Prepared]) -> None:
-        self.run.batches += 1
-        self.run.inserts += sum(handle.inserts for handle in prepared)
-        self.run.updates += sum(handle.updates for handle in prepared)
-        self.run.deletes += sum(handle.deletes for handle in prepared)
+    def _begin(self, sink: Sink) -> None:
+        """A new process."""
+        route = RouteTable(())
+        self._task, self._recovered = PrepareTask(self._source, sink, route), False
+        self._runner = BatchRunner(
+            self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
+            self._progress,
+        )  # fmt: skip
+
+    def _live(self, batch: int, parallelism: int) -> None:
+        """What a process does for a batch."""
+        if not self._recovered:
+            self._runner.recover()
+            self._recovered = True
+        self._runner(batch, lambda: self._tasks(batch, parallelism))
+
+    def _dies(self, batch: int, parallelism: int, failure: FailAt) -> bool:
+        """Live until the crash; False when the batch never came to that step."""
+        with _crash_at(failure.value, batch) as crash:
+            with suppress(_Crash):
+                self._live(batch, parallelism)
+            self._runner.finish()
+        return crash.happened
+
+    def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
+        start, end = self._planned[batch]
+        splits = SplitLog(self._state.splits).splits(self._source, start, end, parallelism)
+        return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
 
 
-def _crash(failure: FailAt | None, step: FailAt) -> None:
-    if failure is step:
-        raise _Crash
+class _Crash(BaseException):
+    """The process died here."""
 
 
-def _decoded(text: str) -> list[Prepared]:
-    """Handles as they come out of the decision file."""
-    handles = [Prepared(**{**item, "table": TableId(**item["table"])}) for item in json.loads(text)]
-    return sorted(handles, key=lambda handle: handle.partition)
+class _CrashPoint:
+    """The hook of `cdc.faults`: dies at one point of one batch, and from then on at every point."""
+
+    def __init__(self, point: str, batch: int) -> None:
+        self._point, self._batch, self.happened = point, batch, False
+
+    def __call__(self, point: str, batch: int) -> None:
+        if self.happened or (point, batch) == (self._point, self._batch):
+            self.happened = True
+            raise _Crash(point)
+
+
+@contextmanager
+def _crash_at(point: str, batch: int) -> Iterator[_CrashPoint]:
+    crash, before = _CrashPoint(point, batch), faults.hook
+    faults.hook = crash
+    try:
+        yield crash
+    finally:
+        faults.hook = before

@@ -193,7 +193,7 @@ class SinkConformance:
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         wide = TableSchema((ID, NAME, Column("qty", DataType(Kind.INT), default="7")), ("id",))
-        sink.apply([AddColumn(ORDERS, wide.columns[2])])
+        sink.apply(1, [AddColumn(ORDERS, wide.columns[2])])
         sink.commit(1, prepare(sink, 1, [block(ORDERS, wide, [("+I", {**row(2, "b"), "qty": 3})])]))
         assert by_id(harness.rows(ORDERS)) == [{**row(1, "a"), "qty": 7}, {**row(2, "b"), "qty": 3}]
 
@@ -202,10 +202,10 @@ class SinkConformance:
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         title = Column("title", DataType(Kind.STRING))
-        sink.apply([RenameColumn(ORDERS, "name", "title"), AlterColumnType(ORDERS, title, NAME)])
+        sink.apply(1, [RenameColumn(ORDERS, "name", "title"), AlterColumnType(ORDERS, title, NAME)])
         sink.commit(1, prepare(sink, 1, [block(ORDERS, TableSchema((ID, title), ("id",)), [("+I", titled(2, "b"))])]))
         assert by_id(harness.rows(ORDERS)) == [titled(1, "a"), titled(2, "b")]
-        sink.apply([DropColumn(ORDERS, "title")])
+        sink.apply(2, [DropColumn(ORDERS, "title")])
         sink.commit(2, [])
         assert by_id(harness.rows(ORDERS)) == [{"id": 1}, {"id": 2}]
 
@@ -213,11 +213,11 @@ class SinkConformance:
         """Each is visible once its batch is committed."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
-        sink.apply([TruncateTable(ORDERS)])
+        sink.apply(1, [TruncateTable(ORDERS)])
         sink.commit(1, [])
         assert harness.rows(ORDERS) == []
         invoices = TableId("shop", "invoices")
-        sink.apply([RenameTable(LOG, invoices), DropTable(ORDERS)])
+        sink.apply(2, [RenameTable(LOG, invoices), DropTable(ORDERS)])
         sink.commit(2, [])
         assert harness.rows(invoices) == [row(9)]
         assert harness.rows(ORDERS) is None
@@ -228,8 +228,8 @@ class SinkConformance:
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         swap = swap_names(ORDERS, LOG)
-        sink.apply(swap)
-        harness.sink().apply(swap)
+        sink.apply(1, swap)
+        harness.sink().apply(1, swap)
         sink.commit(1, [])
         assert harness.rows(ORDERS) == [row(9)]
         assert harness.rows(LOG) == [row(1)]
@@ -239,7 +239,7 @@ class SinkConformance:
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1)), keyless("+I", row(9))], create=True))
         for batch in (1, 2):
-            sink.apply(swap_names(ORDERS, LOG))
+            sink.apply(batch, swap_names(ORDERS, LOG))
             sink.commit(batch, [])
         assert harness.rows(ORDERS) == [row(1)]
 
@@ -262,16 +262,16 @@ class SinkConformance:
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))], create=True))
         tables = (ORDERS, TableId("shop", "invoices"))
-        sink.apply([change])
+        sink.apply(1, [change])
         once = [harness.rows(table) for table in tables]
-        harness.sink().apply([change])
+        harness.sink().apply(1, [change])
         assert [harness.rows(table) for table in tables] == once
 
     def test_a_new_key(self, harness: SinkHarness) -> None:
         """From here on, rows are told apart by it."""
         sink = harness.sink()
         sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))], create=True))
-        sink.apply([AlterPrimaryKey(ORDERS, ("name",))])
+        sink.apply(1, [AlterPrimaryKey(ORDERS, ("name",))])
         by_name = replace(KEYED, primary_key=("name",))
         change = [("-U", row(1, "a")), ("+U", row(5, "a"))]
         sink.commit(1, prepare(sink, 1, [block(ORDERS, by_name, change)]))
@@ -289,7 +289,7 @@ class SinkConformance:
         ]
         rows.append({"id": 2, **{column.name: None for column in columns}})
         sink = harness.sink()
-        sink.apply([CreateTable(table, schema)])
+        sink.apply(0, [CreateTable(table, schema)])
         sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", item) for item in rows])]))
         assert by_id(harness.rows(table)) == rows
 
@@ -297,7 +297,7 @@ class SinkConformance:
         """Their rows come interleaved."""
         tables = [TableId("shop", f"orders_{number}") for number in range(20)]
         sink = harness.sink()
-        sink.apply([CreateTable(table, KEYED) for table in tables])
+        sink.apply(0, [CreateTable(table, KEYED) for table in tables])
         blocks = [block(table, KEYED, [("+I", row(round_))]) for round_ in range(3) for table in tables]
         sink.commit(0, prepare(sink, 0, blocks))
         assert [by_id(harness.rows(table)) for table in tables] == [[row(0), row(1), row(2)]] * len(tables)
@@ -381,7 +381,7 @@ def prepare(
 ) -> Sequence[Prepared]:
     """Prepare blocks as one task, after creating the suite's tables when asked to."""
     if create:
-        sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+        sink.apply(batch, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
     return sink.prepare(Task(batch, partition, attempt), iter(blocks))
 
 

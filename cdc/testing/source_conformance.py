@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
+import pytest
+
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, CreateTable, SchemaChange, TableId
-from cdc.source import Limits, Offset, Source, Split
+from cdc.source import Learns, Limits, Offset, Positions, Source, Split, close
 from cdc.testing.blocks import Row, images
 
 
@@ -75,7 +77,7 @@ class SourceConformance:
         source = harness.source()
         source.stop_at_current()
         assert source.latest_offset(end, None, 0.0) == end
-        source.stop()
+        close(source)
 
     def test_reads_one_range_twice_alike(self, harness: SourceHarness) -> None:
         """A batch that failed is read again, by a new process, cut into other parts."""
@@ -161,14 +163,44 @@ class SourceConformance:
         schema = harness.source().tables()[harness.table]
         assert schema.names == ("id", "name")
 
+    def test_a_replay_by_a_new_process_reads_the_stored_splits(self, harness: SourceHarness) -> None:
+        """They are made once: however many tasks there may be later, the parts hold what they held."""
+        harness.create()
+        for number in range(20):
+            harness.insert((number, f"row {number}"))
+        planner = harness.source()
+        at = planner.initial_offset()
+        planner.stop_at_current()
+        while (end := planner.latest_offset(at, None, 0.0)) != at:
+            splits = list(planner.splits(at, end, 3))
+            parts = [images(list(read_split(planner, split))) for split in splits]
+            again = harness.source()
+            again.splits(at, end, 1)
+            assert [images(list(read_split(again, stored(split)))) for split in splits] == parts
+            at = end
+        close(planner)
+
+    def test_a_row_can_be_looked_up_in_the_log(self, harness: SourceHarness) -> None:
+        """Where the source has words for it: one for each transaction."""
+        source = harness.source()
+        if not isinstance(source, Positions):
+            pytest.skip("this source has no words for a sequence")
+        harness.create()
+        for number in range(3):
+            harness.insert((number, "x"))
+        sequences = [int(at) for batch in drain(source) for block in batch.blocks for at in block.sequence.to_pylist()]
+        assert len({source.position_text(at) for at in sequences}) == 3
+        assert all(source.position_text(at) for at in sequences)
+
     def test_offsets_splits_and_the_source_travel_between_processes(self, harness: SourceHarness) -> None:
-        """Offsets go through JSON; splits and the source are pickled."""
+        """Offsets and splits go through JSON, as they are stored; the source is pickled."""
         harness.create()
         harness.insert((1, "a"))
         source: Source = pickle.loads(pickle.dumps(harness.source()))
         for batch in drain(source):
             assert json.loads(json.dumps(batch.start)) == batch.start
-            splits = pickle.loads(pickle.dumps(list(harness.source().splits(batch.start, batch.end, 1))))
+            splits = list(harness.source().splits(batch.start, batch.end, 1))
+            assert [stored(split) for split in splits] == splits
             blocks = [block for split in splits for block in read_split(harness.source(), split)]
             assert images(blocks) == batch.images
 
@@ -191,7 +223,7 @@ def drain(source: Source, start: Offset | None = None, limits: Limits | None = N
     while (end := source.latest_offset(at, limits, 0.0)) != at:
         batches.append(read(source, at, end))
         at = end
-    source.stop()
+    close(source)
     return batches
 
 
@@ -201,13 +233,19 @@ def read(source: Source, start: Offset, end: Offset, parallelism: int = 1) -> Re
     reports: list[dict[str, Any]] = []
     splits = source.splits(start, end, parallelism)
     blocks = tuple(block for split in splits for block in source.read(split, _ignore, reports.append))
-    source.decided(reports)
+    if isinstance(source, Learns):
+        source.decided(reports)
     return ReadBatch(start, end, changes, blocks)
 
 
 def read_split(source: Source, split: Split) -> Iterator[ChangeBlock]:
     """The blocks of one split; what it counts and reports is left out."""
     return source.read(split, _ignore, lambda report: None)
+
+
+def stored(split: Split) -> Split:
+    """The split as a replay finds it."""
+    return Split(split.index, json.loads(json.dumps(split.payload)))
 
 
 def _ignore(reason: str, number: int) -> None:

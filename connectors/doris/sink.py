@@ -40,9 +40,9 @@ class DorisSink(LoadSink):
         self._transactions = Transactions(settings.client(options), self._retry)
         self._visible = set[str]()
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:

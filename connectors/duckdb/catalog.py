@@ -1,12 +1,19 @@
-"""What is in a DuckDB file: tables with their columns and keys, read in two queries however many tables there are."""
+"""What is in a DuckDB file, and schema changes in it: the driver's side of the dialect. Two queries for all tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from cdc.schema import Column, TableId, TableSchema
-from connectors.duckdb.database import Session
-from connectors.duckdb.types import data_type
+import duckdb
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.steps import Statement
+from cdc.evolution.table import ActualColumn, ActualTable, Layout
+from cdc.schema import TableId
+from connectors.duckdb.database import Names, Session, first_line
+from connectors.duckdb.dialect import DuckDbDialect
 
 _COLUMNS = """
     SELECT schema_name, table_name, column_name, data_type, coalesce(comment, '')
@@ -18,83 +25,87 @@ _TABLES = """
                   WHERE c.table_oid = t.table_oid AND c.database_oid = t.database_oid
                   AND constraint_type = 'PRIMARY KEY'), [])
     FROM duckdb_tables() t WHERE database_name = current_database() AND NOT internal"""
+_SCHEMAS = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
+_REFUSALS = (
+    duckdb.BinderException, duckdb.CatalogException, duckdb.ConstraintException, duckdb.ConversionException,
+    duckdb.DependencyException, duckdb.InvalidInputException, duckdb.InvalidTypeException,
+    duckdb.NotImplementedException, duckdb.OutOfRangeException,
+)  # fmt: skip
+"""What DuckDB says when a statement cannot be carried out on this table, as against a file that fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActualColumn:
-    """A column that exists: its name as written, DuckDB's spelling of its type."""
+class DuckDbSchemas(SchemaSession[str]):
+    """Schema changes in an open file."""
 
-    name: str
-    type: str
-    comment: str = ""
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._dialect = DuckDbDialect(session.names)
+        # Conversions between local time and instants are in UTC, whatever the machine's zone.
+        session.rows("SET TimeZone = 'UTC'")
 
+    @property
+    def dialect(self) -> DuckDbDialect:
+        """For this file."""
+        return self._dialect
 
-@dataclass(frozen=True, slots=True)
-class ActualTable:
-    """A table that exists."""
-
-    id: TableId
-    columns: tuple[ActualColumn, ...]
-    key: tuple[str, ...] = ()
-    comment: str = ""
-
-    def column(self, name: str) -> ActualColumn | None:
-        """The column of that name, None when there is none. Names are the same whatever their case."""
-        return next((column for column in self.columns if same(column.name, name)), None)
-
-    def in_key(self, name: str) -> bool:
-        """Whether the column is part of the primary key."""
-        return any(same(part, name) for part in self.key)
-
-    def schema(self) -> TableSchema:
-        """The table in this tool's types."""
-        columns = tuple(
-            Column(column.name, data_type(column.type), nullable=not self.in_key(column.name), comment=column.comment)
-            for column in self.columns
+    def read(self, tables: Sequence[TableId]) -> Layout[str]:
+        """All tables of the file: two queries, however many there are."""
+        columns: dict[tuple[str, str], list[ActualColumn[str]]] = {}
+        for schema, table, name, sql_type, comment in self._session.rows(_COLUMNS):
+            columns.setdefault((schema, table), []).append(ActualColumn(name, sql_type, comment=comment))
+        found = (
+            ActualTable(_id(schema, table), tuple(columns[schema, table]), tuple(key), comment)
+            for schema, table, comment, key in self._session.rows(_TABLES)
         )
-        return TableSchema(columns, self.key, self.comment)
+        return Layout(found, (_database(name) for (name,) in self._session.rows(_SCHEMAS)), ignore_case=True)
+
+    def execute(self, statement: Statement) -> None:
+        """Raises ChangeRefused for what DuckDB refuses on this table; other errors go up."""
+        try:
+            self._session.rows(statement.sql)
+        except _REFUSALS as error:
+            hint = "change the values or drop the index or view in DuckDB, or start with a new table"
+            raise ChangeRefused(first_line(error), where=str(statement.table), hint=hint) from error
+
+    def finds(self, query: str) -> bool:
+        """Whether the query finds a row."""
+        return bool(self._session.rows(query))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        with self._session.transaction():
+            yield
 
 
-@dataclass
-class Layout:
-    """All schemas and tables of a file, found by name whatever its case, as in DuckDB."""
+class NoFile(SchemaSession[str]):
+    """A file that does not exist: nothing is in it, and nothing can be carried out."""
 
-    schemas: set[str] = field(default_factory=lambda: {"main"})
-    _tables: dict[tuple[str, str], ActualTable] = field(default_factory=dict)
+    def __init__(self, path: str) -> None:
+        self._dialect = DuckDbDialect(Names.of_file(path))
 
-    def get(self, table: TableId) -> ActualTable | None:
-        """The table that DuckDB takes for this name, None when there is none."""
-        return self._tables.get(_folded(table))
+    @property
+    def dialect(self) -> DuckDbDialect:
+        """For the file as it will be called."""
+        return self._dialect
 
-    def put(self, table: ActualTable) -> None:
-        """Add the table or replace the one of its name."""
-        self.schemas.add(table.id.database.lower())
-        self._tables[_folded(table.id)] = table
+    def read(self, tables: Sequence[TableId]) -> Layout[str]:
+        """Only the schema that every file has."""
+        return Layout(databases=[_database("main")], ignore_case=True)
 
-    def remove(self, table: TableId) -> None:
-        """Forget the table."""
-        del self._tables[_folded(table)]
+    def execute(self, statement: Statement) -> None:
+        """Never: it is only looked at."""
+        raise ChangeRefused("the file does not exist", where=str(statement.table))
 
-
-def same(left: str, right: str) -> bool:
-    """Whether DuckDB takes two names for the same."""
-    return left.lower() == right.lower()
+    def finds(self, query: str) -> bool:
+        """Never."""
+        return False
 
 
-def read_layout(session: Session) -> Layout:
-    """Read what is there."""
-    columns: dict[tuple[str, str], list[ActualColumn]] = {}
-    for schema, table, name, sql_type, comment in session.rows(_COLUMNS):
-        columns.setdefault((schema, table), []).append(ActualColumn(name, sql_type, comment))
-    layout = Layout()
-    layout.schemas.update(name.lower() for (name,) in session.rows(
-        "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
-    ))  # fmt: skip
-    for schema, table, comment, key in session.rows(_TABLES):
-        id_ = TableId(schema, table)
-        layout.put(ActualTable(id_, tuple(columns[schema, table]), tuple(key), comment))
-    return layout
+def _id(schema: str, table: str) -> TableId:
+    return TableId(_database(schema), table)
 
 
-def _folded(table: TableId) -> tuple[str, str]:
-    return (table.database or "main").lower(), table.table.lower()
+def _database(schema: str) -> str:
+    """The source's name of a schema: DuckDB's own is where tables without a database are."""
+    return "" if schema == "main" else schema

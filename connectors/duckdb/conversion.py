@@ -1,7 +1,6 @@
 """Values of a column whose type changes, as MySQL's ALTER converts them. Pure text, nothing is executed here.
 
-The rows that are there are converted by DuckDB, as the log does not tell what the server made of them. So a change is
-carried out where DuckDB comes to the same values; where it may not, the statement fails for rows that have a value:
+Where the log alone leaves the values of existing rows uncertain, DuckDB comes to those that the server made, but for:
 
 | from | to | why |
 |---|---|---|
@@ -12,12 +11,13 @@ carried out where DuckDB comes to the same values; where it may not, the stateme
 | TIMESTAMP_LTZ | anything else | the server converts it in the time zone of the session that ran the ALTER |
 | anything else | TIMESTAMP_LTZ | the same the other way |
 | DECIMAL beyond 38 digits | another one | it is text here, with all digits of its scale |
+| VARBINARY | fewer bytes | the server refuses or cuts, by its sql_mode |
 """
 
 from __future__ import annotations
 
-from cdc.schema import Column, DataType, Kind
-from connectors.duckdb.types import BLOB, INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ, duckdb_type, text_literal
+from cdc.schema import DataType, Kind
+from connectors.duckdb.types import BLOB, INTERVAL, TEXT, TIMESTAMP, TIMESTAMPTZ, duckdb_type
 
 _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 _BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
@@ -36,45 +36,51 @@ _UNSURE = (
 )
 
 
-def rewrites(new: DataType, old: Column | None) -> bool:
+def rewrites(new: DataType, old: DataType | None) -> bool:
     """Whether values change although the DuckDB type may stay: digits, characters or bytes go or come."""
     if old is None:
         return False
-    fewer = _length(new) < _length(old.type)
+    fewer = _length(new) < _length(old)
     if new.kind is Kind.DECIMAL:
-        return _other_decimal_text(old.type, new)
+        return _other_decimal_text(old, new)
     if new.kind in _TIMED:
-        return old.type.kind is new.kind and (new.length or 0) < (old.type.length or 0)
-    if new.kind in _TEXTS and old.type.kind in _TEXTS:
-        return fewer or (new.kind is Kind.CHAR and old.type.kind is not Kind.CHAR)
-    if new.kind in _BYTES and old.type.kind in _BYTES:
-        return fewer or (new.kind is Kind.BINARY and new != old.type)
+        return old.kind is new.kind and (new.length or 0) < (old.length or 0)
+    if new.kind in _TEXTS and old.kind in _TEXTS:
+        return fewer or (new.kind is Kind.CHAR and old.kind is not Kind.CHAR)
+    if new.kind in _BYTES and old.kind in _BYTES:
+        return fewer or (new.kind is Kind.BINARY and new != old)
     return False
 
 
-def conversion(expression: str, actual: str, column: Column, old: Column | None) -> str:
-    """SQL that turns a value of type `actual` into the column's new definition; fails for values it is not sure of.
+def converts(actual: str, new: DataType, old: DataType | None) -> bool:
+    """Whether `conversion` makes of a value of type `actual` what the source's server made of it."""
+    if (actual == TIMESTAMPTZ) != (duckdb_type(new) == TIMESTAMPTZ):
+        return False
+    return old is None or not _unsure(old, new)
 
-    `old` is the definition before, when known.
+
+def conversion(expression: str, actual: str, new: DataType, old: DataType | None) -> str:
+    """SQL that turns a value of type `actual` into one of the source's type `new`.
+
+    `old` is the source's type before, when known.
     """
-    new = duckdb_type(column.type)
-    if (actual == TIMESTAMPTZ) != (new == TIMESTAMPTZ) or (old is not None and _unsure(old.type, column.type)):
-        reason = f"{actual if old is None else old.type} values may come out differently as {column.type} in the source"
-        return f"CASE WHEN {expression} IS NULL THEN NULL ELSE error({text_literal(reason)}) END"
-    if actual == new:
-        return _rewritten(expression, new, column.type, old)
-    if new == BLOB:
+    sql = duckdb_type(new)
+    if actual == sql:
+        return _rewritten(expression, sql, new, old)
+    if sql == BLOB:
         return f"encode(CAST({expression} AS VARCHAR))"
     if actual == BLOB:
-        return f"CAST(decode({expression}) AS {new})"
-    if new == TEXT and old is not None and old.type.kind in _TIMED:
-        return _timed_text(expression, old.type)
-    if actual == TIMESTAMP and new == "DATE":
+        return f"CAST(decode({expression}) AS {sql})"
+    if sql == TEXT and old is not None and old.kind in _TIMED:
+        return _timed_text(expression, old)
+    if actual == TIMESTAMP and sql == "DATE":
         return _day(expression)
-    return f"CAST({expression} AS {new})"
+    return f"CAST({expression} AS {sql})"
 
 
 def _unsure(old: DataType, new: DataType) -> bool:
+    if old.kind in _BYTES and new.kind is Kind.VARBINARY and _length(new) < _length(old):
+        return True
     return _other_decimal_text(old, new) or any(old.kind in before and new.kind in after for before, after in _UNSURE)
 
 
@@ -101,7 +107,7 @@ def _timed_text(expression: str, old: DataType) -> str:
     return f"rpad({pointed}, CAST(instr({text} || '.', '.') + {digits} AS INTEGER), '0')"
 
 
-def _rewritten(expression: str, sql: str, new: DataType, old: Column | None) -> str:
+def _rewritten(expression: str, sql: str, new: DataType, old: DataType | None) -> str:
     if not rewrites(new, old):
         return expression
     if new.kind in _TIMED:

@@ -1,9 +1,9 @@
 """The fence: one row per pipeline in `_cdc.commits`, written in the same transaction as a batch's rows.
 
-    _cdc.commits (pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ)
+    _cdc.commits (pipeline VARCHAR PRIMARY KEY, batch BIGINT, committed_at TIMESTAMPTZ)
 
-`batch` is the last batch that is in; a batch at or below it is not loaded again. `applied` names the schema changes
-that were carried out for the batch that is under way, NULL between batches.
+`batch` is the last batch that is in; a batch at or below it is not loaded again. Files of earlier versions have a
+column `applied` as well: it names the schema changes that were carried out for the batch that was under way then.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ class Fence:
         self._schema = session.names.schema("_cdc")
         self._table = f"{self._schema}.{quoted('commits')}"
         self._has_table = self._has_row = True
+        self._has_applied = False
         self.batch, self.applied = self._read()
 
     def _read(self) -> tuple[int, str | None]:
         try:
-            rows = self._session.rows(f"SELECT batch, applied FROM {self._table} WHERE pipeline = ?", [self._pipeline])
+            columns = self._session.rows(f"DESCRIBE {self._table}")
         except duckdb.CatalogException:
             self._has_table = self._has_row = False
             return _NO_BATCH, None
+        self._has_applied = "applied" in {name for name, *_ in columns}
+        chosen = f"batch, {'applied' if self._has_applied else 'NULL'}"
+        rows = self._session.rows(f"SELECT {chosen} FROM {self._table} WHERE pipeline = ?", [self._pipeline])
         self._has_row = bool(rows)
         return rows[0] if rows else (_NO_BATCH, None)
 
-    def write(self, batch: int, applied: str | None = None) -> None:
+    def write(self, batch: int) -> None:
         """Set the row. Inside the caller's transaction."""
         if not self._has_table:
             self._session.rows(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-            self._session.rows(
-                f"CREATE TABLE {self._table} "
-                "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ)"
-            )
-        values = [batch, applied, self._pipeline]
+            columns = "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, committed_at TIMESTAMPTZ)"
+            self._session.rows(f"CREATE TABLE {self._table} {columns}")
+        values = [batch, self._pipeline]
         if self._has_row:
-            changed = "batch = ?, applied = ?, committed_at = now()"
+            changed = "batch = ?, committed_at = now()" + (", applied = NULL" if self._has_applied else "")
             self._session.rows(f"UPDATE {self._table} SET {changed} WHERE pipeline = ?", values)
         else:
-            columns = "(batch, applied, pipeline, committed_at)"
-            self._session.rows(f"INSERT INTO {self._table} {columns} VALUES (?, ?, ?, now())", values)
+            columns = "(batch, pipeline, committed_at)"
+            self._session.rows(f"INSERT INTO {self._table} {columns} VALUES (?, ?, now())", values)

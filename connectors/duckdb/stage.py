@@ -12,7 +12,6 @@ equals their update-after image are left out, as only a key's last image counts.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import Prepared, Task
+from cdc.state.durable import new_file
 
 KIND = "__cdc_kind"
 _TABLE_BYTES = 4 << 20
@@ -47,16 +47,11 @@ def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Pr
     folder = batch_folder(directory, task.batch)
     path = folder / f"{task.partition}-{task.attempt}.arrows"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
+        with new_file(path) as file:
             writer = _Writer(file)
             for block in blocks:
                 writer.add(block)
             writer.flush()
-            file.flush()
-            os.fsync(file.fileno())
-        for made in (folder, folder.parent):
-            _sync_folder(made)
     except OSError as error:
         hint = "free some space in the state directory, or choose another --state-dir"
         raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error
@@ -140,11 +135,10 @@ def _refuse_null_keys(block: ChangeBlock) -> None:
     for name in block.schema.primary_key:
         values = block.rows.column(_index(block, name))
         if values.null_count:
-            at = block.sequence[pc.index(pc.is_null(values), True).as_py()].as_py()
+            at = block.position_text(block.sequence[pc.index(pc.is_null(values), True).as_py()].as_py())
             raise SinkError(
-                f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be; the change "
-                f"is at file number {at >> 40}, position {at & (1 << 40) - 1} of the source's log",
-                where=str(block.table),
+                f"a value of the key column {name} is NULL (zero dates become NULL), and a key cannot be",
+                where=f"{block.table} at {at}" if at else str(block.table),
                 hint="correct the value at the source and start anew after it, or leave the table out (tables.exclude)",
             )
 
@@ -201,11 +195,3 @@ def _segment(file: Any, offset: int, length: int) -> pa.Buffer:
         raise OSError(f"the file ends at byte {file.size()}, before the end of its rows")
     file.seek(offset)
     return file.read_buffer(length)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,23 @@ from cdc.block import ChangeBlock
 from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
+from cdc.state.store import LocalStore
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, position_of, splits_of
+from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Known, Schemas, shown_schema
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.plan.payloads import opened, stored
 
 _FIRST_BYTES = 1 << 12
 
 
 class BinlogFilesSource(Source):
-    """Offsets: {"file", "position", "gtids", "schemas"}; `file` is a file's name without its folder."""
+    """Offsets are those of `MySqlOffset`; `file` is a file's name without its folder."""
 
     bounded = True
 
@@ -37,7 +42,7 @@ class BinlogFilesSource(Source):
         self._wanted = options.pattern.matches
         self._segments: Iterator[Segment] | None = None
         self._queue = SegmentQueue()
-        self._planned: tuple[Offset, list[Segment]] | None = None
+        self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._known: Schemas | None = None
         self._error: SourceError | None = None
         self._notices: list[str] = []
@@ -53,9 +58,9 @@ class BinlogFilesSource(Source):
         """The captured tables as they are at the end of the files: all of their statements are read."""
         files = self._files()
         with tempfile.TemporaryDirectory() as folder:
-            schemas = Schemas(Path(folder), self._options)
+            schemas = Schemas(LocalStore(Path(folder)), self._options)
             start = self._begin(schemas, files)
-            segments = self._plan(schemas, {**start, "schemas": schemas.history.count()}, files, None, [])
+            segments = self._plan(schemas, replace(start, schemas=schemas.history.count()), files, None, [])
             last = list(segments)[-1:]
             count = last[0].schemas if last else schemas.history.count()
             found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
@@ -63,14 +68,19 @@ class BinlogFilesSource(Source):
 
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
-        return self._begin(self._schemas(), self._files())
+        return self._begin(self._schemas(), self._files()).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """Plan until a batch is full or the files end; never waits. What stops it is raised after all before it."""
-        if start["schemas"] == 0 and (first := self._schemas().first_entries()):
-            return {**start, "schemas": first}
+        at = MySqlOffset.from_json(start)
+        end = self._next(at, limits)
+        return start if end == at else end.to_json()
+
+    def _next(self, start: MySqlOffset, limits: Limits | None) -> MySqlOffset:
+        if start.schemas == 0 and (first := self._schemas().first_entries()):
+            return replace(start, schemas=first)
         if self._segments is None:
-            fresh = Schemas(self._context.directory, self._options)
+            fresh = Schemas(self._context.store, self._options)
             self._segments = self._plan(fresh, start, self._files(), limits, self._notices)
         self._fill(self._segments, limits)
         batch = self._queue.take(limits)
@@ -87,19 +97,24 @@ class BinlogFilesSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this process; else one split."""
-        planned = self._planned[1] if self._planned is not None and self._planned[0] == end else None
-        return splits_of(planned, start, end, parallelism)
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        planned = self._planned[1] if self._planned is not None and self._planned[0] == stop else None
+        return stored(splits_of(planned, begin, stop, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
-        return self._schemas().changes(start["schemas"], end["schemas"])
+        return self._schemas().changes(MySqlOffset.from_json(start).schemas, MySqlOffset.from_json(end).schemas)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
-        part: LogRange = split.payload
+        part: LogRange = opened(split).payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         for chunk in _chunks(self._files(), part.start, part.end):
             yield from rows.decode(chunk)
+
+    def position_text(self, sequence: int) -> str:
+        """Number of the log file and position in it."""
+        return sequence_text(sequence)
 
     def _fill(self, segments: Iterator[Segment], limits: Limits | None) -> None:
         """Read ahead until more waits than one batch holds, the files end or something cannot be followed."""
@@ -126,31 +141,31 @@ class BinlogFilesSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew."""
         if self._known is None:
-            self._known = Schemas(self._context.directory, self._options)
+            self._known = Schemas(self._context.store, self._options)
         return self._known
 
-    def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> Offset:
+    def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> MySqlOffset:
         first = LogPosition(next(iter(files)))
         dialect = _dialect(files[first.file])
         schemas.begin(self._declared(dialect), self._wanted, first, dialect)
-        return {"file": first.file, "position": first.position, "gtids": None, "schemas": 0}
+        return MySqlOffset(first)
 
     def _declared(self, dialect: Dialect) -> Known:
         """The captured tables of `schema-files`."""
         with tempfile.TemporaryDirectory() as folder:
-            catalog = Schemas(Path(folder), self._options).catalog(0, self._wanted, dialect, 0)
+            catalog = Schemas(LocalStore(Path(folder)), self._options).catalog(0, self._wanted, dialect, 0)
         for path in _matching(self._options.schema_paths, "schema-files"):
             define_from(path, catalog)
         return Known(tuple(catalog.captured.values()), dict(catalog.databases))
 
     def _plan(
-        self, schemas: Schemas, start: Offset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
+        self, schemas: Schemas, start: MySqlOffset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
     ) -> Iterator[Segment]:
         from connectors.mysql.follow.segmenter import Planner
 
-        position = position_of(start)
+        position = start.position
         dialect = _dialect(_file(files, position.file))
-        tracker = schemas.tracker(start["schemas"], self._wanted, dialect, 0, notices)
+        tracker = schemas.tracker(start.schemas, self._wanted, dialect, 0, notices)
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         for chunk in _chunks(files, position, None):
             yield from planner.feed(chunk)

@@ -8,9 +8,23 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, AtLeast, Duration, Field, FilePath, OptionError, Remark, SecretStr, Zone
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    AtMost,
+    Duration,
+    Field,
+    FilePath,
+    HostName,
+    Line,
+    OptionError,
+    Remark,
+    SecretStr,
+    Zone,
+)
 from cdc.schema import TableId
 from connectors.mysql.log.options import LogOptions
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.snapshot.options import SnapshotOptions
 
 __all__ = ["BinlogFilesSourceOptions", "LogOptions", "MySqlSourceOptions"]
@@ -35,7 +49,18 @@ def _check_server_id(text: str) -> str:
     return text
 
 
-ServerId = Annotated[str, Field(pattern=r"^[0-9]+\s*(-\s*[0-9]+)?$"), AfterValidator(_check_server_id)]
+def _check_gtids(text: str) -> str:
+    for parse in (GtidSet.parse, MariaDbGtid.parse):
+        try:
+            parse(text)
+        except ValueError:
+            continue
+        return text
+    hint = "MySQL's is such as 3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5, MariaDB's 0-1-5"
+    raise OptionError("is no GTID set of MySQL and no GTID position of MariaDB", hint)
+
+
+ServerId = Annotated[str, Field(pattern=r"^[0-9]{1,10}\s*(-\s*[0-9]{1,10})?$"), AfterValidator(_check_server_id)]
 
 
 class MySqlSourceOptions(SnapshotOptions):
@@ -56,9 +81,9 @@ class MySqlSourceOptions(SnapshotOptions):
     }
 
     type: Literal["mysql"] = Field(description="Connector name.")
-    hostname: str = Field(min_length=1, description="Host name or address of the server.")
+    hostname: HostName = Field(min_length=1, description="Host name or address of the server.")
     port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
-    username: str = Field(
+    username: Line = Field(
         min_length=1, description="Name of the user; needs SELECT, REPLICATION SLAVE and REPLICATION CLIENT."
     )
     password: SecretStr = Field(description="Password of the user; take it from `${NAME}` or `${file:path}`.")
@@ -82,13 +107,13 @@ class MySqlSourceOptions(SnapshotOptions):
         "copies them and ends, `earliest-offset` (all of the binlog there is), `latest-offset`, `specific-offset` and "
         "`timestamp` copy nothing.",
     )
-    specific_offset_file: str | None = Field(
+    specific_offset_file: Line | None = Field(
         None, alias="scan.startup.specific-offset.file", description="Binlog file to start in, with its position."
     )
     specific_offset_pos: int | None = Field(
         None, alias="scan.startup.specific-offset.pos", ge=4, description="Position in the file to start at."
     )
-    specific_offset_gtid_set: str | None = Field(
+    specific_offset_gtid_set: Annotated[str, AfterValidator(_check_gtids)] | None = Field(
         None,
         alias="scan.startup.specific-offset.gtid-set",
         description="GTIDs that count as done; everything else is read. Instead of file and position.",
@@ -114,7 +139,7 @@ class MySqlSourceOptions(SnapshotOptions):
     connect_max_retries: int = Field(
         3, alias="connect.max-retries", ge=0, description="How often a failed connection is tried again, with pauses."
     )
-    heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms")] = Field(
+    heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms"), AtMost("30 d")] = Field(
         30.0, alias="heartbeat.interval", description="How often an idle server says that the connection lives."
     )
     tls_mode: Annotated[TlsMode, AnyCase] | None = Field(
@@ -192,9 +217,24 @@ class MySqlSourceOptions(SnapshotOptions):
                 yield Remark(
                     "scan.startup.mode", "`specific-offset` needs a file with its position, or a GTID set", hint
                 )
+        yield from self._offsets_without_mode()
         for key, count in (("events", self.specific_offset_skip_events), ("rows", self.specific_offset_skip_rows)):
             if count:
                 yield Remark(f"{prefix}.skip-{key}", "only 0 in this version", "start at a transaction's own position")
+
+    def _offsets_without_mode(self) -> Iterator[Remark]:
+        """Where to start, beside a mode that starts elsewhere."""
+        prefix = "scan.startup.specific-offset"
+        given: tuple[tuple[str, object, StartupMode], ...] = (
+            (f"{prefix}.file", self.specific_offset_file, "specific-offset"),
+            (f"{prefix}.pos", self.specific_offset_pos, "specific-offset"),
+            (f"{prefix}.gtid-set", self.specific_offset_gtid_set, "specific-offset"),
+            ("scan.startup.timestamp-millis", self.timestamp_millis, "timestamp"),
+        )
+        for key, value, mode in given:
+            if value is not None and self.startup_mode != mode:
+                hint = f"write scan.startup.mode: {mode}, or remove the key"
+                yield Remark(key, f"has no effect with scan.startup.mode: {self.startup_mode}", hint)
 
 
 class BinlogFilesSourceOptions(LogOptions):

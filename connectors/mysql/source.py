@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
@@ -31,6 +34,7 @@ from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.payloads import opened, stored
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, SnapshotSplits
 
@@ -47,14 +51,7 @@ LOOK_S = 0.5
 
 
 class MySqlSource(Source):
-    """Offsets: {"file", "position", "gtids", "schemas", "server"}, "chunks" once tables are copied, and "files_ahead"
-    once the server has changed.
-
-    `gtids` is the GTID set at that position (null when the start gave none), `schemas` the number of entries of the
-    schema history that hold there, `chunks` that of the chunk plan's entries, `server` whose position it is
-    (`ServerInfo.identity`). `files_ahead` is added to the numbers of the server's files where they order changes, so
-    that they go on growing.
-    """
+    """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
@@ -109,17 +106,16 @@ class MySqlSource(Source):
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         self._coordinator().begin(table.id for table in start.known.tables)
         self._pattern().keep()
-        return {
-            "file": start.position.file,
-            "position": start.position.position,
-            "gtids": start.gtids,
-            "schemas": 0,
-            "server": start.info.identity,
-        }
+        return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """As the contract says. The batch at the very start may hold nothing but the creation of the sink's tables."""
-        if start["schemas"] == 0 and (first := self._first(start)) != start:
+        at = MySqlOffset.from_json(start)
+        end = self._latest(at, limits, wait_s)
+        return start if end == at else end.to_json()
+
+    def _latest(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        if start.schemas == 0 and (first := self._first(start)) != start:
             return first
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
@@ -138,8 +134,8 @@ class MySqlSource(Source):
                     hint="leave them out with tables.exclude, or start anew with an empty state directory",
                 )
 
-    def _next(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
-        """One try of `latest_offset`. A bounded run reads the log without end while tables are copied, as the end is
+    def _next(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
+        """One try of `_latest`. A bounded run reads the log without end while tables are copied, as the end is
         where the last chunk was read."""
         tail, snapshot = self._log(), self._coordinator()
         if self._bounded:
@@ -157,24 +153,24 @@ class MySqlSource(Source):
             return self._jump(start)
         return snapshot.plan(start, end, limits, wait_s)
 
-    def _is_lost(self, at: Offset) -> bool:
+    def _is_lost(self, at: MySqlOffset) -> bool:
         """A task has found its part of the log purged, and no jump up to `at` has settled that."""
-        entries = LostNote(self._context.directory).entries()
+        entries = LostNote(self._context.store).entries()
         return entries is not None and not self._coordinator().jumped(entries, at)
 
-    def _jump(self, start: Offset) -> Offset:
+    def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """The log behind `start` is purged: everything is copied anew."""
         from connectors.mysql.snapshot.plan.lost_log import jump
 
         self._log().stop()
         return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
-    def _newcomers(self, start: Offset) -> Offset:
+    def _newcomers(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import newcomers
 
         schemas = self._schemas()
-        known = schemas.history.tables(start["schemas"])
+        known = schemas.history.tables(start.schemas)
         allowed = self._options.newly_added
         try:
             found = newcomers(start, known, self._wanted, self._streams, allowed=allowed)
@@ -183,19 +179,19 @@ class MySqlSource(Source):
             return start
         if not found:
             return start
-        count = schemas.add(start["schemas"], found, self._wanted, start)
+        count = schemas.add(start.schemas, found, self._wanted, start.position)
         chunks = self._coordinator().begin_new(start, [table.id for table in found])
-        return {**start, "schemas": count, **({"chunks": chunks} if chunks else {})}
+        return replace(start, schemas=count, chunks=chunks)
 
-    def _first(self, start: Offset) -> Offset:
+    def _first(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
         schemas, chunks = self._schemas().first_entries(), self._coordinator().first_entries()
-        return {**start, "schemas": schemas, **({"chunks": chunks} if chunks else {})}
+        return replace(start, schemas=schemas, chunks=chunks)
 
-    def _end_of_log(self, start: Offset) -> tuple[LogPosition, str] | None:
+    def _end_of_log(self, start: MySqlOffset) -> tuple[LogPosition, str] | None:
         """Where a bounded run ends: behind all chunks, and (but for a snapshot alone) what was there at its start."""
         behind = self._coordinator().behind(start)
-        ends = [] if behind is None else [(behind, start["server"])]
+        ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
         return max(ends, key=_place, default=None)
@@ -214,24 +210,28 @@ class MySqlSource(Source):
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Parts of the log, then chunks."""
-        return self._chunk_splits().splits(start, end, self._log().splits(start, end, parallelism), parallelism)
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        log_parts = self._log().splits(begin, stop, parallelism)
+        return stored(self._chunk_splits().splits(begin, stop, log_parts, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets, then tables to be emptied as they are copied anew."""
-        changes = self._schemas().changes(start["schemas"], end["schemas"])
-        return [*changes, *self._chunk_splits().truncations(start, end)]
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        changes = self._schemas().changes(begin.schemas, stop.schemas)
+        return [*changes, *self._chunk_splits().truncations(begin, stop)]
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
+        split = opened(split)
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._options, self._context.directory, self._streams, count, report)
+            return read_chunks(split, self._options, self._context.store, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
             copied: CopiedRange = split.payload
-            kept = tail_filter(copied, self._context.directory, self._streams, self._schemas())
+            kept = tail_filter(copied, self._context.store, self._streams, self._schemas())
             moved = partial(uncertain, copied, kept, report)
             return kept.blocks(self._read_log(copied.part, split.index, count, report, moved))
         log_range: LogRange = split.payload
@@ -275,6 +275,10 @@ class MySqlSource(Source):
                 raise SourceUnavailable("the server is away", hint="start again once it is back; nothing was lost")
             time.sleep(min(left, LOOK_S))
 
+    def position_text(self, sequence: int) -> str:
+        """Number of the log file and position in it."""
+        return sequence_text(sequence)
+
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep the positions at which chunks were read."""
         self._driver_side().decided(reports)
@@ -288,15 +292,16 @@ class MySqlSource(Source):
         if not self._wanted(table):
             hint = f"it is not among {self._options.tables}"
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
-        Requests(self._context.directory).add(table)
+        Requests(self._context.store).add(table)
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
-        self._coordinator().commit(end)
+        done = MySqlOffset.from_json(end)
+        self._coordinator().commit(done)
         if self._looked:
             self._pattern().keep()
-        if not self._is_lost(end):
-            LostNote(self._context.directory).remove()
+        if not self._is_lost(done):
+            LostNote(self._context.store).remove()
 
     def lag(self) -> Lag | None:
         """Bytes read ahead, and what the log's reader and the planner of chunks have met."""
@@ -325,38 +330,38 @@ class MySqlSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
         if self._known is None:
-            self._known = Schemas(self._context.directory, self._options)
+            self._known = Schemas(self._context.store, self._options)
         return self._known
 
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
             self._tail = Tail(
-                self._options, context.directory, self._streams, self._wanted, self._notices, context.stopping
+                self._options, context.store, self._streams, self._wanted, self._notices, context.stopping
             )
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.directory, self._schemas().history, self._wanted, self._streams.session,
+                self._options, self._context.store, self._schemas().history, self._wanted, self._streams.session,
                 self._notices,
             )  # fmt: skip
         return self._snapshot
 
     def _pattern(self) -> CapturedPattern:
         if self._captured is None:
-            self._captured = CapturedPattern(self._context.directory, self._options)
+            self._captured = CapturedPattern(self._context.store, self._options)
         return self._captured
 
     def _chunk_splits(self) -> SnapshotSplits:
         if self._splits is None:
-            self._splits = SnapshotSplits(self._options, self._context.directory)
+            self._splits = SnapshotSplits(self._options, self._context.store)
         return self._splits
 
     def _driver_side(self) -> DriverSide:
         if self._driver is None:
-            self._driver = DriverSide(self._context.directory)
+            self._driver = DriverSide(self._context.store)
         return self._driver
 
 

@@ -43,9 +43,9 @@ class StarRocksSink(LoadSink):
         http = HttpClient(http_servers(options))
         self._transactions = Transactions(http, settings.transaction_limits(options), options.packing())
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._directory, changes)
+        record = applied.Applied(self._store, changes)
         if record.done == len(changes):
             return
         with self._session() as session:

@@ -8,7 +8,6 @@ batch that is committed again after that is loaded again.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import Task
+from cdc.state.durable import close_synced, open_new, state_error
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, Transactions
@@ -62,19 +62,25 @@ class _StagedFile:
     """A file of load text under way."""
 
     def __init__(self, path: Path, headers: Mapping[str, str]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self.headers = path, dict(headers)
-        self._file: BinaryIO = path.open("wb")
+        try:
+            self._file: BinaryIO = open_new(path)
+        except OSError as error:
+            raise state_error(path, error) from error
 
     def write(self, data: memoryview) -> bool:
-        self._file.write(data)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise state_error(self.path, error) from error
         return True
 
     def close(self) -> None:
         """Make it durable."""
-        with self._file as file:
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            close_synced(self._file)
+        except OSError as error:
+            raise state_error(self.path, error) from error
 
     def cancel(self) -> None:
         self._file.close()

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from cdc.schema import SchemaChange
 from cdc.schema_json import change_to_json
+from cdc.state.store import Store
 
 _FILE = "applied.json"
 
@@ -25,33 +24,24 @@ _FILE = "applied.json"
 class Applied:
     """The record of one list of changes. Driver."""
 
-    def __init__(self, directory: Path, changes: Sequence[SchemaChange]) -> None:
-        self._path = directory / _FILE
+    def __init__(self, store: Store, changes: Sequence[SchemaChange]) -> None:
+        self._store = store
         self._digest = _digest(changes)
         self.done = self._read()
 
     def note(self, done: int) -> None:
         """The first `done` changes are carried out, and will not be again. Durable when it returns."""
         self.done = done
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump({"digest": self._digest, "done": done}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
+        self._store.write_json(_FILE, {"digest": self._digest, "done": done})
 
     def _read(self) -> int:
-        try:
-            fields = json.loads(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return 0
-        return int(fields["done"]) if fields["digest"] == self._digest else 0
+        fields = self._store.read_json(_FILE)
+        return int(fields["done"]) if fields is not None and fields["digest"] == self._digest else 0
 
 
-def forget(directory: Path) -> None:
+def forget(store: Store) -> None:
     """The batch is committed: the same changes in a later batch are meant. Driver; may repeat."""
-    (directory / _FILE).unlink(missing_ok=True)
+    store.remove(_FILE)
 
 
 def _digest(changes: Sequence[SchemaChange]) -> str:

@@ -40,13 +40,14 @@ class LoadSink(Sink):
 
     def __init__(self, options: LoadSinkOptions, context: Context) -> None:
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.directory
+        self._store = context.store
+        self._directory: Path = context.store.bulk("")
         self._threads = max(_THREADS, options.threads)
         self._retry = settings.retry_policy(options, context)
         self._job_policy = settings.job_policy(options, context)
         self._sql = SqlClient(settings.sql_servers(options), self._retry)
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
-        self._record = LabelRecord(context.directory, self._labels)
+        self._record = LabelRecord(self._directory, self._labels)
         self._next_batch = 0
 
     def check(self) -> None:
@@ -63,7 +64,7 @@ class LoadSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every load, those of a table in log order, tables at the same time. Driver."""
         commit_all(self._committer(batch), batch, prepared, self._threads)
-        applied.forget(self._directory)
+        applied.forget(self._store)
         self._record.prune(batch)
         self._next_batch = batch + 1
 

@@ -9,7 +9,6 @@ be printed twice there.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import sys
@@ -19,12 +18,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from cdc.block import ChangeBlock, RowKind
-from cdc.errors import SinkError
+from cdc.errors import SinkError, StateError
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink, Task
 from cdc.source import Context
+from cdc.state.durable import new_file, state_error
+from cdc.state.store import RESTORE
 from connectors.values.format import RowImage, change_line, encoded, row_line
 from connectors.values.options import ValuesSinkOptions
+
+_NOTE = "committed.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,9 @@ class ValuesSink(Sink):
     """Appends to one file. Picklable; holds nothing open."""
 
     def __init__(self, options: ValuesSinkOptions, context: Context) -> None:
-        self._path, self._directory = options.path, context.directory
+        self._path, self._store = options.path, context.store
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Write a line for each schema change, unless these were the last thing written. Driver."""
         text = "".join(map(change_line, changes))
         digest = hashlib.sha256(text.encode()).hexdigest()
@@ -52,16 +55,15 @@ class ValuesSink(Sink):
 
     def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the task's rows to a synced file of its own. Executor."""
-        folder = self._staging(task.batch)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{task.partition}-{task.attempt}.jsonl"
+        path = self._staging(task.batch) / f"{task.partition}-{task.attempt}.jsonl"
         counts: dict[TableId, Counter[int]] = {}
-        with open(path, "w", encoding="utf-8") as file:
-            for block in blocks:
-                file.writelines(_lines(block))
-                counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with new_file(path) as file:
+                for block in blocks:
+                    file.writelines(line.encode() for line in _lines(block))
+                    counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
+        except OSError as error:
+            raise state_error(path, error) from error
         return [
             Prepared(
                 table, task.partition, f"{task.batch}/{path.name}",
@@ -75,7 +77,7 @@ class ValuesSink(Sink):
         committed = self._committed()
         if batch > committed.batch:
             names = dict.fromkeys(handle.handle for handle in prepared)
-            text = "".join((self._directory / "staging" / name).read_text(encoding="utf-8") for name in names)
+            text = "".join(self._staged(name) for name in names)
             self._append(text, replace(committed, batch=batch, applied=""))
         self.abort(batch)
 
@@ -84,15 +86,24 @@ class ValuesSink(Sink):
         shutil.rmtree(self._staging(batch), ignore_errors=True)
 
     def _staging(self, batch: int) -> Path:
-        return self._directory / "staging" / str(batch)
+        return self._store.bulk("staging") / str(batch)
+
+    def _staged(self, name: str) -> str:
+        path = self._store.bulk("staging") / name
+        try:
+            return path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise StateError(f"staged rows cannot be read: {error.strerror}", where=str(path), hint=RESTORE) from error
 
     def _committed(self) -> _Committed:
         """The note on what is good. The first note is made here, before the first byte is written."""
-        note = self._directory / "committed.json"
-        if not note.exists():
+        note = self._store.read_json(_NOTE)
+        if note is None:
             path = Path(self._path)
-            self._note(_Committed(path.stat().st_size if self._path != "-" and path.exists() else 0))
-        return _Committed(**json.loads(note.read_text(encoding="utf-8")))
+            known = _Committed(path.stat().st_size if self._path != "-" and path.exists() else 0)
+            self._note(known)
+            return known
+        return _Committed(**note)
 
     def _append(self, text: str, then: _Committed) -> None:
         if self._path == "-":
@@ -115,13 +126,7 @@ class ValuesSink(Sink):
         self._note(replace(then, length=length))
 
     def _note(self, committed: _Committed) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        temporary = self._directory / "committed.json.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(asdict(committed), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._directory / "committed.json")
+        self._store.write_json(_NOTE, asdict(committed))
 
 
 def _lines(block: ChangeBlock) -> Iterator[str]:

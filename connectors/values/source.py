@@ -75,7 +75,7 @@ class ValuesSource(Source):
         """Runs of lines of about equal number. Stream reader process."""
         first, last = int(start["line"]), int(end["line"])
         size = max(1, -(-(last - first) // parallelism))
-        return [Split(number, (at, min(at + size, last))) for number, at in enumerate(range(first, last, size))]
+        return [Split(number, [at, min(at + size, last)]) for number, at in enumerate(range(first, last, size))]
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The schema changes among the lines. Driver."""
@@ -92,6 +92,10 @@ class ValuesSource(Source):
         )
         for table, run in groupby(rows, key=_table):
             yield _block(table, list(run))
+
+    def position_text(self, sequence: int) -> str:
+        """The number of the line, from 1."""
+        return f"line {sequence}" if sequence > 0 else ""
 
     def _entries(self) -> tuple[_Entry, ...]:
         if self._parsed is None:

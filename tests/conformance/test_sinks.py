@@ -13,6 +13,7 @@ from starrocks_servers import StarRocksServer
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, SinkConformance, SinkHarness, run_in_memory
 from cdc.testing.sink_conformance import LOG, keyless, prepare, row
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -36,7 +37,7 @@ class ListHarness:
 class DuckDbHarness:
     def __init__(self, folder: Path) -> None:
         self._path = str(folder / "shop.duckdb")
-        self._context = Context("pipeline-1", folder / "state")
+        self._context = Context("pipeline-1", LocalStore(folder / "state"))
 
     def sink(self) -> DuckDbSink:
         return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=self._path), self._context)
@@ -55,7 +56,7 @@ class ValuesHarness:
 
     def __init__(self, folder: Path) -> None:
         self._path = str(folder / "out.jsonl")
-        self._context = Context("pipeline-1", folder / "state")
+        self._context = Context("pipeline-1", LocalStore(folder / "state"))
 
     def sink(self) -> ValuesSink:
         return ValuesSink(ValuesSinkOptions(type="values", path=self._path), self._context)

@@ -12,6 +12,7 @@ from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.schema_json import change_to_json
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import ListSource, SourceConformance, block
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.binlog_files import BinlogFilesSource
@@ -66,7 +67,7 @@ class ValuesHarness(ListHarness):
 
     def source(self) -> ValuesSource:  # type: ignore[override]
         options = ValuesSourceOptions(type="values", path=str(self._path))
-        return ValuesSource(options, Context("pipeline-1", self._folder))
+        return ValuesSource(options, Context("pipeline-1", LocalStore(self._folder)))
 
     def create(self) -> None:
         self._append(change_to_json(CreateTable(TABLE, SCHEMA)))
@@ -99,7 +100,7 @@ class MySqlHarness:
             "scan.startup.mode": "specific-offset", "scan.startup.specific-offset.file": self._file,
             "scan.startup.specific-offset.pos": self._position,
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(options), Context("pipeline-1", self._folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(options), Context("pipeline-1", LocalStore(self._folder)))
 
     def create(self) -> None:
         self._run("CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(64))")
@@ -133,7 +134,7 @@ class BinlogFilesHarness(MySqlHarness):
 
     def source(self) -> BinlogFilesSource:  # type: ignore[override]
         options = BinlogFilesSourceOptions(type="binlog-files", path=self._files, tables=str(self.table))
-        return BinlogFilesSource(options, Context("pipeline-1", self._folder))
+        return BinlogFilesSource(options, Context("pipeline-1", LocalStore(self._folder)))
 
 
 class TestListSource(SourceConformance):

@@ -25,7 +25,7 @@ from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock
@@ -193,7 +193,8 @@ class LoadEngine:
             runner.recover()
             while self.logged < self.batches:
                 self._plan(self.logged)
-                ForeachBatch(runner)(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
+                batch = ForeachBatch(runner, self.state.checkpoint)
+                batch(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
                 self.logged += 1
         finally:
             runner.finish()

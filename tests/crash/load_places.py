@@ -20,6 +20,7 @@ from starrocks_servers import own_starrocks
 
 from cdc.sink import Sink
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
@@ -62,7 +63,7 @@ class Place:
 
     def sink(self, name: str, **more: Any) -> Callable[[Path], Sink]:
         """How a process of this case's pipeline makes its sink; `more` options by the names of the pipeline file."""
-        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", folder), **more)
+        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", LocalStore(folder)), **more)
 
     def arm(self, fault: Fault) -> None:
         """The next time the server comes by."""

@@ -35,7 +35,7 @@ class CountingSink(Sink):
         self._keyless = keyless
         self._prepared: dict[str, list[tuple[str, dict[str, Any]]]] = {}
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         for change in changes:
             self._apply(change)
 

@@ -10,6 +10,7 @@ from cdc_process import Pipeline
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file
+from cdc.state.store import LocalStore
 from cdc.testing import Run, run_in_memory
 
 
@@ -32,8 +33,8 @@ class DirectRuns:
         folders = {name: self.pipeline.state / name for name in ("source", "sink")}
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
-        source = source_options.build(Context("proof-1", folders["source"]))
-        sink = sink_options.build(Context("proof-1", folders["sink"]))
+        source = source_options.build(Context("proof-1", LocalStore(folders["source"])))
+        sink = sink_options.build(Context("proof-1", LocalStore(folders["sink"])))
         source.stop_at_current()
         run = run_in_memory(
             source, sink, limits=limits, parallelism=parallelism, start=self._offset, first_batch=self._batch

@@ -20,6 +20,7 @@ from snapshot_workload import KEYLESS, TABLES, SnapshotWorkload
 
 from cdc.schema import TableId
 from cdc.source import Context, Limits
+from cdc.state.store import LocalStore
 from cdc.testing import run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
@@ -83,7 +84,7 @@ def _source(server: MySqlServer, database: str, folder: Path) -> MySqlSource:
         "password": server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
         "scan.incremental.snapshot.chunk.size": 70,
     }  # fmt: skip
-    return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("differential", folder))
+    return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("differential", LocalStore(folder)))
 
 
 def _missing(server: MySqlServer, database: str, table: str, sink: CountingSink) -> list[str]:

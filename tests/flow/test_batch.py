@@ -21,7 +21,8 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import AddColumn, Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Task
 from cdc.source import Split
-from cdc.state import CommitLog, Decision, StateDir
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
 from cdc.testing import ListSink, ListSource, block
 
 T, SINK_T = TableId("shop", "t"), TableId("lake", "t")
@@ -61,9 +62,9 @@ class Recorder(ListSink):
         if name in self._before:
             self._before[name]()
 
-    def apply(self, changes: Sequence[SchemaChange]) -> None:
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         self._note("apply")
-        super().apply(changes)
+        super().apply(batch, changes)
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         self._note("commit", f" {batch}: {[handle.partition for handle in prepared]}")
@@ -120,7 +121,7 @@ class World:
 
     def begin(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
         """Until Spark may go on: the commit is still under way."""
-        ForeachBatch(self.runner)(Frame(self, batch, rows), batch)  # type: ignore[arg-type]
+        ForeachBatch(self.runner, self.state.checkpoint)(Frame(self, batch, rows), batch)  # type: ignore[arg-type]
 
     def run(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
         self.begin(batch, rows)
@@ -129,7 +130,7 @@ class World:
             raise self.runner.error
 
     def decided(self, batch: int) -> Decision | None:
-        return CommitLog(self.state.root).get(batch)
+        return CommitLog(self.state.commits).get(batch)
 
 
 @pytest.fixture
@@ -291,10 +292,11 @@ def test_a_full_disk_at_the_decision_commits_nothing(world: World) -> None:
     world.plan(0, 3)
     commits = world.state.root / "commits"
     commits.rmdir()
+    commits.symlink_to("/proc/self")  # where nothing can be written, not even by root
     with pytest.raises(StateError, match="cannot write the state"):
         world.run(0)
     assert not any(call.startswith("commit") for call in world.sink.calls)
-    commits.mkdir()
+    commits.unlink()
     world.start()
     world.run(0)
     assert world.sink.rows(SINK_T) == [{"id": 2}]

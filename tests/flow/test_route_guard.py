@@ -9,7 +9,7 @@ import pytest
 
 from cdc.errors import SpecError
 from cdc.flow.route import RouteGuard
-from cdc.plan import check_routes
+from cdc.planning import check_routes
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TableSchema
 from cdc.spec.check import check_file
 

@@ -9,6 +9,7 @@ from typing import Any
 from cdc.job.copying import Copying, bar, duration
 from cdc.schema import TableId
 from cdc.source import TableProgress
+from cdc.state.store import LocalStore
 
 T, U = TableId("shop", "orders"), TableId("shop", "items")
 
@@ -20,7 +21,7 @@ class World:
         self.tables: list[TableProgress] = []
         self.lines: list[tuple[str, dict[str, Any]]] = []
         self.now, self.root = 1000.0, root
-        self.copying = Copying(lambda: self.tables, root, self.say, lambda: self.now)
+        self.copying = Copying(lambda: self.tables, LocalStore(root), self.say, lambda: self.now)
 
     def say(self, message: str, **fields: Any) -> None:
         self.lines.append((message, fields))

@@ -184,6 +184,16 @@ def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server:
     assert [line["row"]["id"] for line in written if "op" in line] == [1, 2, 3, 4]
 
 
+def test_a_stop_before_the_first_batch_leaves_a_state_that_goes_on(folder: Folder) -> None:
+    folder.write({"type": "values", "rows": ROWS})
+    process = folder.start()
+    folder.says("pipeline p-", process)  # Java starts now
+    os.killpg(process.pid, signal.SIGINT)
+    folder.ends(process)
+    folder.run("--until-caught-up")
+    assert "4 changes in" in folder.out
+
+
 def test_the_death_of_java_is_an_engine_error(folder: Folder, mysql_server: MySqlServer) -> None:
     database = mysql_server.new_database("run")
     mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)

@@ -17,7 +17,7 @@ from cdc.job.error_transport import CrossingError, recover
 from cdc.job.stream import SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 from cdc.testing import ListSink, ListSource, block
 
 T = TableId("shop", "t")
@@ -89,18 +89,40 @@ def test_the_first_offset_is_asked_for_once_in_the_life_of_a_pipeline(tmp_path: 
 def test_after_a_stop_request_no_batch_is_planned(tmp_path: Path) -> None:
     stream = reader(tmp_path, ListSource(ITEMS))
     state = StateDir(tmp_path)
-    at = stream.initialOffset()
+    at = stream.latestOffset(stream.initialOffset(), ALL)
     state.request_stop()
     assert not state.stop_confirmed()
     assert stream.latestOffset(at, ALL) == at
     assert state.stop_confirmed()
 
 
+def test_a_stop_before_the_first_batch_leaves_an_empty_one(tmp_path: Path) -> None:
+    """Spark logs what it is told then as the end of batch 0, and could not start again from the initial offset."""
+    stream = reader(tmp_path, ListSource(ITEMS))
+    state = StateDir(tmp_path)
+    at = stream.initialOffset()
+    state.request_stop()
+    end = stream.latestOffset(at, ALL)
+    assert end == {"item": 0, BATCH_KEY: 1}
+    assert stream.partitions(at, end) == []
+    assert not state.stop_confirmed()  # a batch is under way
+    assert stream.latestOffset(end, ALL) == end
+    assert state.stop_confirmed()
+
+
+def test_a_first_batch_without_anything_new_is_an_empty_one(tmp_path: Path) -> None:
+    stream = reader(tmp_path, ListSource([]))
+    at = stream.initialOffset()
+    end = stream.latestOffset(at, ALL)
+    assert end == {"item": 0, BATCH_KEY: 1}
+    assert stream.latestOffset(end, ALL) == end
+
+
 def test_a_partition_prepares_its_split_under_its_batch(tmp_path: Path) -> None:
     sink = ListSink()
     stream = reader(tmp_path, ListSource(ITEMS), sink)
     parts = stream.partitions({"item": 0, BATCH_KEY: 4}, {"item": 3, BATCH_KEY: 5})
-    sink.apply([CreateTable(T, SCHEMA)])
+    sink.apply(0, [CreateTable(T, SCHEMA)])
     results = [
         TaskResult.from_json(row) for part in pickle.loads(pickle.dumps(parts)) for (row,) in stream.read(part)
     ]  # fmt: skip
@@ -183,7 +205,7 @@ def test_a_stop_request_ends_the_wait_of_a_bounded_run(tmp_path: Path) -> None:
     stream = reader(tmp_path, Waiting())
     at = stream.initialOffset()
     stream.prepareForTriggerAvailableNow()
-    assert stream.latestOffset(at, ALL) == at
+    assert source_offset(stream.latestOffset(at, ALL)) == source_offset(at)
 
 
 def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> None:

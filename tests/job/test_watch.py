@@ -20,7 +20,7 @@ from cdc.flow.progress import Progress
 from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
 from cdc.job.watch import STARTS, Signals, Watch
-from cdc.state import StateDir
+from cdc.state.directory import StateDir
 
 
 class Query:

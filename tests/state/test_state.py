@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.sink import Prepared
-from cdc.state import CommitLog, Decision, StateDir, write_atomic
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
+from cdc.state.durable import write_file
+from cdc.state.formats import FORMAT
+from cdc.state.store import LocalStore
 
 ORDERS = TableId("shop", "orders.2024")
 
@@ -34,14 +39,14 @@ def opened(folder: Path) -> StateDir:
 
 
 def temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
 
 
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    write_atomic(path, "old")
+    write_file(path, b"old")
     with path.open() as reader:
-        write_atomic(path, "new content")
+        write_file(path, b"new content")
         assert reader.read() == "old"  # whoever has it open keeps reading the old one
     assert path.read_text() == "new content"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
@@ -49,10 +54,10 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_the_old_content_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
-    write_atomic(path, "old")
+    write_file(path, b"old")
     temporary(path).symlink_to("/dev/full")
     with pytest.raises(StateError, match=r"x\.json: cannot write the state: No space left on device \(.*lost\)"):
-        write_atomic(path, "new")
+        write_file(path, b"new")
     assert path.read_text() == "old"
     assert not temporary(path).is_symlink()
 
@@ -80,8 +85,8 @@ def test_another_source_is_refused(tmp_path: Path) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     opened(tmp_path)
     path = tmp_path / "pipeline.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(StateError, match="has format 2, this version reads 1"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": FORMAT + 1}))
+    with pytest.raises(StateError, match=r"has format \d+, this version of cdc reads up to \d+ \(use the version"):
         opened(tmp_path)
 
 
@@ -89,7 +94,7 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_torn_file_is_named(tmp_path: Path, content: str) -> None:
     opened(tmp_path)
     (tmp_path / "pipeline.json").write_text(content)
-    with pytest.raises(StateError, match=r"pipeline\.json: cannot be read: .*restore it"):
+    with pytest.raises(StateError, match=r"pipeline\.json: cannot be read: .*restore the state"):
         opened(tmp_path)
     if content != "{}":
         (tmp_path / "initial_offset.json").write_text(content)
@@ -97,7 +102,7 @@ def test_a_torn_file_is_named(tmp_path: Path, content: str) -> None:
             StateDir(tmp_path).initial_offset()
     (tmp_path / "commits" / "3.json").write_text(content)
     with pytest.raises(StateError, match=r"3\.json: cannot be read"):
-        CommitLog(tmp_path).get(3)
+        CommitLog(LocalStore(tmp_path / "commits")).get(3)
 
 
 def test_what_a_crash_left_half_written_is_not_seen(tmp_path: Path) -> None:
@@ -105,7 +110,7 @@ def test_what_a_crash_left_half_written_is_not_seen(tmp_path: Path) -> None:
     temporary(tmp_path / "initial_offset.json").write_text('{"positi')
     temporary(tmp_path / "commits" / "7.json").write_text('{"batch"')
     assert state.initial_offset() is None
-    log = CommitLog(tmp_path)
+    log = CommitLog(LocalStore(tmp_path / "commits"))
     assert log.get(7) is None
     log.decide(decision(7))
     log.prune(1000)
@@ -121,15 +126,15 @@ def test_the_first_offset_stays(tmp_path: Path) -> None:
 
 def test_a_decision_is_read_as_it_was_written(tmp_path: Path) -> None:
     opened(tmp_path)
-    CommitLog(tmp_path).decide(decision(12))
-    assert CommitLog(tmp_path).get(12) == decision(12)
-    assert CommitLog(tmp_path).get(13) is None
+    CommitLog(LocalStore(tmp_path / "commits")).decide(decision(12))
+    assert CommitLog(LocalStore(tmp_path / "commits")).get(12) == decision(12)
+    assert CommitLog(LocalStore(tmp_path / "commits")).get(13) is None
     assert Decision.from_json(json.loads(json.dumps(decision(1).to_json()))) == decision(1)
 
 
 def test_old_decisions_go_and_recent_ones_stay(tmp_path: Path) -> None:
     opened(tmp_path)
-    log = CommitLog(tmp_path)
+    log = CommitLog(LocalStore(tmp_path / "commits"))
     for batch in range(30):
         log.decide(decision(batch))
     (tmp_path / "commits" / "notes.txt").write_text("kept")

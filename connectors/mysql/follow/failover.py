@@ -7,17 +7,17 @@ no rows, its start has the old server's position and its end the new one's, the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.errors import SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from cdc.source import Offset
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
@@ -40,7 +40,7 @@ class Place:
     gtids: str
 
 
-def moved(start: Offset, streams: Streams, wanted: Callable[[TableId], bool]) -> Offset:
+def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool]) -> MySqlOffset:
     """The offset on the server that is there now, for an offset on another one. Stream reader; repeatable.
 
     Raises:
@@ -53,23 +53,15 @@ def moved(start: Offset, streams: Streams, wanted: Callable[[TableId], bool]) ->
     connection = streams.session()
     try:
         info, where = check_server(connection), where_of(connection)
-        done = needed_gtids(start["gtids"], where)
+        done = needed_gtids(start.gtids, where)
         check_has(info, done, where)
         check_gtid_position(connection, info, done)
     finally:
         connection.close()
     open_stream = partial(streams.at, server=info.identity)
     place = find_place(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
-    file = place.position.file
-    ahead = start.get("files_ahead", 0) + file_number(start["file"]) + 1 - file_number(file)
-    return {
-        **start,
-        "file": file,
-        "position": place.position.position,
-        "gtids": place.gtids,
-        "server": info.identity,
-        "files_ahead": max(ahead, 0),
-    }
+    ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
+    return replace(start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, 0))
 
 
 def find_place(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.schema import TableId
-from cdc.source import Limits, Offset, Split
+from cdc.source import Limits, Split
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.positions import LogPosition
 
@@ -104,11 +105,11 @@ class SegmentQueue:
         return batch
 
 
-def end_offset(start: Offset, batch: Sequence[Segment]) -> Offset:
+def end_offset(start: MySqlOffset, batch: Sequence[Segment]) -> MySqlOffset:
     """The offset at the end of a batch that began at `start`. `gtids` stays None when it was not known at the start."""
     last = batch[-1]
-    done = gtids_behind(start["gtids"], batch)
-    return {**start, "file": last.file, "position": last.position, "gtids": done, "schemas": last.schemas}
+    done = gtids_behind(start.gtids, batch)
+    return replace(start, position=LogPosition(last.file, last.position), gtids=done, schemas=last.schemas)
 
 
 def gtids_behind(done: str | None, segments: Sequence[Segment]) -> str | None:
@@ -165,26 +166,19 @@ class LogRange:
     files_ahead: int = 0
 
 
-def position_of(offset: Offset) -> LogPosition:
-    """Where in the log an offset is."""
-    return LogPosition(offset["file"], offset["position"])
-
-
-def splits_of(planned: Sequence[Segment] | None, start: Offset, end: Offset, parallelism: int) -> list[Split]:
+def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
     """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
     then there is one split. None at all when nothing in the batch concerns captured tables, or when it only moves to
     another server."""
-    begin, stop, server = position_of(start), position_of(end), end.get("server", "")
     nothing = planned is not None and not any(segment.tables for segment in planned)
-    if begin == stop or nothing or start.get("server", "") != server:
+    if start.position == end.position or nothing or start.server != end.server:
         return []
-    cuts = [(stop, end["gtids"])]
+    cuts = [(end.position, end.gtids)]
     if planned is not None:
-        cuts = _cuts(start["gtids"], planned, parallelism)
-    ahead = end.get("files_ahead", 0)
-    starts = [(begin, start["gtids"]), *cuts[:-1]]
+        cuts = _cuts(start.gtids, planned, parallelism)
+    starts = [(start.position, start.gtids), *cuts[:-1]]
     ranges = (
-        LogRange(low, high, end["schemas"], server, after, upto, ahead)
+        LogRange(low, high, end.schemas, end.server, after, upto, end.files_ahead)
         for (low, after), (high, upto) in zip(starts, cuts, strict=True)
     )
     return [Split(index, part) for index, part in enumerate(ranges)]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.schema import TableId
-from cdc.source import Lag, Limits, Offset, Split
+from cdc.source import Lag, Limits, Split
+from cdc.state.store import Store
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.follow.segment import Segment, end_offset, position_of, splits_of
+from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition, check_file_position
@@ -46,22 +47,22 @@ class Tail:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        directory: Path,
+        store: Store,
         streams: Streams,
         wanted: Callable[[TableId], bool],
         notices: list[str],
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._options, self._directory, self._streams, self._wanted = options, directory, streams, wanted
+        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
         self._notices, self._stopping = notices, stopping
         self._follower: Follower | None = None
-        self._planned: tuple[Offset, list[Segment]] | None = None
+        self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._away_since: float | None = None
         self._followed = False
         self._note = ""
         self.until: tuple[LogPosition, str] | None = None
 
-    def offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+    def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
         follower = self._follower
         while follower is None:
@@ -86,10 +87,10 @@ class Tail:
         self._planned = (end, batch)
         return end
 
-    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+    def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
         """Cut at transaction ends when the batch is big and was planned by this object; else one split."""
         planned = None
-        if self._planned is not None and all(end.get(name) == value for name, value in self._planned[0].items()):
+        if self._planned is not None and self._planned[0].same_log(end):
             planned = self._planned[1]
         return splits_of(planned, start, end, parallelism)
 
@@ -113,13 +114,13 @@ class Tail:
             follower.stop()
             follower.join()
 
-    def _follow(self, start: Offset, limits: Limits | None) -> Follower:
+    def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
         from connectors.mysql.follow.follower import Follower
         from connectors.mysql.follow.segmenter import Planner
 
         position, info = self._resume(start)
-        tracker = Schemas(self._directory, self._options).tracker(
-            start["schemas"], self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
+        tracker = Schemas(self._store, self._options).tracker(
+            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
         )
         planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
@@ -132,7 +133,7 @@ class Tail:
         self._followed, self._away_since, self._note = True, None, ""
         return follower
 
-    def _move(self, start: Offset) -> Offset:
+    def _move(self, start: MySqlOffset) -> MySqlOffset:
         """Another server is there: the same place in its log, as a batch of its own. What was planned beyond `start`
         is planned again there. `start` itself while that server still lacks transactions."""
         from connectors.mysql.follow.failover import moved
@@ -157,15 +158,14 @@ class Tail:
         self._note = f"waiting for the server: {error.message}"
         return time.monotonic() - self._away_since <= patience_s
 
-    def _resume(self, start: Offset) -> tuple[LogPosition, ServerInfo]:
+    def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
-        position = position_of(start)
         connection = self._streams.session()
         try:
             info = check_server(connection)
-            check_same(connection, start["server"])
-            check_file_position(connection, info, position)
-            check_not_reset(connection, info, start["gtids"])
+            check_same(connection, start.server)
+            check_file_position(connection, info, start.position)
+            check_not_reset(connection, info, start.gtids)
         finally:
             connection.close()
-        return position, info
+        return start.position, info

@@ -1,6 +1,6 @@
 """Loads, stores and copies at addresses, each one machine instruction.
 
-The caller has checked that the bytes are there; `tests/connectors/mysql/test_decoder_fuzz.py` runs the kernels between
+The caller has checked that the bytes are there; `tests/.../mysql/rows/test_decoder_fuzz.py` runs the kernels between
 guard pages. Numbers are little-endian unless the name ends in b.
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cdc.source import Offset
 from connectors.mysql.log.receive_buffer import file_number
 
 _SHIFT = 40
@@ -13,6 +12,8 @@ def sequence_of(file: str, position: int, files_ahead: int = 0) -> int:
     return (file_number(file) + files_ahead) << _SHIFT | position
 
 
-def sequence_at(offset: Offset) -> int:
-    """The sequence of an offset: rows before it are at or below it."""
-    return sequence_of(offset["file"], offset["position"], offset.get("files_ahead", 0))
+def sequence_text(sequence: int) -> str:
+    """`log file:position` of a sequence, such as `000003:1234`; empty when the row is from no log."""
+    if sequence <= 0:
+        return ""
+    return f"{sequence >> _SHIFT:06d}:{sequence & ((1 << _SHIFT) - 1)}"

@@ -1,7 +1,7 @@
 """How MySQL and MariaDB read their character sets: the nearest Python codec, and where the servers differ from it.
 
 Taken from MySQL 9.7 and MariaDB 10.11 (which agree) with `CONVERT(_charset x'..' USING utf8mb4)` for every byte and
-every double- and triple-byte sequence; `tests/connectors/mysql/test_charsets.py` compares them again. U+FFFF marks a
+every double- and triple-byte sequence; `tests/.../mysql/rows/test_charsets.py` compares them again. U+FFFF marks a
 sequence that has no character; U+FFFD stands where the servers themselves answer with it.
 """
 

@@ -14,19 +14,18 @@ it. Every append is on disk (fsync) when it returns.
 
 from __future__ import annotations
 
-import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.schema import SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json
+from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.durable import append_at, replace_file
 from connectors.mysql.schema.table import MySqlTable
 
 __all__ = ["Catalog", "DdlResult", "Dialect", "SchemaEntry", "SchemaHistory"]
@@ -63,58 +62,56 @@ class SchemaEntry:
 
 
 class SchemaHistory:
-    """The history in a folder. Cheap to make and to pickle; files are opened only while something is read or written.
+    """The history in a store. Cheap to make and to pickle; threads may share it.
 
-    `append` and `truncate` are for the one writer (the stream reader process), everything else may run anywhere.
+    `append` and `truncate` are for the one writer (the stream reader process), everything else may run anywhere. All
+    raise StateError.
     """
 
-    def __init__(self, folder: Path | str) -> None:
-        self.path = Path(folder) / FILE_NAME
-        self._generation = 0
-        self._read_to = 0
+    def __init__(self, store: Store) -> None:
+        self._log = store.log(FILE_NAME, "schema history", {"schema_history": _FORMAT})
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.RLock()
+        self._start_over(0)
+
+    def _start_over(self, generation: int) -> None:
+        self._generation = generation
         self._entries: list[SchemaEntry] = []
         self._tables: dict[TableId, MySqlTable] = {}
         self._tables_count = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_log": self._log}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
     def count(self) -> int:
         """How many whole entries there are."""
-        self._refresh()
-        return len(self._entries)
+        with self._lock:
+            self._refresh()
+            return len(self._entries)
 
     def append(self, *entries: SchemaEntry) -> int:
         """Write entries after the last whole one, to disk; returns the new count. Not repeatable: count first."""
-        self._refresh()
-        first = len(self._entries)
-        lines = b"".join(_line(first + n, entry) for n, entry in enumerate(entries))
-        try:
-            if not self.path.exists():
-                self._write_anew(1, [])
-                self._refresh()
-            append_at(self.path, self._read_to, lines)
-        except OSError as error:
-            raise self._failed("written", error) from error
-        return self.count()
+        with self._lock:
+            first = self.count()
+            self._log.append(*(_fields(first + number, entry) for number, entry in enumerate(entries)))
+            return self.count()
 
     def truncate(self, count: int) -> None:
         """Cut everything after the first `count` entries. Repeatable. Raises StateError when there are fewer."""
-        entries = self.entries(0, count)
-        if count == len(self._entries):
-            return
-        try:
-            self._write_anew(self._generation + 1, entries)
-        except OSError as error:
-            raise self._failed("written", error) from error
+        self._log.truncate(count)
 
     def entries(self, first: int, last: int) -> list[SchemaEntry]:
         """Entries `first` (counted from 0) up to and without `last`. Raises StateError when there are fewer."""
-        self._refresh()
-        if last > len(self._entries):
-            raise StateError(
-                f"the schema history holds {len(self._entries)} entries, {last} are needed",
-                where=str(self.path),
-                hint="the state directory is incomplete: restore it as a whole, or start anew with an empty one",
-            )
-        return self._entries[first:last]
+        with self._lock:
+            self._log.items(first, last)
+            self._refresh()
+            return self._entries[first:last]
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
         """The schema changes of entries `first` up to and without `last`, in log order."""
@@ -122,17 +119,18 @@ class SchemaHistory:
 
     def tables(self, count: int) -> dict[TableId, MySqlTable]:
         """All definitions after the first `count` entries, of captured and other tables. Quick when `count` grows."""
-        entries = self.entries(0, count)
-        if count < self._tables_count:
-            self._tables, self._tables_count = {}, 0
-        for entry in entries[self._tables_count :]:
-            for table, definition in entry.delta.tables.items():
-                if definition is None:
-                    self._tables.pop(table, None)
-                else:
-                    self._tables[table] = definition
-        self._tables_count = count
-        return dict(self._tables)
+        with self._lock:
+            entries = self.entries(0, count)
+            if count < self._tables_count:
+                self._tables, self._tables_count = {}, 0
+            for entry in entries[self._tables_count :]:
+                for table, definition in entry.delta.tables.items():
+                    if definition is None:
+                        self._tables.pop(table, None)
+                    else:
+                        self._tables[table] = definition
+            self._tables_count = count
+            return dict(self._tables)
 
     def catalog(
         self,
@@ -160,68 +158,29 @@ class SchemaHistory:
 
     def _refresh(self) -> None:
         """Take in the whole lines that came since the last look; all of them when the history was cut."""
-        try:
-            with open(self.path, "rb") as file:
-                header = file.readline()
-                generation = self._generation_of(header)
-                if generation != self._generation:
-                    self._forget(generation, len(header))
-                file.seek(self._read_to)
-                data = file.read()
-        except FileNotFoundError:
-            self._forget(0, 0)
-            return
-        except OSError as error:
-            raise self._failed("read", error) from error
-        whole = data[: data.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            self._entries.append(self._entry(line))
-        self._read_to += len(whole)
+        known = len(self._log)
+        if self._log.generation != self._generation:
+            self._start_over(self._log.generation)
+        for number, fields in enumerate(self._log.items(len(self._entries), known), start=len(self._entries)):
+            self._entries.append(self._entry(number, fields))
 
-    def _forget(self, generation: int, read_to: int) -> None:
-        self._generation, self._read_to = generation, read_to
-        self._entries, self._tables, self._tables_count = [], {}, 0
-
-    def _generation_of(self, header: bytes) -> int:
+    def _entry(self, number: int, fields: dict[str, Any]) -> SchemaEntry:
         try:
-            fields = json.loads(header)
-            if fields["schema_history"] == _FORMAT:
-                return int(fields["generation"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged("its first line does not name a format") from error
-        raise self._damaged(f"its format is {fields['schema_history']}, this version reads {_FORMAT}")
-
-    def _entry(self, line: bytes) -> SchemaEntry:
-        number = len(self._entries)
-        try:
-            fields = json.loads(line)
             if fields["entry"] != number:
                 raise ValueError(f"it is numbered {fields['entry']}")
             changes = tuple(change_from_json(change) for change in fields["changes"])
             return SchemaEntry(fields["at"], changes, delta_from_json(fields), fields.get("sql", ""))
         except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(f"entry {number} cannot be read: {error}") from error
-
-    def _write_anew(self, generation: int, entries: list[SchemaEntry]) -> None:
-        header = json.dumps({"schema_history": _FORMAT, "generation": generation}).encode() + b"\n"
-        replace_file(self.path, header + b"".join(_line(number, entry) for number, entry in enumerate(entries)))
-
-    def _failed(self, verb: str, error: OSError) -> StateError:
-        return StateError(f"the schema history cannot be {verb}: {error.strerror}", where=str(self.path))
-
-    def _damaged(self, reason: str) -> StateError:
-        return StateError(
-            f"the schema history is damaged: {reason}",
-            where=str(self.path),
-            hint="restore the state directory from a copy, or start anew with an empty one",
-        )
+            raise StateError(
+                f"the schema history is damaged: entry {number} cannot be read: {error}",
+                where=str(self._log.path),
+                hint=RESTORE,
+            ) from error
 
 
-def _line(number: int, entry: SchemaEntry) -> bytes:
+def _fields(number: int, entry: SchemaEntry) -> dict[str, Any]:
     fields: dict[str, Any] = {"entry": number, "at": dict(entry.at)}
     if entry.sql:
         fields["sql"] = entry.sql
     fields["changes"] = [change_to_json(change) for change in entry.changes]
-    fields |= delta_to_json(entry.delta)
-    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass") + b"\n"
+    return fields | delta_to_json(entry.delta)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
@@ -21,7 +20,8 @@ from cdc.schema import (
     TableId,
     TableSchema,
 )
-from cdc.source import Count, Offset
+from cdc.source import Count
+from cdc.state.store import Store
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.options import LogOptions
@@ -41,9 +41,9 @@ _NEWLY_CAPTURED = "-- captured from here on"
 
 
 @cache
-def _shared(directory: Path) -> SchemaHistory:
+def _shared(store: Store) -> SchemaHistory:
     """One reader's view per process: a task then reads only what was added since the last one."""
-    return SchemaHistory(directory)
+    return SchemaHistory(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Schemas:
     Not for two threads at once; the tracker has a history of its own.
     """
 
-    def __init__(self, directory: Path, options: LogOptions) -> None:
-        self._options, self._directory, self.history = options, directory, _shared(directory)
+    def __init__(self, store: Store, options: LogOptions) -> None:
+        self._options, self._store, self.history = options, store, _shared(store)
 
     def begin(self, known: Known, wanted: Wanted, at: LogPosition, dialect: Dialect) -> None:
         """Write what is known where a new pipeline starts, as its first entries. Repeatable.
@@ -75,14 +75,16 @@ class Schemas:
         where = {"file": at.file, "pos": at.position}
         self.history.append(*(SchemaEntry.of(result, where) for result in results if result.delta))
 
-    def add(self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, start: Offset, *before: SchemaEntry) -> int:
-        """Write tables as they are from `start` on behind `count` entries, and `before` in front; returns the new
+    def add(
+        self, count: int, tables: Sequence[MySqlTable], wanted: Wanted, at: LogPosition, *before: SchemaEntry
+    ) -> int:
+        """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
-        writer = SchemaHistory(self._directory)
+        writer = SchemaHistory(self._store)
         writer.truncate(count)
         result = self.catalog(count, wanted, Dialect(), 0).define(tables)
-        at = {"file": start["file"], "pos": start["position"]}
-        return writer.append(*before, SchemaEntry.of(result, at, _NEWLY_CAPTURED))
+        where = {"file": at.file, "pos": at.position}
+        return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
     def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
         """The catalog after `count` entries."""
@@ -133,7 +135,7 @@ class Schemas:
     ) -> Tracker:
         """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
         user should see is added to `notices`."""
-        writer = SchemaHistory(self._directory)
+        writer = SchemaHistory(self._store)
         writer.truncate(count)
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
         return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled)

@@ -2,7 +2,7 @@
 
 Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
 
-    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": ""}
+    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": "", "refresh": false}
     {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
     {"kind": "end", "table": [...], "why": "truncated"}
     {"kind": "rename", "table": [...], "new": [...]}
@@ -31,12 +31,15 @@ class Begin:
     Attributes:
         truncate: the sink's table is emptied first; false for a table that is new in the sink.
         request: the name of the request that asked for it (`cdc resync`), else empty.
+        refresh: the sink keeps its rows, and the chunks are written over them. Every change in the log counts then,
+            whatever chunk its key is in: a sink that keeps one row for each key comes to the same end.
     """
 
     table: TableId
     why: Literal["initial", "new", "resync", "restart"]
     truncate: bool = False
     request: str = ""
+    refresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +132,8 @@ Entry = Begin | Chunk | End | Rename | Lost
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """An entry as a JSON object."""
     match entry:
-        case Begin(table, why, truncate, request):
-            fields = {"why": why, "truncate": truncate, "request": request}
+        case Begin(table, why, truncate, request, refresh):
+            fields = {"why": why, "truncate": truncate, "request": request, "refresh": refresh}
             return {"kind": "begin", "table": [table.database, table.table], **fields}
         case Chunk():
             return entry.to_json()
@@ -151,7 +154,7 @@ def entry_from_json(fields: Mapping[str, Any]) -> Entry:
         return Lost()
     table = TableId(*fields["table"])
     if kind == "begin":
-        return Begin(table, fields["why"], fields["truncate"], fields["request"])
+        return Begin(table, fields["why"], fields["truncate"], fields["request"], fields.get("refresh", False))
     if kind == "end":
         return End(table, fields["why"])
     if kind == "rename":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cdc.schema import TableId
 from cdc.source import TableProgress
+from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
@@ -35,36 +36,39 @@ class _Table:
 
 
 class DriverSide:
-    """Writes the watermarks, and says how far the copying is."""
+    """Writes the watermarks, and says how far the copying is. Threads may share it: batches and the status line do."""
 
-    def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
-        self._plan, self._marks, self._clock = ChunkPlan(directory), Watermarks(directory), clock
-        self._lost, self._requests = LostNote(directory), Requests(directory)
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._plan, self._marks, self._clock = ChunkPlan(store), Watermarks(store), clock
+        self._lost, self._requests = LostNote(store), Requests(store)
         self._tables: dict[TableId, _Table] = {}
         self._chunks: dict[int, _Table] = {}
         self._taken = 0
         self._old: set[int] | None = None
         self._counted: set[int] = set()
+        self._lock = threading.Lock()
 
     def decided(self, reports: Sequence[dict[str, Any]]) -> None:
         """Keep what tasks reported. Repeatable."""
-        found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
-        if found:
-            self._marks.add(found)
-        if any("lost" in report for report in reports):
-            self._lost.write(self._plan.count())
-        for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
-            self._requests.add(TableId(*table), name)
+        with self._lock:
+            found = [Watermark(**report["chunk"]) for report in reports if "chunk" in report]
+            if found:
+                self._marks.add(found)
+            if any("lost" in report for report in reports):
+                self._lost.write(self._plan.count())
+            for table, name in (tuple(report["uncertain"]) for report in reports if "uncertain" in report):
+                self._requests.add(TableId(*table), name)
 
     def progress(self) -> list[TableProgress]:
         """Every table that was or is copied, in the order in which they began."""
-        now = self._clock()
-        if self._old is None:  # what runs before this one copied has no time
-            self._old = set(self._marks.refresh())
-        self._take_entries()
-        for number in self._marks.refresh().keys() - self._counted:
-            self._count(number, now)
-        return [_progress(table, known, now) for table, known in self._tables.items()]
+        with self._lock:
+            now = self._clock()
+            if self._old is None:  # what runs before this one copied has no time
+                self._old = set(self._marks.refresh())
+            self._take_entries()
+            for number in self._marks.refresh().keys() - self._counted:
+                self._count(number, now)
+            return [_progress(table, known, now) for table, known in self._tables.items()]
 
     def _take_entries(self) -> None:
         count = self._plan.count()

@@ -28,7 +28,6 @@ from connectors.shared.conversion.target import TargetTable
 from connectors.shared.dead_letters.dead_letters import DeadLetter
 from connectors.shared.kernels.buffers import too_long
 from connectors.shared.last_image.last_image import Images
-from connectors.shared.last_image.row_position import position_text
 
 _NULLS = Check(Reason.IS_NULL, nulls)
 
@@ -145,7 +144,7 @@ class Fitter:
         shown = images.rows.slice(row, 1)
         keys = {name: _shown(shown, name) for name in self._key_names}
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
-        position = position_text(int(images.sequence[row]))
+        position = images.position_text(int(images.sequence[row]))
         at = f" at {position}" if position else ""
         applies = "" if self._policy is RejectedValuePolicy.FAIL else f"; '{self._policy}' does not apply to it"
         return SinkError(
@@ -207,7 +206,7 @@ class _Findings:
             made.append(
                 DeadLetter(
                     table=str(self._images.table),
-                    position=position_text(int(self._images.sequence[row])),
+                    position=self._images.position_text(int(self._images.sequence[row])),
                     operation="delete" if self._images.delete[row] else "upsert",
                     key={name: values[name] for name in key_names},
                     rejected=tuple((c.plan.target.name, str(c.plan.target), reason) for c, reason in found),

@@ -7,7 +7,7 @@ images of an update hold the key as it was and as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,7 +19,6 @@ from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from connectors.shared.kernels.buffers import buffers
 from connectors.shared.last_image.kernels.keys import number_keys
-from connectors.shared.last_image.row_position import position_text
 
 DELETE_DROPPED = "delete-dropped"
 KEYLESS_SKIPPED = "keyless-change-skipped"
@@ -43,6 +42,7 @@ class Images:
         sequence: int64[n], the log position of each image as in `ChangeBlock.sequence`.
         inserts, updates, deletes: changes in the window, whatever is left of them.
         counts: what was left out, by reason.
+        position_text: a sequence's place in the log, as in `ChangeBlock.position_text`.
     """
 
     table: TableId
@@ -54,6 +54,7 @@ class Images:
     updates: int
     deletes: int
     counts: Mapping[str, int]
+    position_text: Callable[[int], str] = str
 
 
 def window(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
@@ -69,6 +70,7 @@ def window(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
         sequence=pa.concat_arrays([block.sequence for block in blocks]),
         row=pa.concat_arrays([block.row for block in blocks]),
         timestamps_ms=pa.concat_arrays([block.timestamps_ms for block in blocks]),
+        position_text=first.position_text,
     )
 
 
@@ -109,7 +111,7 @@ def every_insert(block: ChangeBlock, changes: KeylessChanges) -> Images:
     if len(others) and changes is KeylessChanges.FAIL:
         at = int(others[0])
         what = "a delete" if kinds[at] == RowKind.DELETE else "an update"
-        place = position_text(int(block.sequence[at].as_py()))
+        place = block.position_text(int(block.sequence[at].as_py()))
         raise SinkError(
             f"{what} of a table without a key cannot be expressed in the sink",
             where=f"{block.table} at {place}" if place else str(block.table),
@@ -134,6 +136,7 @@ def _taken(
         updates=int(number[RowKind.UPDATE_AFTER]),
         deletes=int(number[RowKind.DELETE]),
         counts=counts,
+        position_text=block.position_text,
     )
 
 

@@ -12,6 +12,7 @@ from doris_servers import DorisServer, own_doris
 from cdc.errors import CommitUnknown, LoadsLost, SinkError, SinkUnavailable
 from cdc.schema import AlterPrimaryKey, CreateTable, TableId
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.doris.sink import DorisSink
 
@@ -39,7 +40,7 @@ def harness(server: DorisServer, tmp_path: Path) -> Iterator[Harness]:
 def created(harness: Harness, **options: Any) -> DorisSink:
     """A sink with the suite's two tables."""
     sink = harness.sink(**options)
-    sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+    sink.apply(0, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
     return sink
 
 
@@ -156,9 +157,9 @@ def test_a_front_end_that_answers_no_commit_for_a_while_is_asked_again(harness: 
 
 def test_a_run_that_is_to_stop_waits_for_no_server(harness: Harness, tmp_path: Path) -> None:
     stop = tmp_path / "stop"
-    context = Context(harness.pipeline, harness.state, stop)
+    context = Context(harness.pipeline, LocalStore(harness.state), stop)
     sink = DorisSink(sink_options(harness.server, **{"retry-timeout": "1 h"}), context)
-    sink.apply([CreateTable(ORDERS, KEYED)])
+    sink.apply(0, [CreateTable(ORDERS, KEYED)])
     prepared = prepare(sink, 0, [ONE_ROW[ORDERS]])
     stop.touch()
     harness.server.own.fault("fe.2pc", times=-1, action="status", code=503)
@@ -220,7 +221,7 @@ def test_a_copy_of_a_table_waits_for_rows_that_are_not_visible_yet(harness: Harn
     sink = created(harness)
     harness.server.own.fault("publish", action="slow", seconds=0.3)
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"), "+I", row(2, "b"))]))
-    sink.apply([AlterPrimaryKey(ORDERS, ("name",))])
+    sink.apply(0, [AlterPrimaryKey(ORDERS, ("name",))])
     assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b")]
 
 

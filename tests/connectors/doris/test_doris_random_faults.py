@@ -115,7 +115,7 @@ class Driver:
                 if decided is None:
                     self.sink.abort(batch)
                     if changes:
-                        self.sink.apply(changes)
+                        self.sink.apply(0, changes)
                     decided = [
                         item for index, blocks in enumerate(parts)
                         for item in prepare(self.sink, batch, blocks, partition=index, attempt=self.tries)

@@ -14,6 +14,7 @@ from doris_servers import DorisServer
 
 from cdc.schema import TableId
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, run_in_memory
 from connectors.mysql.binlog_files import BinlogFilesSource
 from connectors.mysql.options import BinlogFilesSourceOptions
@@ -43,7 +44,7 @@ def source(folder: Path) -> BinlogFilesSource:
         {"type": "binlog-files", "path": f"{DEMO}/shop.binlog.*", "tables": r"shop.\.*"}
     )
     folder.mkdir()
-    return BinlogFilesSource(options, Context("expected", folder))
+    return BinlogFilesSource(options, Context("expected", LocalStore(folder)))
 
 
 def plain(value: Any) -> Any:

@@ -91,7 +91,7 @@ def check_every(harness: Harness) -> None:
 
 
 def test_every_change_in_a_row(harness: Harness) -> None:
-    filled(harness).apply(EVERY)
+    filled(harness).apply(0, EVERY)
     check_every(harness)
     assert harness.sink().statements([CreateTable(TableId("shop", "new"), KEYED)])
 
@@ -106,8 +106,8 @@ def test_a_crash_at_any_statement_is_made_good(harness: Harness, point: str, sta
     ][statement]  # fmt: skip
     harness.server.own.fault(point, action="cut", like=like)
     with pytest.raises(SinkUnavailable):
-        harness.sink().apply(EVERY)
-    harness.sink().apply(EVERY)
+        harness.sink().apply(0, EVERY)
+    harness.sink().apply(0, EVERY)
     check_every(harness)
 
 
@@ -116,9 +116,9 @@ def test_a_job_that_an_earlier_run_started_is_waited_for(harness: Harness) -> No
     harness.server.own.fault("job", action="hold")
     harness.server.own.fault("sql", action="cut", like="SHOW ALTER TABLE COLUMN FROM `shop` WHERE TableName = 'orders'")
     with pytest.raises(SinkUnavailable):
-        harness.sink().apply([HEAVY])
+        harness.sink().apply(0, [HEAVY])
     harness.server.query("ALTER TABLE shop.orders MODIFY COLUMN name STRING NULL")
-    applying = threading.Thread(target=harness.sink().apply, args=([HEAVY],))
+    applying = threading.Thread(target=harness.sink().apply, args=(0, [HEAVY]))
     applying.start()
     harness.server.own.release("job")
     applying.join(60)
@@ -153,7 +153,7 @@ def test_a_job_that_takes_too_long_says_what_it_waits_for(harness: Harness) -> N
     assert "WAITING_TXN" in caught.value.message
     assert "SHOW TRANSACTION" in caught.value.hint
     other.commit(0, held)
-    harness.sink().apply([HEAVY])
+    harness.sink().apply(0, [HEAVY])
     assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b"), row(3)]
 
 
@@ -168,7 +168,7 @@ def test_a_job_that_takes_too_long_says_what_it_waits_for(harness: Harness) -> N
 def test_a_change_that_would_bend_values_is_refused(harness: Harness, change: SchemaChange, reason: str) -> None:
     sink = filled(harness)
     with pytest.raises(ChangeRefused, match=reason) as caught:
-        sink.apply([change])
+        sink.apply(0, [change])
     assert caught.value.hint
     assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b")]
 
@@ -179,7 +179,7 @@ def test_what_the_server_refuses_comes_with_its_reason(harness: Harness) -> None
         "sql", action="refuse", like="ADD COLUMN", message="errCode = 2, detailMessage = not today"
     )
     with pytest.raises(ChangeRefused, match="not today") as caught:
-        sink.apply([AddColumn(ORDERS, Column("x", DataType(Kind.INT)))])
+        sink.apply(0, [AddColumn(ORDERS, Column("x", DataType(Kind.INT)))])
     assert "ADD COLUMN `x`" in caught.value.hint
 
 
@@ -187,7 +187,7 @@ def test_a_column_of_nulls_may_become_anything(harness: Harness) -> None:
     sink = harness.sink()
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1))], create=True))
     number = Column("name", DataType(Kind.INT))
-    sink.apply([AlterColumnType(ORDERS, number, NAME)])
+    sink.apply(0, [AlterColumnType(ORDERS, number, NAME)])
     schema = TableSchema((ID, number), ("id",))
     sink.commit(1, prepare(sink, 1, [block(ORDERS, schema, [("+I", {"id": 2, "name": 5})])]))
     assert by_id(harness.rows(ORDERS)) == [row(1), {"id": 2, "name": 5}]
@@ -196,9 +196,9 @@ def test_a_column_of_nulls_may_become_anything(harness: Harness) -> None:
 def test_a_truncate_that_is_repeated_does_not_take_the_rows_after_it(harness: Harness) -> None:
     sink = filled(harness)
     changes = [TruncateTable(ORDERS)]
-    sink.apply(changes)
+    sink.apply(0, changes)
     prepared = prepare(sink, 1, [keyed("+I", row(3))])
-    harness.sink().apply(changes)
+    harness.sink().apply(0, changes)
     sink.commit(1, prepared)
     assert harness.rows(ORDERS) == [row(3)]
 
@@ -210,7 +210,7 @@ def test_a_table_made_by_hand_is_filled_as_it_is(harness: Harness) -> None:
         "UNIQUE KEY(id) DISTRIBUTED BY HASH(id) BUCKETS 3 PROPERTIES ('replication_num' = '1')"
     )
     sink = harness.sink()
-    sink.apply([CreateTable(ORDERS, KEYED)])
+    sink.apply(0, [CreateTable(ORDERS, KEYED)])
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1, "a"))]))
     sink.commit(1, prepare(sink, 1, [keyed("-U", row(1, "a"), "+U", row(2, "b"))]))
     found = harness.rows(ORDERS)
@@ -221,7 +221,7 @@ def test_a_table_made_by_hand_is_filled_as_it_is(harness: Harness) -> None:
 def test_create_after_drop_is_a_new_table(harness: Harness) -> None:
     sink = filled(harness)
     other = replace(KEYED, primary_key=())
-    sink.apply([DropTable(ORDERS), CreateTable(ORDERS, other)])
+    sink.apply(0, [DropTable(ORDERS), CreateTable(ORDERS, other)])
     assert harness.rows(ORDERS) == []
     found = sink.describe(ORDERS)
     assert found is not None
@@ -234,8 +234,8 @@ def test_keys_that_would_be_spelled_otherwise_stop_the_change(harness: Harness) 
     schema = TableSchema((old, ID), ("k",))
     change = AlterColumnType(table, replace(old, type=DataType.parse("TIME(3)")), old)
     sink = harness.sink()
-    sink.apply([CreateTable(table, schema)])
-    sink.apply([change, AlterColumnType(table, old, change.column)])
+    sink.apply(0, [CreateTable(table, schema)])
+    sink.apply(0, [change, AlterColumnType(table, old, change.column)])
     sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", {"id": 1, "k": timedelta(hours=1)})])]))
     with pytest.raises(ChangeRefused, match="spelled otherwise"):
-        sink.apply([change])
+        sink.apply(0, [change])

@@ -14,6 +14,7 @@ from pathlib import Path
 from cdc.schema import *
 from cdc.sink import Task
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb.database import Session
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -33,13 +34,14 @@ def rows(self, sql, values=()):
 columns = (Column("id", DataType.parse("INT")), Column("name", DataType.parse("STRING")))
 keyed, keyless = TableSchema(columns, ("id",)), TableSchema(columns)
 orders, log, tmp = TableId("shop", "orders"), TableId("shop", "log"), TableId("shop", "tmp")
-sink = DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb")), Context("p", folder / "state"))
+options = DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb"))
+sink = DuckDbSink(options, Context("p", LocalStore(folder / "state")))
 
 def prepared(batch, *blocks):
     return sink.prepare(Task(batch, 0, 0), iter(blocks))
 
 if step == "setup":
-    sink.apply([CreateTable(orders, keyed), CreateTable(log, keyless)])
+    sink.apply(0, [CreateTable(orders, keyed), CreateTable(log, keyless)])
     sink.commit(0, prepared(0, block(orders, keyed, [("+I", {"id": n, "name": "old"}) for n in range(3)]),
                             block(log, keyless, [("+I", {"id": 7})] * 3)))
 elif step == "commit":
@@ -52,7 +54,7 @@ elif step == "commit":
     sink.commit(1, handles)
 elif step == "apply":
     Session.rows = rows
-    sink.apply([RenameTable(orders, tmp), RenameTable(log, orders), RenameTable(tmp, log),
+    sink.apply(0, [RenameTable(orders, tmp), RenameTable(log, orders), RenameTable(tmp, log),
                 AlterColumnType(log, Column("id", DataType.parse("BIGINT"))),
                 AddColumn(log, Column("qty", DataType.parse("INT"), default="5"))])
 print(seen)

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.journal import digest
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -27,6 +28,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -50,11 +52,11 @@ class Shop:
         self._folder = folder
 
     def sink(self, pipeline: str = "p") -> DuckDbSink:
-        context = Context(pipeline, self._folder / "state")
+        context = Context(pipeline, LocalStore(self._folder / "state"))
         return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=self.path), context)
 
     def apply(self, *changes: SchemaChange) -> None:
-        self.sink().apply(changes)
+        self.sink().apply(0, changes)
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         with duckdb.connect(self.path) as connection:
@@ -91,9 +93,12 @@ def test_a_table_is_created_with_its_key_and_comments(shop: Shop) -> None:
 
 
 def test_a_database_may_be_called_as_the_file_is(tmp_path: Path) -> None:
-    sink = DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(tmp_path / "shop.duckdb")), Context("p", tmp_path))
+    sink = DuckDbSink(
+        DuckDbSinkOptions(type="duckdb", path=str(tmp_path / "shop.duckdb")), Context("p", LocalStore(tmp_path))
+    )
     sink.apply(
-        [CreateTable(ORDERS, PLAIN), CreateTable(TableId("temp", "x"), PLAIN), CreateTable(TableId("", "t"), PLAIN)]
+        0,
+        [CreateTable(ORDERS, PLAIN), CreateTable(TableId("temp", "x"), PLAIN), CreateTable(TableId("", "t"), PLAIN)],
     )
     assert [sink.describe(table) is not None for table in (ORDERS, TableId("temp", "x"), TableId("", "t"))] == [
         True
@@ -207,7 +212,7 @@ def test_a_name_changes_its_case(orders: Shop) -> None:
 def test_a_key_that_duckdb_cannot_index_is_not_declared(shop: Shop) -> None:
     timed = schema(("due", "TIME"), ("n", "INT"), key=("due",))
     shop.apply(CreateTable(ORDERS, timed))
-    shop.sink("other").apply([CreateTable(ORDERS, timed)])
+    shop.sink("other").apply(0, [CreateTable(ORDERS, timed)])
     described = shop.sink().describe(ORDERS)
     assert described is not None
     assert described.primary_key == ()
@@ -382,3 +387,22 @@ def test_values_that_the_source_may_have_made_otherwise_are_refused(
     shop.sql("UPDATE shop.orders SET c = NULL")
     shop.apply(AlterColumnType(ORDERS, column("c", after), old))
     assert shop.sql("SELECT c FROM shop.orders") == [(None,)]
+
+
+def test_changes_that_an_earlier_version_carried_out_are_not_done_again(orders: Shop) -> None:
+    """It noted them in a column beside the fence; such a file goes on, whatever was under way."""
+    invoices = CreateTable(INVOICES, schema(("n", "INT"), key=()))
+    temporary = TableId("shop", "temporary")
+    swap = [RenameTable(ORDERS, temporary), RenameTable(INVOICES, ORDERS), RenameTable(temporary, INVOICES)]
+    orders.apply(invoices, *swap)
+    orders.sql(
+        "CREATE SCHEMA _cdc; CREATE TABLE _cdc.commits "
+        "(pipeline VARCHAR PRIMARY KEY, batch BIGINT, applied VARCHAR, committed_at TIMESTAMPTZ); "
+        f"INSERT INTO _cdc.commits VALUES ('p', 4, '{digest(swap)}', now())"
+    )
+    orders.sink().apply(5, swap)
+    assert orders.columns("invoices") == [("id", "INTEGER"), ("name", "VARCHAR")]
+    orders.sink().commit(5, [])
+    assert orders.sql("SELECT batch, applied FROM _cdc.commits") == [(5, None)]
+    orders.sink().apply(6, swap)
+    assert orders.columns("orders") == [("id", "INTEGER"), ("name", "VARCHAR")]

@@ -14,6 +14,7 @@ from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.sink import Task
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import block
 from connectors.duckdb import load as load_module
 from connectors.duckdb import pieces
@@ -40,7 +41,7 @@ def options(folder: Path, **rest: object) -> DuckDbSinkOptions:
 
 
 def sink_at(folder: Path) -> DuckDbSink:
-    return DuckDbSink(options(folder), Context("p", folder / "state"))
+    return DuckDbSink(options(folder), Context("p", LocalStore(folder / "state")))
 
 
 def rows(folder: Path) -> list[tuple[object, ...]]:
@@ -86,7 +87,7 @@ def test_a_reader_that_stays_is_named_by_its_pid(tmp_path: Path, reader: subproc
 
 def test_the_file_is_free_between_batches(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
-    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
     sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])])))
     code = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('FROM x.shop.orders').fetchall())"
     output = subprocess.run(
@@ -107,18 +108,20 @@ def test_a_database_in_memory_is_a_problem_of_the_options() -> None:
 
 
 def test_the_folder_of_the_file_is_made(tmp_path: Path) -> None:
-    DuckDbSink(options(tmp_path / "new"), Context("p", tmp_path / "state")).apply([CreateTable(ORDERS, SCHEMA)])
+    DuckDbSink(options(tmp_path / "new"), Context("p", LocalStore(tmp_path / "state"))).apply(
+        0, [CreateTable(ORDERS, SCHEMA)]
+    )
     assert (tmp_path / "new" / "x.duckdb").exists()
 
 
 def test_a_file_that_duckdb_did_not_write(tmp_path: Path) -> None:
     (tmp_path / "x.duckdb").write_bytes(b"hello" * 10_000)
     with pytest.raises(SinkError, match=r"x\.duckdb: .*not a valid DuckDB database file.*choose another path"):
-        sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+        sink_at(tmp_path).apply(0, [CreateTable(ORDERS, SCHEMA)])
 
 
 def test_a_damaged_file(tmp_path: Path) -> None:
-    sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+    sink_at(tmp_path).apply(0, [CreateTable(ORDERS, SCHEMA)])
     damaged = bytearray((tmp_path / "x.duckdb").read_bytes())
     for header in (0, 4096, 8192):
         damaged[header + 100] ^= 0xFF
@@ -136,7 +139,7 @@ def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SinkError, match="cannot make the folder"):
-        DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", tmp_path)).commit(0, [])
+        DuckDbSink(options(tmp_path / "file" / "folder"), Context("p", LocalStore(tmp_path))).commit(0, [])
 
 
 # staged files
@@ -155,7 +158,7 @@ def test_one_file_for_all_tables_of_a_task(tmp_path: Path) -> None:
 def test_rows_beyond_the_buffer_go_to_more_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
     sink = sink_at(tmp_path)
-    sink.apply([CreateTable(ORDERS, KEYLESS)])
+    sink.apply(0, [CreateTable(ORDERS, KEYLESS)])
     blocks = [block(ORDERS, KEYLESS, [("+I", {"id": number})]) for number in range(5)]
     prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
     assert [len(item.handle["segments"]) for item in prepared] == [5]
@@ -178,7 +181,7 @@ def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
 
 def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
-    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
     for batch in (0, 1, 2):
         sink.prepare(Task(batch, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": batch})])]))
     sink.commit(1, [])
@@ -194,7 +197,7 @@ def test_staged_rows_that_are_not_whole_are_never_loaded(
     monkeypatch.setattr(pieces, "ROW_GROUP", 1)
     monkeypatch.setattr(stage_module, "_TABLE_BYTES", 1)
     sink = sink_at(tmp_path)
-    sink.apply([CreateTable(ORDERS, SCHEMA)])
+    sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
     blocks = [block(ORDERS, SCHEMA, [("+I", {"id": number})]) for number in (1, 2)]
     prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
     path = tmp_path / "state/staging/0/0-0.arrows"
@@ -230,14 +233,14 @@ def test_a_full_disk_while_staging_names_the_file(tmp_path: Path) -> None:
 
 def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
     first = sink_at(tmp_path)
-    second = DuckDbSink(options(tmp_path), Context("other", tmp_path / "other"))
-    first.apply([CreateTable(ORDERS, KEYLESS)])
+    second = DuckDbSink(options(tmp_path), Context("other", LocalStore(tmp_path / "other")))
+    first.apply(0, [CreateTable(ORDERS, KEYLESS)])
     for sink in (first, second):
         sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": 1})])])))
     assert rows(tmp_path) == [(1, None)] * 2
     with pytest.raises(ChangeRefused):
-        second.apply([CreateTable(ORDERS, SCHEMA)])
-    second.apply([DropTable(ORDERS)])
+        second.apply(0, [CreateTable(ORDERS, SCHEMA)])
+    second.apply(0, [DropTable(ORDERS)])
     assert first.describe(ORDERS) is None
 
 
@@ -247,11 +250,11 @@ def block_bytes(path: Path) -> int:
 
 
 def test_a_new_file_has_small_blocks_and_one_that_exists_keeps_its_own(tmp_path: Path) -> None:
-    sink_at(tmp_path).apply([CreateTable(ORDERS, SCHEMA)])
+    sink_at(tmp_path).apply(0, [CreateTable(ORDERS, SCHEMA)])
     assert block_bytes(tmp_path / "x.duckdb") == 65_536
     other = tmp_path / "other"
     other.mkdir()
     with duckdb.connect(str(other / "x.duckdb")) as connection:
         connection.execute("CREATE TABLE mine (id INT)")
-    sink_at(other).apply([CreateTable(ORDERS, SCHEMA)])
+    sink_at(other).apply(0, [CreateTable(ORDERS, SCHEMA)])
     assert block_bytes(other / "x.duckdb") == 262_144

@@ -12,6 +12,7 @@ from log_script import STANDALONE, XID, insert, mariadb, seen, sql
 from cdc.errors import CorruptLog, SchemaUnknown, SourceError, StateError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read
 from connectors.mysql.binlog_files import BinlogFilesSource
 from connectors.mysql.log import events
@@ -56,7 +57,7 @@ class Archive:
     def source(self, path: str | list[str] = "binlog.*", **options: Any) -> BinlogFilesSource:
         paths = [str(self.folder / one) for one in ([path] if isinstance(path, str) else path)]
         given = {"type": "binlog-files", "path": paths, "tables": r"shop.\.*", **options}
-        return BinlogFilesSource(BinlogFilesSourceOptions.model_validate(given), Context("p-1", self.state))
+        return BinlogFilesSource(BinlogFilesSourceOptions.model_validate(given), Context("p-1", LocalStore(self.state)))
 
 
 @pytest.fixture
@@ -227,3 +228,11 @@ def test_a_crashed_plan_is_planned_again_alike(archive: Archive) -> None:
     assert again.schema_changes(start, ahead) == source.schema_changes(start, ahead)
     rest = drain(archive.source(), ahead)
     assert [type(change).__name__ for batch in rest for change in batch.changes] == ["AddColumn", "DropTable"]
+
+
+def test_an_offset_of_an_earlier_version_goes_on_and_nothing_new_leaves_it_as_it_is(archive: Archive) -> None:
+    archive.write("binlog.000001", *create(), *one_row(2, 1))
+    unversioned = {name: value for name, value in drain(archive.source())[-1].end.items() if name != "version"}
+    assert archive.source().latest_offset(unversioned, None, 0.0) == unversioned  # so that no empty batch begins
+    archive.write("binlog.000002", *one_row(3, 2))
+    assert ids(drain(archive.source(), unversioned)) == [2]

@@ -13,10 +13,12 @@ from servers import FLAVORS, own_servers
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing.source_conformance import ReadBatch, all_images, drain, read, read_split
 from cdc_services.server import StartedServer
 from connectors.mysql.follow import segment as segment_module
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.source import MySqlSource
@@ -46,7 +48,7 @@ class Shop:
         self.server.execute(*statements, database=self.database)
 
     def source(self, **options: Any) -> MySqlSource:
-        return MySqlSource(self.options(**options), Context("p", self._folder))
+        return MySqlSource(self.options(**options), Context("p", LocalStore(self._folder)))
 
     def options(self, **options: Any) -> MySqlSourceOptions:
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
@@ -171,8 +173,8 @@ def test_a_big_batch_is_read_in_parts_by_several_tasks(shop: Shop, monkeypatch: 
     source.stop_at_current()
     at = source.latest_offset(shop.start, None, 0.0)  # the sink's tables
     tail = source._log()
-    tail.follow_until(source._end_of_log(at))
-    tail._follower = tail._follow(at, None)
+    tail.follow_until(source._end_of_log(MySqlOffset.from_json(at)))
+    tail._follower = tail._follow(MySqlOffset.from_json(at), None)
     tail._follower.join(LONG_S)  # so that everything is in one batch
     end = source.latest_offset(at, None, 0.0)
     splits = source.splits(at, end, 2)

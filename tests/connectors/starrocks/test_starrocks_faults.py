@@ -52,7 +52,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.sink = self.harness.sink()
-        self.sink.apply([CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
+        self.sink.apply(0, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
 
     def restart(self) -> None:
         standin = self.harness.server.standin
@@ -213,9 +213,9 @@ def test_schema_changes_go_on_where_they_were_cut(harness: Harness, point: str, 
     assert standin is not None
     standin.fault(point, like=statement)
     with pytest.raises(SinkUnavailable):
-        run.sink.apply(CHANGES)
-    harness.sink().apply(CHANGES)
-    harness.sink().apply(CHANGES)
+        run.sink.apply(0, CHANGES)
+    harness.sink().apply(0, CHANGES)
+    harness.sink().apply(0, CHANGES)
     assert harness.rows(LOG) == [{"id": 1, "title": "a"}]
     assert harness.rows(ORDERS) == []
     described = harness.sink().describe(LOG)

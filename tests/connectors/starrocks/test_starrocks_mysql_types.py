@@ -13,6 +13,7 @@ from cdc_process import mysql_pipeline
 from starrocks_harness import Harness
 
 from cdc.source import Context
+from cdc.state.store import LocalStore
 from cdc.testing import run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
@@ -67,7 +68,7 @@ def catch_up(server: MySqlServer, harness: Harness, folder: Path) -> None:
     made = mysql_pipeline(folder, server, r"srt.\.*", scan__startup__mode="earliest-offset")
     options = MySqlSourceOptions.model_validate({**made.source, "password": server.password})
     (folder / "source").mkdir(parents=True)
-    source = options.build(Context("types", folder / "source"))
+    source = options.build(Context("types", LocalStore(folder / "source")))
     source.stop_at_current()
     run_in_memory(source, harness.sink())
 

@@ -13,6 +13,7 @@ from cdc.errors import SinkError, SourceError, SourceUnavailable
 from cdc.schema import CreateTable, DataType, TableId
 from cdc.sink import Task
 from cdc.source import Context, Limits
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block, run_in_memory
 from connectors.values.format import decoded, encoded
 from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
@@ -28,11 +29,13 @@ CREATE = {
 
 
 def source(*rows: dict[str, Any]) -> ValuesSource:
-    return ValuesSource(ValuesSourceOptions(type="values", rows=rows), Context("p", Path()))
+    return ValuesSource(ValuesSourceOptions(type="values", rows=rows), Context("p", LocalStore(Path())))
 
 
 def sink_at(folder: Path) -> ValuesSink:
-    return ValuesSink(ValuesSinkOptions(type="values", path=str(folder / "out.jsonl")), Context("p", folder / "state"))
+    return ValuesSink(
+        ValuesSinkOptions(type="values", path=str(folder / "out.jsonl")), Context("p", LocalStore(folder / "state"))
+    )
 
 
 def image(op: str, id_: int, name: str | None = None) -> dict[str, Any]:
@@ -116,7 +119,9 @@ WRONG: list[tuple[Any, str]] = [
 def test_a_wrong_line_is_named_with_its_file_and_number(tmp_path: Path, line: Any, message: str) -> None:
     text = line if isinstance(line, str) else json.dumps(line)
     (tmp_path / "log.jsonl").write_text(f"{json.dumps(CREATE)}\n\n{text}\n")
-    values = ValuesSource(ValuesSourceOptions(type="values", path=str(tmp_path / "log.jsonl")), Context("p", tmp_path))
+    values = ValuesSource(
+        ValuesSourceOptions(type="values", path=str(tmp_path / "log.jsonl")), Context("p", LocalStore(tmp_path))
+    )
     with pytest.raises(SourceError) as refused:
         run_in_memory(values, ListSink())
     assert str(refused.value).startswith(f"{tmp_path}/log.jsonl:3: {message}")
@@ -129,7 +134,9 @@ def test_a_wrong_row_of_the_pipeline_file_is_named_by_its_place() -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    values = ValuesSource(ValuesSourceOptions(type="values", path=str(tmp_path / "no")), Context("p", tmp_path))
+    values = ValuesSource(
+        ValuesSourceOptions(type="values", path=str(tmp_path / "no")), Context("p", LocalStore(tmp_path))
+    )
     with pytest.raises(SourceUnavailable, match=r"cannot be read.*name a JSON-lines file"):
         values.tables()
 
@@ -209,7 +216,7 @@ def test_a_file_that_was_there_is_kept(tmp_path: Path) -> None:
 
 
 def test_the_terminal_gets_the_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sink = ValuesSink(ValuesSinkOptions(type="values"), Context("p", tmp_path))
+    sink = ValuesSink(ValuesSinkOptions(type="values"), Context("p", LocalStore(tmp_path)))
     run_in_memory(source(CREATE, image("+I", 1, "a")), sink)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [CREATE, image("+I", 1, "a")]
 
@@ -217,4 +224,4 @@ def test_the_terminal_gets_the_lines(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").mkdir()
     with pytest.raises(SinkError, match=r"out\.jsonl: cannot be written: Is a directory"):
-        sink_at(tmp_path).apply([CreateTable(ORDERS, source(CREATE).tables()[ORDERS])])
+        sink_at(tmp_path).apply(0, [CreateTable(ORDERS, source(CREATE).tables()[ORDERS])])

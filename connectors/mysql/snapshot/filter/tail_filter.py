@@ -4,6 +4,9 @@ For each row image with key k at position p: when k is in a chunk that was read 
 p <= h. When k is in a part of the table that is not read yet, it is left out: the part will be read at a position
 behind p. The images before and after an update are judged each for itself, so an update may leave one of them: a delete
 or an insert.
+
+Nothing is left out of a table that is refreshed: the sink has rows under keys that no chunk holds any more, and only
+the deletes in the log tell. What a chunk holds already comes once more, key by key, and ends the same.
 """
 
 from __future__ import annotations
@@ -85,13 +88,16 @@ class TailFilter:
         return sorted(
             table
             for table, copy in self._copies.items()
-            if any(self._start < high < end for high in copy.highs(self._before, self._marks))
+            if not copy.refresh and any(self._start < high < end for high in copy.highs(self._before, self._marks))
         )
 
     def _filter(self, table: TableId) -> _TableFilter | None:
         if table not in self._known:
             copy = self._copies.get(table)
-            self._known[table] = None if copy is None else self._make(copy, self._tables[table])
+            if copy is None or copy.refresh:
+                self._known[table] = None
+            else:
+                self._known[table] = self._make(copy, self._tables[table])
         return self._known[table]
 
     def _make(self, copy: TableCopy, table: MySqlTable) -> _TableFilter | None:

@@ -11,13 +11,12 @@ from functools import partial
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from cdc.source import Offset
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import CreateTable
-from connectors.mysql.follow.segment import position_of
 from connectors.mysql.follow.startup import ChangedTables, whole_log
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.schema.table import MySqlTable
@@ -28,7 +27,12 @@ from connectors.mysql.server.server_info import ServerInfo
 
 
 def newcomers(
-    start: Offset, known: Collection[TableId], wanted: Callable[[TableId], bool], streams: Streams, *, allowed: bool
+    start: MySqlOffset,
+    known: Collection[TableId],
+    wanted: Callable[[TableId], bool],
+    streams: Streams,
+    *,
+    allowed: bool,
 ) -> Sequence[MySqlTable]:
     """The definitions of tables that are wanted, there now, and not known at `start`; they are as they were there.
 
@@ -38,7 +42,7 @@ def newcomers(
     try:
         info = check_server(connection)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
-        if not fresh or info.identity != start["server"]:
+        if not fresh or info.identity != start.server:
             return ()
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
@@ -80,11 +84,11 @@ class _Changes(ChangedTables):
         return super().statement(chunk, index)
 
 
-def _changes(start: Offset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
+def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
     """What statements between an offset and the end of the log did to tables."""
     from connectors.mysql.follow.segmenter import Planner
 
-    begin, stop = position_of(start), LogPosition(end.file, end.position)
+    begin, stop = start.position, LogPosition(end.file, end.position)
     changes = _Changes(tables.__contains__, tables, Dialect.of(end.version))
     if begin == stop:
         return changes

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.schema import TableId
+from cdc.state.store import Store
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Entry, Watermark, entry_from_json, entry_to_json
-from connectors.mysql.snapshot.lines import JsonLines
 from connectors.mysql.snapshot.plan.copies import Copies, TableCopy
 
 PLAN_FILE, WATERMARKS_FILE = "chunks.jsonl", "watermarks.jsonl"
@@ -27,8 +26,8 @@ class ChunkPlan:
     `append` and `truncate` are for the one writer. Not for two threads at once.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._lines = JsonLines(folder / PLAN_FILE, "chunk plan")
+    def __init__(self, store: Store) -> None:
+        self._lines = store.log(PLAN_FILE, "chunk plan")
         self._generation = 0
         self._entries: list[Entry] = []
         self._copies = Copies()
@@ -101,8 +100,8 @@ class ChunkPlan:
 class Watermarks(Mapping[int, Watermark]):
     """The watermarks of decided chunks by number. Keep the object: it reads on when it is asked to `refresh`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._lines = JsonLines(folder / WATERMARKS_FILE, "watermarks")
+    def __init__(self, store: Store) -> None:
+        self._lines = store.log(WATERMARKS_FILE, "watermarks")
         self._taken = 0
         self._known: dict[int, Watermark] = {}
 

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pymysql
 
 from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
-from cdc.source import Limits, Offset
-from connectors.mysql.log.sequences import sequence_at, sequence_of
+from cdc.source import Limits
+from cdc.state.store import Store
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
@@ -52,7 +53,7 @@ class Coordinator:
     """Plans the copying of tables for one pipeline.
 
     Args:
-        directory: the connector's state folder.
+        store: what the connector keeps.
         history: of schemas; read only.
         wanted: the captured tables.
         session: opens a session on the server.
@@ -61,7 +62,7 @@ class Coordinator:
     def __init__(
         self,
         options: MySqlSourceOptions,
-        directory: Path,
+        store: Store,
         history: SchemaHistory,
         wanted: Callable[[TableId], bool],
         session: Callable[[], MySqlConnection],
@@ -69,8 +70,8 @@ class Coordinator:
     ) -> None:
         self._notices = notices
         self._options, self._history, self._wanted, self._session = options, history, wanted, session
-        self._plan, self._marks = ChunkPlan(directory), Watermarks(directory)
-        self._requests = Requests(directory)
+        self._plan, self._marks = ChunkPlan(store), Watermarks(store)
+        self._requests = Requests(store)
         self._finder: Finder | None = None
         self._blocked: dict[TableId, int] = {}
         self._connection: MySqlConnection | None = None
@@ -87,16 +88,16 @@ class Coordinator:
         self._plan.truncate(0)
         self._plan.append(Begin(table, "initial") for table in sorted(tables) if self._options.copied_at_first(table))
 
-    def begin_new(self, start: Offset, tables: Iterable[TableId]) -> int:
+    def begin_new(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
         """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
         self.open(start)
         return self._plan.append(
             Begin(table, "new") for table in sorted(tables) if self._options.copied_at_first(table)
         )
 
-    def begin_anew(self, start: Offset, tables: Iterable[TableId]) -> int:
+    def begin_anew(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
         """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count."""
-        self._plan.truncate(start.get("chunks", 0))
+        self._plan.truncate(start.chunks)
         self._opened = True
         self._blocked.clear()
         if self._finder is not None:
@@ -106,51 +107,51 @@ class Coordinator:
         ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
         return self._plan.append([Lost(), *ends, *(Begin(table, "restart", truncate=True) for table in names)])
 
-    def jumped(self, entries: int, at: Offset) -> bool:
+    def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
-        count = at.get("chunks", 0)
+        count = at.chunks
         return any(isinstance(entry, Lost) for entry in self._plan.entries(min(entries, count), count))
 
     def first_entries(self) -> int:
         """Entries that the pipeline began with."""
         return self._plan.first_entries()
 
-    def open(self, start: Offset) -> None:
+    def open(self, start: MySqlOffset) -> None:
         """Cut off what a crashed run has planned behind `start`. Once, before the first `plan`."""
         if not self._opened:
-            self._plan.truncate(start.get("chunks", 0))
+            self._plan.truncate(start.chunks)
             self._opened = True
 
-    def unfinished(self, start: Offset) -> bool:
+    def unfinished(self, start: MySqlOffset) -> bool:
         """Whether tables are being copied still, or are to be: the log alone does not make the sink equal."""
-        before = start.get("chunks", 0)
+        before = start.chunks
         marks = self._marks.refresh()
         copies = self._plan.copies(before).values()
         return bool(self._new_requests()) or not all(copy.done(before, marks) for copy in copies)
 
-    def behind(self, start: Offset) -> LogPosition | None:
+    def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
-        before, marks = start.get("chunks", 0), self._marks.refresh()
+        before, marks = start.chunks, self._marks.refresh()
         highs = (copy.highest(before, marks) for copy in self._plan.copies(before).values())
         highest = max((mark for mark in highs if mark is not None), key=lambda mark: mark.sequence, default=None)
-        if highest is None or highest.sequence <= sequence_at(start):
+        if highest is None or highest.sequence <= start.sequence:
             return None
         return LogPosition(highest.file, highest.position)
 
-    def ready(self, start: Offset) -> bool:
+    def ready(self, start: MySqlOffset) -> bool:
         """Whether `plan` has something to add to a batch at once."""
         if self._finder is None or self._new_requests():
             return self.unfinished(start)
         return self._finder.peek(0.0) is not None
 
-    def plan(self, start: Offset, end: Offset, limits: Limits | None, wait_s: float) -> Offset:
+    def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """`end` with the entries of this batch counted; as it is when there is nothing to add.
 
         Waits up to `wait_s` for chunks to be found when the log has nothing either.
         """
-        before = start.get("chunks", 0)
+        before = start.chunks
         entries = [*self._followed(start, end, before), *self._requested(end)]
-        if start["server"] != end["server"]:
+        if start.server != end.server:
             entries += self._restarted(start, before)
             self._disconnect()
             self._blocked.clear()
@@ -161,11 +162,11 @@ class Coordinator:
         count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
         if count > before or end != start:
             count = self._forget_settled(start, before, count)
-        return end if count == before else {**end, "chunks": count}
+        return replace(end, chunks=count)
 
-    def commit(self, end: Offset) -> None:
+    def commit(self, end: MySqlOffset) -> None:
         """Requests that came into a batch up to `end` are done with."""
-        done = {entry.request for entry in self._plan.entries(0, end.get("chunks", 0)) if isinstance(entry, Begin)}
+        done = {entry.request for entry in self._plan.entries(0, end.chunks) if isinstance(entry, Begin)}
         self._requests.remove(done)
 
     def stop(self) -> None:
@@ -173,31 +174,33 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
 
-    def _followed(self, start: Offset, end: Offset, before: int) -> list[Entry]:
+    def _followed(self, start: MySqlOffset, end: MySqlOffset, before: int) -> list[Entry]:
         """What the log's schema changes mean for tables that are being copied, or come in with rows."""
         copies = self._plan.copies(before)
-        if start["schemas"] == end["schemas"]:
+        if start.schemas == end.schemas:
             return []
-        ahead = end.get("files_ahead", 0)
+        ahead = end.files_ahead
         changes = [
             PlacedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
-            for entry in self._history.entries(start["schemas"], end["schemas"])
+            for entry in self._history.entries(start.schemas, end.schemas)
             for change in (*entry.changes, *map(Arrival, entry.delta.arrived))
         ]
         following = Following(copies, before, self._marks.refresh())
-        return following.entries(changes, self._history.tables(start["schemas"]), self._history.tables(end["schemas"]))
+        return following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
 
-    def _requested(self, end: Offset) -> list[Entry]:
-        """Tables that the user wants copied anew."""
+    def _requested(self, end: MySqlOffset) -> list[Entry]:
+        """Tables that are asked for: by the user, or by a schema change that leaves their rows uncertain."""
         names = self._new_requests()
         if not names:
             return []
-        known = self._history.tables(end["schemas"])
+        known = self._history.tables(end.schemas)
         found: list[Entry] = []
         for name in sorted(names):
-            table = self._requests.table(name)
+            request = self._requests.get(name)
+            table = request.table
             if table in known and self._wanted(table):
-                found.append(Begin(table, "resync", truncate=True, request=name))
+                refresh = request.refresh and bool(known[table].primary_key)
+                found.append(Begin(table, "resync", truncate=not refresh, request=name, refresh=refresh))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
@@ -208,28 +211,28 @@ class Coordinator:
         names = self._requests.names()
         return names - self._plan.requests() if names else names
 
-    def _restarted(self, start: Offset, before: int) -> list[Entry]:
+    def _restarted(self, start: MySqlOffset, before: int) -> list[Entry]:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""
-        marks, here = self._marks.refresh(), sequence_at(start)
+        marks, here = self._marks.refresh(), start.sequence
         return [
-            Begin(table, "restart", truncate=True)
+            copy.begun_anew(table)
             for table, copy in self._plan.copies(before).items()
             if copy.chunks and not copy.settled(before, marks, here)
         ]
 
-    def _unblocked(self, end: Offset) -> bool:
+    def _unblocked(self, end: MySqlOffset) -> bool:
         """Whether the log has come to where a table was found altered."""
-        here = sequence_at(end)
+        here = end.sequence
         free = [table for table, sequence in self._blocked.items() if sequence <= here]
         for table in free:
             del self._blocked[table]
         return bool(free)
 
-    def _find_anew(self, end: Offset, count: int) -> None:
+    def _find_anew(self, end: MySqlOffset, count: int) -> None:
         """Start finding chunks, from where the plan is after `count` entries."""
         if self._finder is not None:
             self._finder.stop()
-        known = self._history.tables(end["schemas"])
+        known = self._history.tables(end.schemas)
         tasks = [
             _task(copy, known[table])
             for table, copy in self._plan.copies(count).items()
@@ -240,7 +243,7 @@ class Coordinator:
         self._finder = Finder(self._session, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
-    def _chunks(self, end: Offset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
+    def _chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
         """The batch's chunks; none while the server is away, as long as there is patience. Raises SourceUnavailable."""
         try:
             chunks = self._again(end, before, count)
@@ -256,9 +259,9 @@ class Coordinator:
         self._away_since = 0.0
         return [replace(chunk, note=note) for chunk in chunks]
 
-    def _again(self, end: Offset, before: int, number: int) -> list[Chunk]:
+    def _again(self, end: MySqlOffset, before: int, number: int) -> list[Chunk]:
         """Chunks that could not be read, once the log has come to where the table was altered."""
-        here, marks = sequence_at(end), self._marks.refresh()
+        here, marks = end.sequence, self._marks.refresh()
         found: list[Chunk] = []
         for copy in self._plan.copies(number).values():
             self._check_marked(copy, before)
@@ -288,7 +291,7 @@ class Coordinator:
                 hint="start anew with an empty state directory, or leave the table out with tables.exclude",
             )
 
-    def _taken(self, end: Offset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
+    def _taken(self, end: MySqlOffset, limits: Limits | None, wait_s: float, number: int) -> list[Chunk]:
         """The next chunks that were found, as many as a batch may hold."""
         assert self._finder is not None
         chunks: list[Chunk] = []
@@ -312,12 +315,12 @@ class Coordinator:
         rate = self._options.rows_per_second
         return rows if rate is None else min(rows, PACED_S * rate)
 
-    def _block(self, table: TableId, end: Offset) -> None:
+    def _block(self, table: TableId, end: MySqlOffset) -> None:
         """The server's table is another one than the log has made it so far: wait for the log."""
         info = self._server()
-        here = sequence_at(end)
-        if info.identity == end["server"]:
-            here = max(here, sequence_of(info.file, info.position, end.get("files_ahead", 0)))
+        here = end.sequence
+        if info.identity == end.server:
+            here = max(here, sequence_of(info.file, info.position, end.files_ahead))
         self._blocked[table] = here
 
     def _note(self) -> dict[str, Any]:
@@ -342,9 +345,9 @@ class Coordinator:
                 self._connection.close()
             self._connection = None
 
-    def _forget_settled(self, start: Offset, before: int, count: int) -> int:
+    def _forget_settled(self, start: MySqlOffset, before: int, count: int) -> int:
         """Tables whose copy lies behind the log are like any other from here on."""
-        here, marks = sequence_at(start), self._marks.refresh()
+        here, marks = start.sequence, self._marks.refresh()
         settled = [
             End(table, "done") for table, copy in self._plan.copies(count).items() if copy.settled(before, marks, here)
         ]

@@ -18,12 +18,18 @@ class TableCopy:
     Attributes:
         begun: number of the entry it began with.
         complete: the last chunk is planned.
+        refresh: the chunks are written over the rows that the sink has (see `Begin`).
     """
 
     table: TableId
     begun: int
     chunks: list[Chunk] = field(default_factory=list)
     complete: bool = False
+    refresh: bool = False
+
+    def begun_anew(self, table: TableId) -> Begin:
+        """The entry that begins it once more under today's name, over the sink's rows if that was how it began."""
+        return Begin(table, "restart", truncate=not self.refresh, refresh=self.refresh)
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
         """Chunks with a number under `before` that were decided and could not be read."""
@@ -70,8 +76,8 @@ class Copies:
     def take(self, entry: Entry) -> None:
         """The next entry."""
         match entry:
-            case Begin(table=table):
-                self.tables[table] = TableCopy(table, self.count)
+            case Begin(table=table, refresh=refresh):
+                self.tables[table] = TableCopy(table, self.count, refresh=refresh)
             case Chunk(table=table):
                 self._chunk(self.tables[table], entry)
             case End(table=table):

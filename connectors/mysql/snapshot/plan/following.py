@@ -98,11 +98,16 @@ class Following:
         copy = self._names[table]
         highest = copy.highest(self._before, self._marks)
         if highest is not None and highest.sequence >= sequence:
-            self._entries.append(Begin(table, "restart", truncate=True))
+            kept = _same_primary_key(old.get(copy.table), new.get(table))
+            self._entries.append(copy.begun_anew(table) if kept else Begin(table, "restart", truncate=True))
         elif copy.done(self._before, self._marks):
             self._entries.append(End(table, "done"))
         elif copy.chunks and table in new and _key_changed(copy, old, new[table]):
             self._entries.append(Begin(table, "restart", truncate=True))
+
+
+def _same_primary_key(old: MySqlTable | None, new: MySqlTable | None) -> bool:
+    return old is not None and new is not None and old.primary_key == new.primary_key
 
 
 def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:

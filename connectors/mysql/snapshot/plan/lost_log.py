@@ -7,15 +7,14 @@ they are now and empties every table.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import replace
 
 from cdc.errors import StateError
 from cdc.schema import DropTable, TableId
-from cdc.source import Offset
+from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.history import SchemaEntry
@@ -23,6 +22,7 @@ from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 
 FILE_NAME = "lost.json"
+_REMOVE = "remove the file, and copy the tables anew (cdc resync)"
 
 
 class LostNote:
@@ -31,40 +31,37 @@ class LostNote:
     It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
     """
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE_NAME
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def write(self, entries: int) -> None:
         """Driver, when the batch of that task is decided. Repeatable. Raises StateError."""
-        spare = self._path.with_suffix(".tmp")
-        try:
-            spare.write_text(json.dumps({"entries": entries}), encoding="utf-8")
-            os.replace(spare, self._path)
-        except OSError as error:
-            raise StateError(f"cannot be written: {error.strerror}", where=str(self._path)) from error
+        self._store.write_json(FILE_NAME, {"entries": entries})
 
     def entries(self) -> int | None:
         """What the note says, None when there is none. Stream reader process. Raises StateError."""
-        try:
-            return int(json.loads(self._path.read_text(encoding="utf-8"))["entries"])
-        except FileNotFoundError:
+        fields = self._store.read_json(FILE_NAME, hint=_REMOVE)
+        if fields is None:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"cannot be read: {error!r}", where=str(self._path), hint="remove the file") from error
+        try:
+            return int(fields["entries"])
+        except (ValueError, KeyError, TypeError) as error:
+            where = self._store.where(FILE_NAME)
+            raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
 
     def remove(self) -> None:
-        """The jump is in the sink."""
-        self._path.unlink(missing_ok=True)
+        """The jump is in the sink. Raises StateError."""
+        self._store.remove(FILE_NAME)
 
 
 def jump(
-    start: Offset,
+    start: MySqlOffset,
     options: MySqlSourceOptions,
     streams: Streams,
     schemas: Schemas,
     coordinator: Coordinator,
     wanted: Callable[[TableId], bool],
-) -> Offset:
+) -> MySqlOffset:
     """The offset at the present end of the log, behind a batch that empties all tables. Nobody may follow the log.
 
     Raises SourceError when the server cannot be captured from.
@@ -74,19 +71,18 @@ def jump(
     at_end = options.model_copy(update={"startup_mode": "latest-offset"})
     now = start_of(at_end, streams.session, streams.at, streams.after)
     tables = {table.id: table for table in now.known.tables}
-    known = schemas.history.tables(start["schemas"])
+    known = schemas.history.tables(start.schemas)
     gone = [table for table in known if wanted(table) and table not in tables]
-    here = {**start, "file": now.position.file, "position": now.position.position}
-    entry = SchemaEntry.gone({"file": here["file"], "pos": here["position"]}, gone, tuple(map(DropTable, gone)))
-    ahead = start.get("files_ahead", 0)
-    behind = file_number(start["file"]) + 1 - file_number(now.position.file)
-    if behind > 0:  # the log was reset, or goes on in the same file: sequences have to grow all the same
-        ahead += behind
-    return {
-        **here,
-        "gtids": now.gtids,
-        "server": now.info.identity,
-        "schemas": schemas.add(start["schemas"], list(tables.values()), wanted, here, entry),
-        "chunks": coordinator.begin_anew(start, tables),
-        **({"files_ahead": ahead} if ahead else {}),
-    }
+    at = {"file": now.position.file, "pos": now.position.position}
+    entry = SchemaEntry.gone(at, gone, tuple(map(DropTable, gone)))
+    behind = file_number(start.position.file) + 1 - file_number(now.position.file)
+    return replace(
+        start,
+        position=now.position,
+        gtids=now.gtids,
+        server=now.info.identity,
+        schemas=schemas.add(start.schemas, list(tables.values()), wanted, now.position, entry),
+        chunks=coordinator.begin_anew(start, tables),
+        # the log was reset, or goes on in the same file: sequences have to grow all the same
+        files_ahead=start.files_ahead + max(behind, 0),
+    )

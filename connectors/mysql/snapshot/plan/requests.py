@@ -1,60 +1,62 @@
 """Requests to copy a table anew: one file each in the connector's state folder, whether the pipeline runs or not.
 
-`resync/<name>.json` holds `{"table": ["shop", "orders"]}`. The plan remembers the name, so a request counts once; the
-file goes when the batch that began the copy is in the sink.
+`resync/<name>.json` holds `{"table": ["shop", "orders"], "refresh": false}`. The plan remembers the name, so a request
+counts once; the file goes when the batch that began the copy is in the sink.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 from collections.abc import Iterable
-from pathlib import Path
+from dataclasses import dataclass
 
 from cdc.errors import StateError
 from cdc.schema import TableId
+from cdc.state.store import Store
 
 FOLDER = "resync"
 _SUFFIX = ".json"
+_REMOVE = "remove the file, and ask again (cdc resync)"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A table to copy anew; with `refresh` over the rows that the sink has, as far as the table has a key."""
+
+    table: TableId
+    refresh: bool = False
 
 
 class Requests:
     """The requests in a connector's state folder."""
 
-    def __init__(self, directory: Path) -> None:
-        self._folder = directory / FOLDER
+    def __init__(self, store: Store) -> None:
+        self._store = store.within(FOLDER)
 
-    def add(self, table: TableId, name: str = "") -> None:
-        """Ask for a table. Any process. A request of the same name counts once. Raises StateError when it cannot be
-        written."""
-        path = self._folder / f"{name or secrets.token_hex(8)}{_SUFFIX}"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            spare = path.with_suffix(".tmp")
-            spare.write_text(json.dumps({"table": [table.database, table.table]}), encoding="utf-8")
-            os.replace(spare, path)
-        except OSError as error:
-            raise StateError(f"cannot write the request: {error.strerror}", where=str(path)) from error
+    def add(self, table: TableId, name: str = "", *, refresh: bool = False) -> None:
+        """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
+
+        Raises StateError when it cannot be written.
+        """
+        fields = {"table": [table.database, table.table], "refresh": refresh}
+        self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
-        """The requests that are there. Cheap: asked several times a second."""
-        try:
-            found = os.listdir(self._folder)
-        except FileNotFoundError:
-            return frozenset()
-        return frozenset(name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+        """The requests that are there. Cheap: asked several times a second. Raises StateError."""
+        return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
-    def table(self, name: str) -> TableId:
-        """The table of a request. Raises StateError when the file cannot be read."""
-        path = self._folder / f"{name}{_SUFFIX}"
+    def get(self, name: str) -> Request:
+        """One of them. Raises StateError when it cannot be read."""
+        document = f"{name}{_SUFFIX}"
+        fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
-            database, table = json.loads(path.read_text(encoding="utf-8"))["table"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"cannot be read: {error!r}", where=str(path), hint="remove the file") from error
-        return TableId(database, table)
+            database, table = fields["table"]
+        except (ValueError, KeyError, TypeError) as error:
+            where = self._store.where(document)
+            raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
+        return Request(TableId(database, table), bool(fields.get("refresh", False)))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Forget requests; those that are not there are fine."""
+        """Forget requests; those that are not there are fine. Raises StateError."""
         for name in self.names() & frozenset(names):
-            (self._folder / f"{name}{_SUFFIX}").unlink(missing_ok=True)
+            self._store.remove(f"{name}{_SUFFIX}")

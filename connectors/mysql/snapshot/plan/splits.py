@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cdc.schema import TableId, TruncateTable
-from cdc.source import Offset, Split
+from cdc.source import Split
+from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
-from connectors.mysql.log.sequences import sequence_at
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Lost
 from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
@@ -59,18 +59,18 @@ class _Group:
 class SnapshotSplits:
     """Reads the plan to say what belongs to a batch."""
 
-    def __init__(self, options: SnapshotOptions, directory: Path) -> None:
-        self._options, self._plan = options, ChunkPlan(directory)
+    def __init__(self, options: SnapshotOptions, store: Store) -> None:
+        self._options, self._plan = options, ChunkPlan(store)
 
-    def truncations(self, start: Offset, end: Offset) -> list[TruncateTable]:
+    def truncations(self, start: MySqlOffset, end: MySqlOffset) -> list[TruncateTable]:
         """Tables to be emptied in the sink at the beginning of a batch, after its changes in the log."""
-        entries = self._plan.entries(start.get("chunks", 0), end.get("chunks", 0))
+        entries = self._plan.entries(start.chunks, end.chunks)
         tables = dict.fromkeys(entry.table for entry in entries if isinstance(entry, Begin) and entry.truncate)
         return [TruncateTable(table) for table in tables]
 
-    def splits(self, start: Offset, end: Offset, log: Sequence[Split], parallelism: int) -> list[Split]:
+    def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
-        before, upto = start.get("chunks", 0), end.get("chunks", 0)
+        before, upto = start.chunks, end.chunks
         entries = self._plan.entries(before, upto)
         if any(isinstance(entry, Lost) for entry in entries):
             log = ()
@@ -81,17 +81,17 @@ class SnapshotSplits:
         reads = self._reads(chunks, end, parallelism)
         return [*log, *(Split(len(log) + index, read) for index, read in enumerate(reads))]
 
-    def _reads(self, chunks: Sequence[Chunk], end: Offset, parallelism: int) -> list[ChunkRead]:
+    def _reads(self, chunks: Sequence[Chunk], end: MySqlOffset, parallelism: int) -> list[ChunkRead]:
         groups = self._groups(chunks, min(parallelism, self._options.max_connections or parallelism))
         rate = self._options.rows_per_second
         share = None if rate is None else max(1, rate // max(1, len(groups)))
         return [
             ChunkRead(
                 tuple(chunk.number for chunk in group.chunks),
-                end["schemas"],
-                end["server"],
-                sequence_at(end),
-                end.get("files_ahead", 0),
+                end.schemas,
+                end.server,
+                end.sequence,
+                end.files_ahead,
                 share,
             )
             for group in groups

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from hashlib import md5
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from cdc.errors import SourceUnavailable
 from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.source import Count, Report, Split
+from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
@@ -37,14 +37,14 @@ from connectors.mysql.snapshot.read.throttle import Throttle
 
 
 @cache
-def _plan(directory: Path) -> ChunkPlan:
+def _plan(store: Store) -> ChunkPlan:
     """One per process: a task then reads only what was added since the last one."""
-    return ChunkPlan(directory)
+    return ChunkPlan(store)
 
 
 @cache
-def _watermarks(directory: Path) -> Watermarks:
-    return Watermarks(directory)
+def _watermarks(store: Store) -> Watermarks:
+    return Watermarks(store)
 
 
 class Asking:
@@ -69,13 +69,13 @@ class Asking:
             self._connection = None
 
 
-def tail_filter(wanted: CopiedRange, directory: Path, streams: Streams, schemas: Schemas) -> TailFilter:
+def tail_filter(wanted: CopiedRange, store: Store, streams: Streams, schemas: Schemas) -> TailFilter:
     """The filter for a range of the log."""
     start = wanted.part.start
     return TailFilter(
-        _plan(directory).copies(wanted.upto),
+        _plan(store).copies(wanted.upto),
         wanted.before,
-        _watermarks(directory).refresh(),
+        _watermarks(store).refresh(),
         sequence_of(start.file, start.position, wanted.part.files_ahead),
         schemas.history.tables(wanted.part.schemas),
         Asking(streams.session),
@@ -95,14 +95,14 @@ def uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
 
 
 def read_chunks(
-    split: Split, options: MySqlSourceOptions, directory: Path, streams: Streams, count: Count, report: Report
+    split: Split, options: MySqlSourceOptions, store: Store, streams: Streams, count: Count, report: Report
 ) -> Iterator[ChangeBlock]:
     """The rows of a split's chunks, one after the other; reports each chunk when its last row was given out.
 
     Raises as `read_chunk`.
     """
     wanted: ChunkRead = split.payload
-    tables = Schemas(directory, options).history.tables(wanted.schemas)
+    tables = Schemas(store, options).history.tables(wanted.schemas)
     asking, reader = Asking(streams.session), 1 + split.index
     access = Access(
         streams.session,
@@ -112,7 +112,7 @@ def read_chunks(
     order, kept, throttle = _Order(), KeptSessions(), Throttle(wanted.rows_per_second)
     try:
         for number in wanted.chunks:
-            chunk = _plan(directory).chunk(number)
+            chunk = _plan(store).chunk(number)
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
             inside = Inside(chunk, table, asking)

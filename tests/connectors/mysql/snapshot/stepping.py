@@ -11,9 +11,11 @@ from typing import Any
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Task
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc.testing.blocks import Row
 from cdc_services.server import MySqlServer
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.source import MySqlSource
 
@@ -56,7 +58,7 @@ class Steps:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
             **self._options,
         }  # fmt: skip
-        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", self.folder))
+        return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", LocalStore(self.folder)))
 
     def started_on(self, server: MySqlServer) -> None:
         """The process ends, another begins where it was."""
@@ -82,7 +84,7 @@ class Steps:
         """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
         source = tasks or self.source
         if changes := source.schema_changes(self.offset, end):
-            self.sink.apply(changes)
+            self.sink.apply(self.batch, changes)
             self.changes += changes
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
@@ -114,7 +116,7 @@ class Steps:
 
     def _unfinished(self, last: tuple[str, int]) -> bool:
         place = (self.offset["file"], self.offset["position"])
-        return place < last or self.source._coordinator().unfinished(self.offset)
+        return place < last or self.source._coordinator().unfinished(MySqlOffset.from_json(self.offset))
 
     def entries(self, kind: str) -> list[dict[str, Any]]:
         """The plan's entries of one kind."""

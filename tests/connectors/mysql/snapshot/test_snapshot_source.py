@@ -11,6 +11,7 @@ import pytest
 from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import TableId, TruncateTable
 from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, Run, run_in_memory
 from cdc_services.server import MySqlServer
 from connectors.mysql.options import MySqlSourceOptions
@@ -41,7 +42,7 @@ class Shop:
             "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
         }  # fmt: skip
         options = MySqlSourceOptions.model_validate({**fields, **self.options})
-        return MySqlSource(options, Context("copy-1", self.folder))
+        return MySqlSource(options, Context("copy-1", LocalStore(self.folder)))
 
     def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3) -> Run:
         source = self.source()

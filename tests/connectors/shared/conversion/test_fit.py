@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +25,7 @@ from connectors.shared.last_image.last_image import Images, KeylessChanges, ever
 from connectors.streamload.dialect import DORIS, STARROCKS
 
 TABLE = TableId("shop", "orders")
-HERE = (3 << 40) + 1234
+HERE = 1234
 ID = TargetColumn("id", TargetKind.INT, nullable=False, is_key=True)
 
 
@@ -39,7 +40,7 @@ def changed(kind: str, changes: Sequence[tuple[str, int, Any]], keys: Sequence[s
     """Images of a table with an INT key `id` and a column `c`."""
     schema = TableSchema((Column("id", DataType.parse("INT")), Column("c", DataType.parse(kind))), tuple(keys))
     rows = block(TABLE, schema, [(symbol, {"id": key, "c": value}) for symbol, key, value in changes], sequence=HERE)
-    return images(rows, keys)
+    return images(replace(rows, position_text="log 3:{}".format), keys)
 
 
 def fitted(kind: str, target: TargetColumn, values: Sequence[Any], policy: str = "fail", **more: Any) -> Fitted:
@@ -127,7 +128,7 @@ def test_a_rejected_value_stops_with_table_column_key_and_position(
 ) -> None:
     with pytest.raises(SinkError) as caught:
         fitted(kind, column(target), [good, bad, bad])
-    assert caught.value.where == "shop.orders.c, row id=2 at 000003:1234"
+    assert caught.value.where == "shop.orders.c, row id=2 at log 3:1234"
     assert "a value does not fit" in caught.value.message
 
 
@@ -150,7 +151,7 @@ def test_a_row_with_a_rejected_value_goes_to_the_dead_letters(
     assert found.counts == {f"{reason}-dead-letter shop.orders.c": 1}
     (letter,) = found.dead_letters
     assert (letter.table, letter.position, letter.operation, letter.key) == (
-        "shop.orders", "000003:1234", "upsert", {"id": 2},
+        "shop.orders", "log 3:1234", "upsert", {"id": 2},
     )  # fmt: skip
     assert letter.rejected == (("c", target, reason),)
     assert letter.row["id"] == 2
@@ -229,7 +230,7 @@ def test_an_error_does_not_show_text() -> None:
 def test_null_in_a_not_null_column_stops_under_every_policy_but_dead_letter() -> None:
     target = column("INT", nullable=False)
     for policy in ("fail", "null", "truncate"):
-        with pytest.raises(SinkError, match=r"c, row id=1 at 000003:1234: a value does not fit: NULL in a NOT NULL"):
+        with pytest.raises(SinkError, match=r"c, row id=1 at log 3:1234: a value does not fit: NULL in a NOT NULL"):
             fitted("INT", target, [None], policy)
     assert fitted("INT", target, [None, 1], "dead-letter").counts == {"null-in-not-null-dead-letter shop.orders.c": 1}
 
@@ -360,7 +361,7 @@ def test_rows_without_a_key_name_only_the_position() -> None:
     schema = TableSchema((Column("c", DataType.parse("INT")),))
     rows = block(TABLE, schema, [("+I", {"c": 1000})], sequence=HERE)
     target = TargetTable(TABLE, (column("TINYINT"),), upserts=False)
-    with pytest.raises(SinkError, match=r"shop\.orders\.c, row no key at 000003:1234"):
+    with pytest.raises(SinkError, match=r"shop\.orders\.c, row no key at 1234"):
         Fitter(schema, target, DORIS.limits).check(every_insert(rows, KeylessChanges.FAIL))
 
 

@@ -1,0 +1,209 @@
+"""Whether a change of a column's type leaves the values of existing rows certain: one closed list for all sinks. Pure.
+
+The log has the statement, not what the source's server made of the rows that are there. A change is certain when every
+value has one possible outcome: itself, under the new type.
+
+| from | to | certain |
+|---|---|---|
+| an integer | an integer, DECIMAL, DOUBLE, CHAR, VARCHAR | where it is in the range of the new type |
+| DECIMAL | DECIMAL | where neither digits nor scale shrink; fewer when no value has more; not beyond 38 digits |
+| DECIMAL | an integer, DOUBLE, text | yes |
+| FLOAT | DOUBLE | yes |
+| text | text | where it is not longer; into CHAR where it does not end with a space |
+| bytes | bytes | where they are not longer; not into BINARY, which fills values up |
+| TIMESTAMP, TIMESTAMP_LTZ | the same with as many or more digits | yes |
+| DATE | TIMESTAMP | yes |
+| anything else | anything else | no |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.schema import DataType, Kind
+
+TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
+BYTES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
+REALS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+_TIMED = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+RANGES = {
+    Kind.TINYINT: (-(2**7), 2**7 - 1),
+    Kind.SMALLINT: (-(2**15), 2**15 - 1),
+    Kind.INT: (-(2**31), 2**31 - 1),
+    Kind.BIGINT: (-(2**63), 2**63 - 1),
+    Kind.TINYINT_UNSIGNED: (0, 2**8 - 1),
+    Kind.SMALLINT_UNSIGNED: (0, 2**16 - 1),
+    Kind.INT_UNSIGNED: (0, 2**32 - 1),
+    Kind.BIGINT_UNSIGNED: (0, 2**64 - 1),
+}
+"""Integer kinds with their smallest and largest value."""
+_LONGEST_DECIMAL = 38
+"""Digits of the sinks' DECIMAL; more are kept as text, with all digits of the scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnyValue:
+    """Every row that has a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongerText:
+    """Values of more characters."""
+
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class LongerBytes:
+    """Values of more bytes."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndsWithSpace:
+    """Text with a space at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideOf:
+    """Numbers below `low` or above `high`."""
+
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoreDigits:
+    """Decimals with more digits behind the point, or before it; None where those do not matter."""
+
+    scale: int | None
+    whole: int | None
+
+
+Rows = AnyValue | LongerText | LongerBytes | EndsWithSpace | OutsideOf | MoreDigits
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """The rows whose values may differ between source and sink after the change, and why they may."""
+
+    rows: Rows
+    reason: str
+
+
+def uncertain(new: DataType, old: DataType) -> Uncertain | None:
+    """The rows that a change of type leaves uncertain; None when it is certain for all."""
+    if old == new:
+        return None
+    if old.kind in BYTES and new.kind in BYTES:
+        return _of_bytes(new, old)
+    if _converted(new, old):
+        return Uncertain(AnyValue(), f"{old} values may come out differently as {new} in the source")
+    if old.kind in TEXTS and new.kind in TEXTS:
+        return _of_text(new, old)
+    if old.kind in RANGES and new.kind in RANGES:
+        return _of_integers(new, old)
+    if new.kind is old.kind is Kind.DECIMAL:
+        return _of_decimals(new, old)
+    return None
+
+
+def uncertain_text_key(new: DataType, old: DataType) -> Uncertain | None:
+    """The same for a key that the sink keeps as text: `1.50` and `1.5000` would be two keys for one value.
+
+    Rows that come later would not meet the rows that are there under the same key.
+    """
+    if new.kind is Kind.DECIMAL and old.kind is Kind.DECIMAL:
+        respelled = (new.scale or 0) != (old.scale or 0)
+    elif new.kind is Kind.TIME and old.kind is Kind.TIME:
+        respelled = (new.length or 0) != (old.length or 0)
+    else:
+        respelled = new.kind in REALS and old.kind is not new.kind
+    if not respelled:
+        return None
+    return Uncertain(AnyValue(), f"keys are text here, and {new} values are spelled otherwise than {old}")
+
+
+def condition(column: str, rows: Rows, *, native_bytes: bool = True) -> str:
+    """SQL that finds the rows, in words that most systems know. `column` is the quoted name.
+
+    `native_bytes`: bytes are kept as such, so that their length can be asked for; else as text of some spelling.
+    """
+    match rows:
+        case LongerText(characters=characters):
+            return f"char_length({column}) > {characters}"
+        case LongerBytes(length=length) if native_bytes:
+            return f"length(hex({column})) > {2 * length}"
+        case EndsWithSpace():
+            return f"{column} LIKE '% '"
+        case OutsideOf(low=low, high=high):
+            return f"{column} < {low} OR {column} > {high}"
+        case MoreDigits(scale=scale, whole=whole):
+            rounded = [] if scale is None else [f"{column} <> round({column}, {scale})"]
+            cut = [] if whole is None else [f"{column} >= {10**whole} OR {column} <= -{10**whole}"]
+            return " OR ".join([*rounded, *cut])
+        case _:
+            return f"{column} IS NOT NULL"
+
+
+def _converted(new: DataType, old: DataType) -> bool:
+    """Whether the sink's text or number for an unchanged value would be another one, or the source may have rounded."""
+    binary = BYTES | {Kind.GEOMETRY}
+    if old.kind in binary or new.kind in binary:
+        # The bytes of a text depend on its character set.
+        return True
+    if old.kind in _TIMED or new.kind in _TIMED:
+        widened = old.kind is new.kind and old.kind is not Kind.TIME and (new.length or 0) >= (old.length or 0)
+        return not widened and (old.kind, new.kind) != (Kind.DATE, Kind.TIMESTAMP)
+    if old.kind in REALS or new.kind is Kind.FLOAT:
+        return (old.kind, new.kind) != (Kind.FLOAT, Kind.DOUBLE)
+    if old.kind is Kind.DECIMAL and new.kind is Kind.DECIMAL:
+        longest = max(old.length or 10, new.length or 10)
+        return longest > _LONGEST_DECIMAL and (_whole(new) < _whole(old) or (old.scale or 0) != (new.scale or 0))
+    if new.kind is Kind.JSON or new.kind is Kind.BOOLEAN or Kind.VECTOR in (old.kind, new.kind):
+        return True
+    # An ENUM takes a number for a member's place, not for its name.
+    return (old.kind in RANGES and new.kind is Kind.STRING) or (old.kind in TEXTS and new.kind not in TEXTS)
+
+
+def _of_bytes(new: DataType, old: DataType) -> Uncertain | None:
+    if new.kind is Kind.BINARY:
+        return Uncertain(AnyValue(), f"{old} values may come out differently as {new}: the source fills them up")
+    if _shorter(new, old):
+        return Uncertain(LongerBytes(new.length or 0), f"values are longer than {new}")
+    return None
+
+
+def _of_text(new: DataType, old: DataType) -> Uncertain | None:
+    if new.kind is Kind.CHAR and old.kind is not Kind.CHAR:
+        return Uncertain(EndsWithSpace(), f"{new} takes spaces at the end away in the source")
+    if _shorter(new, old):
+        return Uncertain(LongerText(new.length or 0), f"values are longer than {new}")
+    return None
+
+
+def _shorter(new: DataType, old: DataType) -> bool:
+    return new.length is not None and (old.length is None or new.length < old.length)
+
+
+def _of_integers(new: DataType, old: DataType) -> Uncertain | None:
+    low, high = RANGES[new.kind]
+    old_low, old_high = RANGES[old.kind]
+    if low <= old_low and old_high <= high:
+        return None
+    return Uncertain(OutsideOf(low, high), f"values are outside of {new}")
+
+
+def _of_decimals(new: DataType, old: DataType) -> Uncertain | None:
+    scale = new.scale or 0 if (new.scale or 0) < (old.scale or 0) else None
+    whole = _whole(new) if _whole(new) < _whole(old) else None
+    if scale is None and whole is None:
+        return None
+    reason = f"the source has rounded or cut {old} to {new}, and does not log the values"
+    return Uncertain(MoreDigits(scale, whole), reason)
+
+
+def _whole(decimal: DataType) -> int:
+    """Digits before the point."""
+    return (decimal.length or 10) - (decimal.scale or 0)

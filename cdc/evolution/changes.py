@@ -1,0 +1,153 @@
+"""Carries out the schema changes of a batch in a SQL-like sink. Driver.
+
+    read the tables -> plan all changes -> per change: its steps, then a note in the journal
+
+All is planned before anything is executed, so that a change that the sink cannot do leaves those before it undone too.
+In order, but for tables that are created: a CREATE TABLE takes a server tens of milliseconds, most of which it waits,
+and a new pipeline has a thousand of them. They show in the tables, so a row of creations is noted as one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Generic
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.journal import Journal
+from cdc.evolution.planner import plan, tables_of
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
+from cdc.evolution.table import T
+from cdc.faults import reached
+from cdc.schema import CreateTable, SchemaChange
+from cdc.state.store import Store
+
+log = logging.getLogger(__name__)
+
+Sessions = Callable[[], AbstractContextManager[SchemaSession[T]]]
+
+
+class SchemaChanges(Generic[T]):
+    """Plans and runs.
+
+    Args:
+        sessions: opens a session of the sink.
+        store: the sink's part of the state directory, for the journal.
+    """
+
+    def __init__(self, sessions: Sessions[T], store: Store) -> None:
+        self._sessions, self._store = sessions, store
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Carry out what the journal does not have yet; may repeat after a crash, and for the same batch.
+
+        Raises ChangeRefused for what the sink cannot do, SinkError, and StateError when the journal cannot be written.
+        """
+        journal = Journal(self._store, batch, changes)
+        left = changes[journal.done :]
+        if not left:
+            return
+        with self._sessions() as session:
+            tables = tables_of(session.dialect, left)
+            session.wait_for_earlier(tables)
+            planned = plan(session.dialect, session.read(tables), left)
+            _Run(self._sessions, session, batch).run(planned, journal)
+
+
+class _Run(Generic[T]):
+    """One call: `session` is the first one, others are opened to create tables side by side."""
+
+    def __init__(self, sessions: Sessions[T], session: SchemaSession[T], batch: int) -> None:
+        self._sessions, self._session, self._batch = sessions, session, batch
+
+    def run(self, planned: Sequence[PlannedChange], journal: Journal) -> None:
+        first, before = 0, journal.done
+        while first < len(planned):
+            new = creations(planned, first)
+            last = first + max(1, len(new))
+            with self._session.transaction():
+                if new:
+                    self._create(new)
+                else:
+                    self._steps(self._session, planned[first].steps)
+            journal.note(before + last)
+            first = last
+
+    def _create(self, new: Sequence[PlannedChange]) -> None:
+        """The first table of a database comes with it, and goes ahead."""
+        limit = self._session.dialect.sessions
+        work, databases = [], set[str]()
+        for planned in new:
+            database = planned.change.table.database
+            if limit > 1 and database in databases:
+                work.append(planned.steps)
+            else:
+                self._steps(self._session, planned.steps)
+                databases.add(database)
+        side_by_side(self._sessions, work, self._steps, limit)
+
+    def _steps(self, session: SchemaSession[T], steps: Sequence[Step]) -> None:
+        for step in steps:
+            run_step(session, step)
+            reached("mid-apply", self._batch)
+
+
+def run_step(session: SchemaSession[T], step: Step) -> None:
+    """Carry out one step. Raises ChangeRefused when a check finds a row, else as `SchemaSession.execute`."""
+    match step:
+        case Remark(table=table, text=text):
+            log.warning("%s: %s", table, text)
+        case Check(table=table, sql=sql, reason=reason):
+            if session.finds(sql):
+                name = session.dialect.name
+                hint = f"the values of such rows are not in the log: change or remove them in {name}, "
+                raise ChangeRefused(reason, where=str(table), hint=hint + "or drop the table there and start anew")
+        case Statement():
+            session.execute(step)
+
+
+def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChange]:
+    """The CreateTables from `first` on up to the next other change, or the next one for the same table."""
+    found: dict[object, PlannedChange] = {}
+    for item in planned[first:]:
+        if not isinstance(item.change, CreateTable) or item.change.table in found:
+            break
+        found[item.change.table] = item
+    return list(found.values())
+
+
+def side_by_side(
+    sessions: Sessions[T],
+    work: Sequence[Sequence[Step]],
+    run: Callable[[SchemaSession[T], Sequence[Step]], None],
+    limit: int,
+) -> None:
+    """Carry out pieces of work that do not depend on each other, in up to `limit` sessions.
+
+    Raises the first error once every piece that had begun is through; those that had not are left.
+    """
+    waiting = deque(work)
+
+    def run_all() -> None:
+        with sessions() as session:
+            while True:
+                try:
+                    piece = waiting.popleft()
+                except IndexError:
+                    return
+                try:
+                    run(session, piece)
+                except BaseException:
+                    waiting.clear()
+                    raise
+
+    if not work:
+        return
+    with ThreadPoolExecutor(limit, thread_name_prefix="cdc-create") as pool:
+        running = [pool.submit(run_all) for _ in work[:limit]]
+    for one in running:
+        one.result()

@@ -1,0 +1,50 @@
+"""Which schema changes of a batch are carried out: one record for all sinks, kept by the engine.
+
+DDL is not transactional in most systems, and after a crash a batch is applied again with the whole list of changes.
+Most changes show in the tables: an added column is there, a dropped one is not. A swap of two names does not, nor does
+a rename after which another table took the old name. So it is noted how many changes are done, after each. Only the
+one after them is in question then, and that one shows: of two names of a table, exactly one exists.
+
+Format: `applied.json` in the sink's part of the state directory:
+    {"batch": number, "digest": sha256 of the changes as JSON, "done": how many}
+Without "batch" it was written by an earlier version, which removed it when the batch was committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from cdc.schema import SchemaChange
+from cdc.schema_json import change_to_json
+from cdc.state.store import Store
+
+FILE = "applied.json"
+
+
+class Journal:
+    """The record of one list of changes of one batch. Driver; one thread."""
+
+    def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
+        self._store, self._batch = store, batch
+        self._digest = digest(changes)
+        self.done = self._read()
+
+    def note(self, done: int) -> None:
+        """The first `done` changes are carried out, and will not be again. Durable when it returns."""
+        self.done = done
+        self._store.write_json(FILE, {"batch": self._batch, "digest": self._digest, "done": done})
+
+    def _read(self) -> int:
+        fields = self._store.read_json(FILE)
+        if fields is None:
+            return 0
+        noted = (fields.get("batch", self._batch), fields.get("digest"))
+        return int(fields["done"]) if noted == (self._batch, self._digest) else 0
+
+
+def digest(changes: Sequence[SchemaChange]) -> str:
+    """What tells one list of changes from another."""
+    text = json.dumps([change_to_json(change) for change in changes], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""Schema changes as steps, planned against what is actually there. Nothing is executed here.
+
+Changes are planned in order over one layout, which is left as it will be after them. A change that is carried out
+already comes to no step at all, one that was half carried out to the rest of it: so planning anew from the tables as
+they are is all that a crash in the middle needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Generic
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.columns import ColumnPlanner
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.rebuild import rebuild
+from cdc.evolution.steps import PlannedChange, Statement, Step
+from cdc.evolution.table import ActualTable, Layout, T, same_names
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TruncateTable,
+)
+
+
+def plan(dialect: Dialect[T], layout: Layout[T], changes: Sequence[SchemaChange]) -> list[PlannedChange]:
+    """What is missing for each change, from the layout on. Raises ChangeRefused for what the sink cannot do."""
+    planner = Planner(dialect, layout)
+    return [planner.plan(change, changes[index + 1 :]) for index, change in enumerate(changes)]
+
+
+def tables_of(dialect: Dialect[T], changes: Sequence[SchemaChange]) -> list[TableId]:
+    """The tables that a plan for these changes looks at: those named, and copies of them that a crash left."""
+    named = dict.fromkeys(change.table for change in changes)
+    named |= dict.fromkeys(change.new_table for change in changes if isinstance(change, RenameTable))
+    return [*named, *(dialect.copy_of(table) for table in named)]
+
+
+class Planner(Generic[T]):
+    """Plans changes one after another over one layout."""
+
+    def __init__(self, dialect: Dialect[T], layout: Layout[T]) -> None:
+        self._dialect, self._layout = dialect, layout
+        self._columns = ColumnPlanner(dialect, layout)
+
+    def plan(self, change: SchemaChange, later: Sequence[SchemaChange] = ()) -> PlannedChange:
+        """The steps of one change, given those that come after it. Raises ChangeRefused."""
+        if self._layout.get(change.table) is None and self._has_left(change.table, later):
+            return PlannedChange(change)
+        steps = tuple(self._steps(change))
+        uncertain = self._columns.uncertain(change) if isinstance(change, AlterColumnType) and steps else None
+        return PlannedChange(change, steps, uncertain)
+
+    def _steps(self, change: SchemaChange) -> Iterator[Step]:
+        match change:
+            case CreateTable():
+                yield from self._create(change)
+            case DropTable(table=table):
+                if self._layout.get(table) is not None:
+                    yield Statement(table, self._dialect.drop_table(table))
+                    self._layout.remove(table)
+            case TruncateTable(table=table):
+                if self._layout.get(table) is not None:
+                    yield Statement(table, self._dialect.truncate_table(table))
+            case RenameTable():
+                yield from self._rename(change)
+            case AlterTableComment(table=table, comment=comment):
+                yield from self._comment(self._table(table), comment)
+            case AlterPrimaryKey(table=table, primary_key=key):
+                yield from self._alter_key(self._table(table), key)
+            case AddColumn(column=column, position=position):
+                yield from self._columns.add(self._table(change.table), column, position, has_rows=True)
+            case AlterColumnType(column=column, old=old):
+                yield from self._columns.alter(self._table(change.table), column, old)
+            case RenameColumn(old_name=old_name, new_name=new_name):
+                yield from self._columns.rename(self._table(change.table), old_name, new_name)
+            case DropColumn(name=name):
+                yield from self._columns.drop(self._table(change.table), name)
+
+    def _has_left(self, table: TableId, later: Sequence[SchemaChange]) -> bool:
+        """Whether later changes drop the table, or give it a name that is taken and stays so: they are done already."""
+        for index, change in enumerate(later):
+            if change.table != table or not isinstance(change, RenameTable | DropTable):
+                continue
+            if isinstance(change, DropTable):
+                return True
+            table = change.new_table
+            if self._layout.get(table) is not None:
+                return not any(
+                    isinstance(other, RenameTable | DropTable) and other.table == table for other in later[:index]
+                )
+        return False
+
+    def _create(self, change: CreateTable) -> Iterator[Step]:
+        table, schema = change.table, change.schema
+        self._dialect.check_table(table, schema)
+        for column in schema.columns:
+            self._dialect.check_column(table, column.name)
+        new = self._dialect.new_table(table, schema)
+        actual = self._layout.get(table)
+        if actual is not None:
+            yield from self._reconcile(actual, new, change)
+            return
+        yield from self._ensure_database(table)
+        for sql in self._dialect.create_table(new):
+            yield Statement(table, sql)
+        self._layout.put(new)
+
+    def _ensure_database(self, table: TableId) -> Iterator[Step]:
+        if not self._layout.has_database(table.database):
+            yield Statement(table, self._dialect.create_database(table.database))
+
+    def _reconcile(self, actual: ActualTable[T], new: ActualTable[T], change: CreateTable) -> Iterator[Step]:
+        """The table is there already: it has to fit, and gets the columns that are missing."""
+        where, name = str(change.table), self._dialect.name
+        if self._dialect.table_name(actual.id) != self._dialect.table_name(change.table):
+            reason = f"{name} takes it for the table {actual.id}, which exists: names are the same whatever their case"
+            raise ChangeRefused(reason, where=where, hint="give one of them another name with a route")
+        self._dialect.check_existing(actual)
+        for column in change.schema.columns:
+            self._columns.check_holds(actual, column)
+        if not same_names(actual.key, new.key):
+            there = f"the {self._dialect.key_word} ({', '.join(actual.key)})"
+            reason = f"exists with {there}, the source has ({', '.join(change.schema.primary_key)})"
+            raise ChangeRefused(reason, where=where, hint=f"drop it in {name}, or route to another table")
+        for column in change.schema.columns:
+            yield from self._columns.add(self._table(change.table), column)
+
+    def _rename(self, change: RenameTable) -> Iterator[Step]:
+        dialect, name = self._dialect, self._dialect.name
+        actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
+        if actual is None and there is not None:
+            return
+        actual = self._table(change.table)
+        inside = self._layout.same_database(change.table, change.new_table)
+        if not inside and not dialect.moves_tables:
+            reason = f"cannot be renamed to {change.new_table}: {name} cannot move a table to another database"
+            raise ChangeRefused(reason, where=str(change.table), hint="route both names to one database")
+        if there is not None and there is not actual:
+            reason = f"cannot be renamed to {change.new_table}: that table exists"
+            raise ChangeRefused(reason, where=str(change.table), hint=f"drop or rename the other table in {name}")
+        new = replace(actual, id=change.new_table)
+        if inside:
+            yield Statement(change.table, dialect.rename_table(change.table, change.new_table.table))
+        else:
+            yield from self._ensure_database(change.new_table)
+            yield from self._move(actual, new)
+        self._layout.remove(actual.id)
+        self._layout.put(new)
+
+    def _move(self, actual: ActualTable[T], new: ActualTable[T]) -> Iterator[Step]:
+        values = [(column.name, self._dialect.quoted(column.name)) for column in new.columns]
+        for sql in self._dialect.create_table(new):
+            yield Statement(actual.id, sql)
+        yield Statement(actual.id, self._dialect.copy_rows(actual.id, new.id, values))
+        yield Statement(actual.id, self._dialect.drop_table(actual.id))
+
+    def _comment(self, table: ActualTable[T], comment: str) -> Iterator[Step]:
+        if table.comment != comment:
+            yield Statement(table.id, self._dialect.comment_table(table, comment))
+            self._layout.put(replace(table, comment=comment))
+
+    def _alter_key(self, table: ActualTable[T], key: tuple[str, ...]) -> Iterator[Step]:
+        names = tuple(self._columns.there(table, name).name for name in key)
+        new = self._dialect.with_key(table, names)
+        if same_names(table.key, new.key):
+            yield from self._columns.drop_left_copy(table.id)
+        else:
+            yield from rebuild(self._dialect, self._layout, table, new)
+
+    def _table(self, table: TableId) -> ActualTable[T]:
+        actual = self._layout.get(table)
+        if actual is None:
+            hint = f"it was dropped or renamed in {self._dialect.name}; restore it, or start with a new --state-dir"
+            raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
+        return actual

@@ -1,0 +1,106 @@
+"""What a crash or an early stop has left in Spark's checkpoint, and Spark could not start from. Driver, before a query.
+
+Only what no decision is about is removed: Spark then plans that batch anew, under the same number, and whatever was
+prepared for it is aborted first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.flow.offsets import BATCH_KEY
+
+
+def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
+    """Remove what keeps Spark from going on; returns one sentence for each file that went.
+
+    - a newest entry of the offset log that is not whole (power failure: Spark does not sync its files),
+    - an entry of batch 0 that is the initial offset itself: it belongs to no batch,
+    - a newest entry of the commit log, or a metadata file, that is not whole.
+
+    Raises StateError when the folder cannot be read or written.
+    """
+    try:
+        return [*_mend_offsets(checkpoint, decided), *_mend_commits(checkpoint), *_mend_metadata(checkpoint)]
+    except OSError as error:
+        raise StateError(
+            f"the checkpoint cannot be looked at: {error.strerror}",
+            where=str(error.filename or checkpoint),
+            hint="give this user read and write access to the whole state directory",
+        ) from error
+
+
+def sync_offsets(checkpoint: Path, batch: int) -> None:
+    """Put a batch's entry of Spark's offset log on disk, as the decision on the batch means nothing without it.
+
+    Driver, before the decision. Raises StateError.
+    """
+    path = checkpoint / "offsets" / str(batch)
+    try:
+        for part in (path, path.parent):
+            handle = os.open(part, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+    except OSError as error:
+        raise StateError(f"Spark's offsets cannot be put on disk: {error.strerror}", where=str(path)) from error
+
+
+def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
+    batch = _newest(checkpoint / "offsets")
+    if batch is None or decided(batch) or _newest(checkpoint / "commits") == batch:
+        return []
+    path = checkpoint / "offsets" / str(batch)
+    entry = _last_line(path)
+    if entry is None:
+        return _removed(path, "is not whole, after a power failure")
+    if batch == 0 and entry.get(BATCH_KEY) == 0:
+        return _removed(path, "belongs to no batch, after a stop before the first one")
+    return []
+
+
+def _mend_commits(checkpoint: Path) -> list[str]:
+    batch = _newest(checkpoint / "commits")
+    if batch is None or _last_line(path := checkpoint / "commits" / str(batch)) is not None:
+        return []
+    return _removed(path, "is not whole, after a power failure")
+
+
+def _mend_metadata(checkpoint: Path) -> list[str]:
+    path = checkpoint / "metadata"
+    if not path.exists():
+        return []
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return _removed(path, "is not whole, after a power failure")
+    return []
+
+
+def _newest(folder: Path) -> int | None:
+    with contextlib.suppress(FileNotFoundError):
+        return max((int(path.name) for path in folder.iterdir() if path.name.isdigit()), default=None)
+    return None
+
+
+def _last_line(path: Path) -> dict[str, Any] | None:
+    """The JSON object of a log entry's last line; None when the entry is not whole."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    try:
+        fields = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
+def _removed(path: Path, why: str) -> list[str]:
+    path.unlink()
+    name = path.relative_to(path.parent.parent) if path.name.isdigit() else path.name
+    return [f"removed {name} of the checkpoint, which {why}: nothing depends on it"]

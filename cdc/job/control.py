@@ -1,0 +1,27 @@
+"""What another thread may ask of a run, and see of it. Driver."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import IO
+
+from cdc.flow.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Shared between a run and the thread that watches it.
+
+    Attributes:
+        stop: set it, and the running batch is finished and the run ends.
+        progress: what the run did so far.
+        log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
+        guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
+            that outlives the run, and does not touch a Spark session that is not its own.
+    """
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    progress: Progress = field(default_factory=Progress)
+    log: IO[str] | None = None
+    guest: bool = False

@@ -1,0 +1,87 @@
+"""The commit log: the coordinator's word on each batch, between prepare and commit. Driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.schema import TableId
+from cdc.sink import Prepared
+from cdc.state.store import RESTORE, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
+
+    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`).
+    """
+
+    batch: int
+    start: dict[str, Any]
+    end: dict[str, Any]
+    prepared: tuple[Prepared, ...]
+    reports: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back to an equal decision."""
+        return {
+            "batch": self.batch,
+            "start": self.start,
+            "end": self.end,
+            "prepared": [asdict(handle) for handle in self.prepared],
+            "reports": list(self.reports),
+        }
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Decision:
+        """The decision that `to_json` wrote."""
+        prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
+        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), tuple(fields.get("reports", ())))
+
+
+class CommitLog:
+    """Decisions on batches, one small file each. Driver."""
+
+    KEEP = 16
+    """Decisions of batches that are committed, kept for a look when something went wrong."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def decide(self, decision: Decision) -> None:
+        """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError."""
+        self._store.write_json(f"{decision.batch}.json", decision.to_json())
+
+    def get(self, batch: int) -> Decision | None:
+        """The decision on a batch, None when there is none."""
+        name = f"{batch}.json"
+        fields = self._store.read_json(name)
+        try:
+            return None if fields is None else Decision.from_json(fields)
+        except (KeyError, TypeError) as error:
+            raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
+
+    def note_committed(self, batch: int) -> None:
+        """Note that this batch, and so every one before it, is committed. Raises StateError."""
+        self._store.write_json("committed", {"batch": batch})
+
+    def uncommitted(self) -> list[Decision]:
+        """Decisions that are not known to be committed, in order of batches."""
+        noted = self._store.read_json("committed")
+        last = -1 if noted is None else int(noted["batch"])
+        found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
+        return [decision for decision in found if decision is not None]
+
+    def prune(self, done: int) -> None:
+        """Remove decisions of batches before `done - KEEP`, which is committed."""
+        for batch in self._batches():
+            if batch < done - self.KEEP:
+                self._store.remove(f"{batch}.json")
+
+    def _batches(self) -> Iterator[int]:
+        for name in self._store.names():
+            if name.endswith(".json") and name[: -len(".json")].isdigit():
+                yield int(name[: -len(".json")])

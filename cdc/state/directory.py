@@ -1,0 +1,154 @@
+"""The state directory: everything a restart needs, and nothing else.
+
+    <state>/pipeline.json         id and source of the pipeline, and the format of the directory
+    <state>/lock                  who is running it (flock, and the pid of the Java process)
+    <state>/initial_offset.json   where the pipeline started; written once
+    <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
+    <state>/commits/committed     the last batch that is known to be committed
+    <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
+    <state>/checkpoint/           Spark's offset and commit logs
+    <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
+    <state>/control/              requests to the stream reader process (stop)
+    <state>/snapshot.json         how far the copying of tables is, for other tools to read
+
+Only the user who runs the pipeline can read it: rows wait in it.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.state.durable import make_folder, remove, state_error, sweep
+from cdc.state.formats import FORMAT, migrated
+from cdc.state.store import RESTORE, LocalStore
+
+FOLDERS = ("commits", "splits", "source", "sink", "control")
+_PIPELINE = "pipeline.json"
+_INITIAL_OFFSET = "initial_offset.json"
+
+
+class StateDir:
+    """The state directory of one pipeline. Picklable; used by the driver and by the stream reader process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.store = LocalStore(self.root)
+        self._control = self.root / "control"
+
+    def open(self, *, name: str, source: str) -> str:
+        """Create, check or migrate the directory; the pipeline's id. Driver, once per run, while it holds the lock.
+
+        Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or was
+        written by a newer version.
+        """
+        try:
+            for folder in FOLDERS:
+                make_folder(self.root / folder)
+        except OSError as error:
+            raise state_error(self.root, error) from error
+        for folder in ("", *FOLDERS):
+            sweep(self.root / folder)
+        fields = self.store.read_json(_PIPELINE)
+        if fields is None:
+            slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
+            fields = {"format": FORMAT, "pipeline": f"{slug}-{secrets.token_hex(4)}", "source": source}
+            self.store.write_json(_PIPELINE, fields, indent=1)
+        pipeline = self._checked(fields, source)
+        if fields["format"] != FORMAT:
+            self.store.write_json(_PIPELINE, migrated(self.root, fields), indent=1)
+        return pipeline
+
+    def pipeline(self, *, source: str) -> str | None:
+        """The id of the pipeline that runs here, None when none ever has. Any process, also while it runs.
+
+        Raises StateError as `open` does.
+        """
+        fields = self.store.read_json(_PIPELINE)
+        return None if fields is None or self.initial_offset() is None else self._checked(fields, source)
+
+    def _checked(self, fields: dict[str, Any], source: str) -> str:
+        where = self.store.where(_PIPELINE)
+        if not fields.keys() >= {"format", "pipeline", "source"} or not isinstance(fields["format"], int):
+            raise StateError("cannot be read: a key is missing", where=where, hint=RESTORE)
+        if fields["format"] > FORMAT:
+            raise StateError(
+                f"has format {fields['format']}, this version of cdc reads up to {FORMAT}",
+                where=str(self.root),
+                hint="use the version of cdc that wrote it or a newer one, or another --state-dir",
+            )
+        if fields["source"] != source:
+            raise StateError(
+                f"belongs to a pipeline that reads {fields['source']}, this one reads {source}",
+                where=str(self.root),
+                hint="choose another --state-dir, or remove this one to start anew",
+            )
+        return str(fields["pipeline"])
+
+    @property
+    def commits(self) -> LocalStore:
+        """Where the decisions are."""
+        return self.store.within("commits")
+
+    @property
+    def splits(self) -> LocalStore:
+        """How the batches under way are cut into tasks."""
+        return self.store.within("splits")
+
+    @property
+    def source(self) -> LocalStore:
+        """What the source connector keeps."""
+        return self.store.within("source")
+
+    @property
+    def sink(self) -> LocalStore:
+        """What the sink connector keeps."""
+        return self.store.within("sink")
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's checkpoint folder."""
+        return self.root / "checkpoint"
+
+    def initial_offset(self) -> dict[str, Any] | None:
+        """Where the pipeline started, None before its first start."""
+        return self.store.read_json(_INITIAL_OFFSET)
+
+    def store_initial_offset(self, offset: dict[str, Any]) -> None:
+        """Keep the first offset for good: Spark asks for it again when the first batch has to be replayed."""
+        self.store.write_json(_INITIAL_OFFSET, offset)
+
+    @property
+    def stop_file(self) -> Path:
+        """There once a stop was asked for."""
+        return self._control / "stop"
+
+    def request_stop(self) -> None:
+        """Ask the stream reader to plan no more batches. Driver."""
+        self._touch(self.stop_file)
+
+    def stop_requested(self) -> bool:
+        """Whether a stop was asked for. Stream reader process, before each batch."""
+        return self.stop_file.exists()
+
+    def confirm_stop(self) -> None:
+        """Tell the driver that no batch is running and none will be planned. Stream reader process."""
+        self._touch(self._control / "stopped")
+
+    def stop_confirmed(self) -> bool:
+        """Whether the stream reader has seen the request. Driver."""
+        return (self._control / "stopped").exists()
+
+    def _touch(self, path: Path) -> None:
+        try:
+            path.touch(0o600)
+        except OSError as error:
+            raise state_error(path, error) from error
+
+    def clear_control(self) -> None:
+        """Forget requests of an earlier run. Driver, before the start."""
+        for name in ("stop", "stopped"):
+            remove(self._control / name)

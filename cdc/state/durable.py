@@ -1,0 +1,151 @@
+"""The one place that writes files of the state directory: whole, on disk when it returns, for this user alone.
+
+A crash at any moment leaves the old content or the new. What the operating system refuses becomes a StateError that
+says what to do, with the path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from cdc.errors import StateError
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+_HINTS = {
+    errno.ENOSPC: "free some space and start again; nothing was lost",
+    errno.EDQUOT: "raise the quota and start again; nothing was lost",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f) and start again; nothing was lost",
+    errno.EACCES: "give this user read and write access, or choose another --state-dir",
+    errno.EPERM: "give this user read and write access, or choose another --state-dir",
+    errno.EROFS: "choose another --state-dir",
+    errno.EMFILE: "raise the limit of open files (ulimit -n) and start again; nothing was lost",
+    errno.ENFILE: "raise the machine's limit of open files and start again; nothing was lost",
+    errno.EIO: "look at the disk and the system's log; restore the state directory from a backup if it is damaged",
+    errno.ENOTDIR: "a file is where a folder should be: choose another --state-dir",
+    errno.EEXIST: "a file is where a folder should be: choose another --state-dir",
+    errno.ENAMETOOLONG: "choose a --state-dir with a shorter path",
+}
+_OTHER = "see what is wrong there and start again; nothing was lost"
+
+
+def state_error(path: Path, error: OSError, verb: str = "write") -> StateError:
+    """What an operating system's refusal means for the user; `path` is used when the error names none."""
+    reason = error.strerror or type(error).__name__
+    return StateError(f"cannot {verb} the state: {reason}", where=str(error.filename or path), hint=way_out(error))
+
+
+def way_out(error: OSError) -> str:
+    """What the user can do about an operating system's refusal."""
+    return _HINTS.get(error.errno or 0, _OTHER)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder. Raises StateError."""
+    spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        make_folder(path.parent)
+        with durable(spare, path) as file:
+            file.write(data)
+    except OSError as error:
+        raise state_error(path, error) from error
+
+
+@contextlib.contextmanager
+def durable(spare: Path, path: Path) -> Iterator[BinaryIO]:
+    """A new file to be written under the name `spare`: at the end of the block it is on disk and named `path`.
+
+    When the block raises, `spare` is removed and `path` is as before. Raises OSError.
+    """
+    with new_file(spare) as file:
+        yield file
+    try:
+        os.replace(spare, path)
+        sync_folder(path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            spare.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A new file, for bulk data: at the end of the block it and its folder are on disk. Raises OSError.
+
+    When the block raises, the file is removed.
+    """
+    file = open_new(path)
+    try:
+        yield file
+        close_synced(file)
+    except BaseException:
+        file.close()
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
+def open_new(path: Path) -> BinaryIO:
+    """Open a new file for this user alone, whose folder is made; what had its name is emptied. Raises OSError."""
+    make_folder(path.parent)
+    return open(path, "wb", opener=_private)
+
+
+def close_synced(file: BinaryIO) -> None:
+    """Put a file of `open_new` on disk, with its name, and close it. Raises OSError."""
+    with file:
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(Path(file.name).parent)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing; each is on disk when it returns. Raises OSError."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(FOLDER_MODE)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on disk. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_file(path: Path) -> None:
+    """Put a file that somebody else has written on disk, with its name. Raises OSError."""
+    sync_folder(path)
+    sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file; one that is not there is fine. Raises StateError."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise state_error(path, error, "remove a file of") from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files that crashes have left in a folder, which nobody may be writing to."""
+    for left in folder.glob(".*.tmp"):
+        remove(left)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

@@ -1,0 +1,170 @@
+"""DuckDB's dialect: types and statements. Pure, nothing is executed here.
+
+What DuckDB cannot do in place is done by rebuilding the table: change the type of a key column, drop one, change the
+key, move a table to another schema. Columns carry no NOT NULL and no default: every row comes whole from the source,
+which has checked both, and a zero date of a NOT NULL column arrives as NULL. New columns go last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.table import ActualColumn, ActualTable, same
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.duckdb.conversion import conversion, converts, rewrites
+from connectors.duckdb.database import Names, quoted
+from connectors.duckdb.types import TEXT, can_be_key, data_type, default_literal, duckdb_type, holds, text_literal
+
+OWN_SCHEMA = "_cdc"
+RESERVED_PREFIX = "__cdc_"
+
+
+@dataclass(frozen=True)
+class DuckDbDialect(Dialect[str]):
+    """The dialect for one file. A column's default is a whole SQL expression here."""
+
+    names: Names
+
+    name = "DuckDB"
+    ignore_case = True
+    transactional = True
+    moves_tables = True
+
+    def quoted(self, name: str) -> str:
+        """In double quotes."""
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        """In single quotes."""
+        return text_literal(text)
+
+    def table_name(self, table: TableId) -> str:
+        """With the file's name before it."""
+        return self.names.table(table)
+
+    def copy_of(self, table: TableId) -> TableId:
+        """One name for all: it does not outlive its transaction."""
+        return TableId(table.database, f"{RESERVED_PREFIX}rebuild")
+
+    def check_table(self, table: TableId, schema: TableSchema) -> None:
+        """The tool's own schema is no place for tables."""
+        if same(table.database, OWN_SCHEMA):
+            reason = f"the schema {OWN_SCHEMA} holds this tool's own records"
+            raise ChangeRefused(reason, where=str(table), hint="give the table another database with a route")
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names that the loader uses."""
+        if name.casefold().startswith(RESERVED_PREFIX):
+            reason = f"column {name}: names that start with {RESERVED_PREFIX} are used while loading"
+            raise ChangeRefused(reason, where=str(table), hint="rename the column in the source")
+
+    # types
+
+    def wanted(self, data_type: DataType, *, key: bool) -> str:
+        """As DuckDB itself spells it."""
+        return duckdb_type(data_type)
+
+    def holds(self, actual: str, data_type: DataType, *, key: bool) -> bool:
+        """Every value unchanged."""
+        return holds(actual, duckdb_type(data_type))
+
+    def data_type(self, actual: str) -> DataType:
+        """As near as it goes."""
+        return data_type(actual)
+
+    def is_text(self, actual: str) -> bool:
+        """VARCHAR has any length."""
+        return actual == TEXT
+
+    def stays(self, actual: str, new: DataType, old: DataType | None, *, key: bool) -> bool:
+        """Only where no value is rewritten."""
+        return actual == duckdb_type(new) and not rewrites(new, old)
+
+    def in_place(self, table: ActualTable[str], column: ActualColumn[str], new: str) -> bool:
+        """Anything but key columns."""
+        return not table.in_key(column.name)
+
+    def converts(self, actual: str, new: DataType, old: DataType | None) -> bool:
+        """Nearly always."""
+        return converts(actual, new, old)
+
+    # tables
+
+    def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[str]:
+        """Without the key when DuckDB cannot index one of its columns."""
+        columns = tuple(self.new_column(column, key=False) for column in schema.columns)
+        return self.with_key(ActualTable(table, columns, (), schema.comment), schema.primary_key)
+
+    def new_column(self, column: Column, *, key: bool) -> ActualColumn[str]:
+        """Without NOT NULL and default."""
+        return ActualColumn(column.name, duckdb_type(column.type), comment=column.comment)
+
+    def added_column(self, column: Column) -> ActualColumn[str]:
+        """With what rows that are there get."""
+        return replace(self.new_column(column, key=False), default=default_literal(column))
+
+    def with_key(self, table: ActualTable[str], key: tuple[str, ...]) -> ActualTable[str]:
+        """The key that DuckDB can index, or none."""
+        types = {column.name.casefold(): column.type for column in table.columns}
+        return replace(table, key=key if all(can_be_key(types[part.casefold()]) for part in key) else ())
+
+    def schema(self, table: ActualTable[str]) -> TableSchema:
+        """Key columns take no NULL."""
+        found = super().schema(table)
+        columns = (replace(column, nullable=not table.in_key(column.name)) for column in found.columns)
+        return replace(found, columns=tuple(columns))
+
+    def value(
+        self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
+    ) -> str:
+        """As MySQL's ALTER converts it."""
+        return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
+
+    # statements
+
+    def create_database(self, database: str) -> str:
+        """A schema of the file."""
+        return f"CREATE SCHEMA {self.names.schema(database)}"
+
+    def create_table(self, table: ActualTable[str]) -> Sequence[str]:
+        """Comments are statements of their own."""
+        parts = [f"{quoted(column.name)} {column.type}" for column in table.columns]
+        if table.key:
+            parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")
+        create = f"CREATE TABLE {self.table_name(table.id)} ({', '.join(parts)})"
+        return [create, *self._comments(table)]
+
+    def comment_table(self, table: ActualTable[str], comment: str) -> str:
+        """Also to take one away."""
+        return f"COMMENT ON TABLE {self.table_name(table.id)} IS {text_literal(comment)}"
+
+    def add_column(self, table: ActualTable[str], column: ActualColumn[str], after: str | None) -> Sequence[str]:
+        """The default is only for the rows that are there: later rows bring their own value."""
+        name = self.table_name(table.id)
+        added = f"ALTER TABLE {name} ADD COLUMN {quoted(column.name)} {column.type}"
+        statements = [added]
+        if column.default is not None:
+            drop = f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} DROP DEFAULT"
+            statements = [f"{added} DEFAULT {column.default}", drop]
+        return [*statements, self.comment_column(table, column)] if column.comment else statements
+
+    def modify_column(self, table: ActualTable[str], column: ActualColumn[str], value: str) -> str:
+        """With the expression that converts."""
+        name = self.table_name(table.id)
+        return f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type} USING {value}"
+
+    def comment_column(self, table: ActualTable[str], column: ActualColumn[str]) -> str:
+        """Also to take one away."""
+        name = f"{self.table_name(table.id)}.{quoted(column.name)}"
+        return f"COMMENT ON COLUMN {name} IS {text_literal(column.comment)}"
+
+    def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
+        """The old table goes, the copy gets its name."""
+        return [self.drop_table(table.id), self.rename_table(copy, table.id.table)]
+
+    def _comments(self, table: ActualTable[str]) -> list[str]:
+        commented = [self.comment_column(table, column) for column in table.columns if column.comment]
+        return [*([self.comment_table(table, table.comment)] if table.comment else []), *commented]

@@ -1,0 +1,59 @@
+"""Spark's checkpoint after an early stop or a power failure: what may go goes, what a decision is about stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import StateError
+from cdc.job.checkpoint import mend, sync_offsets
+
+WHOLE = 'v1\n{"batchWatermarkMs":0}\n{"item": 3, "batch": %d}'
+
+
+def checkpoint(folder: Path, **files: str) -> Path:
+    """Files by name, with `_` for `/`."""
+    for name, text in files.items():
+        path = folder / name.replace("_", "/")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def mended(folder: Path, *decided: int) -> list[str]:
+    return [sentence.split()[1] for sentence in mend(folder, lambda batch: batch in decided)]
+
+
+def test_a_checkpoint_that_is_sound_or_not_there_stays(tmp_path: Path) -> None:
+    assert mended(tmp_path / "none") == []
+    files = {"offsets_0": WHOLE % 1, "offsets_1": WHOLE % 2, "commits_0": 'v1\n{"nextBatchWatermarkMs":0}'}
+    assert mended(checkpoint(tmp_path, metadata='{"id":"x"}', **files), 0) == []
+
+
+def test_offsets_that_an_early_stop_logged_as_batch_0_go(tmp_path: Path) -> None:
+    checkpoint(tmp_path, offsets_0=WHOLE % 0)
+    assert mended(tmp_path) == ["offsets/0"]
+    assert mended(tmp_path) == []
+
+
+@pytest.mark.parametrize("torn", ["", "v1\n", 'v1\n{"batch'])
+def test_a_newest_entry_that_is_not_whole_goes(tmp_path: Path, torn: str) -> None:
+    checkpoint(tmp_path, offsets_0=WHOLE % 1, commits_0="v1\n{}", offsets_1=torn)
+    assert mended(tmp_path, 0) == ["offsets/1"]
+    checkpoint(tmp_path, offsets_1=WHOLE % 2, commits_1=torn, metadata=torn)
+    assert mended(tmp_path, 0, 1) == ["commits/1", "metadata"]
+
+
+def test_what_is_decided_or_committed_stays(tmp_path: Path) -> None:
+    checkpoint(tmp_path, offsets_4="")
+    assert mended(tmp_path, 4) == []
+    checkpoint(tmp_path, commits_4="v1\n{}")
+    assert mended(tmp_path) == []
+    assert (tmp_path / "offsets" / "4").exists()
+
+
+def test_offsets_that_are_gone_end_the_batch(tmp_path: Path) -> None:
+    sync_offsets(checkpoint(tmp_path, offsets_0=WHOLE % 1), 0)
+    with pytest.raises(StateError, match="cannot be put on disk: No such file"):
+        sync_offsets(tmp_path, 1)

@@ -1,0 +1,39 @@
+"""docs/architecture.md is true to the code: its tree is the packages' own words, its paths exist."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import tree  # noqa: E402
+
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def test_the_tree_is_what_the_packages_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == tree.page(), "run `make schemas`"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"`((?:cdc|connectors|tests|docs)/[\w/.]*)`", PAGE.read_text())))
+)
+def test_a_path_that_the_page_names_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_files_have_the_sizes_that_the_page_promises() -> None:
+    lengths = [
+        len(path.read_text(encoding="utf-8").splitlines())
+        for top in ("cdc", "connectors")
+        for path in (ROOT / top).rglob("*.py")
+        if path.name != "__init__.py"
+    ]
+    assert max(lengths) <= 400
+    assert 100 <= statistics.median(lengths) <= 250
