@@ -15,7 +15,9 @@
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
     |   |-- LoadsLost                 the sink gave up rows that were decided; names their tables
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
+    |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory
+        |-- WorkerLost                a process that planned or read a batch has ended; retryable
         `-- StateError                the state directory is locked, unreadable, full or from another pipeline
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
@@ -178,8 +180,18 @@ class ChangeRefused(SinkError):
     """A schema change that the sink cannot carry out."""
 
 
+class TransformError(CdcError):
+    """A value that makes an expression of a transform rule fail: table, key, column and expression are named."""
+
+
 class EngineError(CdcError):
     """Spark, Java or the state directory failed."""
+
+
+class WorkerLost(EngineError):
+    """A process that planned or read a batch has ended: killed, out of memory, its machine gone. The batch is whole."""
+
+    retryable = True
 
 
 class StateError(EngineError):
@@ -191,7 +203,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
     for cls in (
         CdcError, PatternTimeout,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, EngineError, StateError,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
+        StateError, WorkerLost,
     )
 }  # fmt: skip
 

@@ -31,6 +31,10 @@ def _never() -> bool:
     return False
 
 
+def _untold(text: str) -> None:
+    """Nobody has a status line."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long and how often something is tried. Frozen and picklable, as long as `stopping` is.
@@ -39,6 +43,7 @@ class RetryPolicy:
         timeout_s: from the first failure on; what fails after that is raised.
         first_pause_s, longest_pause_s: the pause doubles from the one to the other.
         stopping: whether the run is asked to stop; then nothing is tried again.
+        waiting: is told before each pause what is waited for and why, for a status line.
         clock, sleep: monotonic seconds; handed in by tests.
     """
 
@@ -46,6 +51,7 @@ class RetryPolicy:
     first_pause_s: float = 0.1
     longest_pause_s: float = 10.0
     stopping: Callable[[], bool] = _never
+    waiting: Callable[[str], None] = _untold
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -61,6 +67,13 @@ class RetryPolicy:
             except CdcError as error:
                 if not error.retryable or not backoff.pause(str(error)):
                     raise
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long, whatever the timeout; False as soon as the run is asked to stop."""
+        while seconds > 0 and not self.stopping():
+            self.sleep(min(seconds, _LOOK_S))
+            seconds -= _LOOK_S
+        return not self.stopping()
 
 
 class Backoff:
@@ -84,17 +97,10 @@ class Backoff:
         left_s = self._began_s + policy.timeout_s - now
         if left_s <= 0 or policy.stopping():
             return False
+        policy.waiting(f"{self._what}: {state}")
         if now - self._told_s >= _TELL_S:
             self._told_s = now
             log.warning("%s: waiting for %.0f s: %s", self._what, now - self._began_s, state)
         pause_s = min(self._next_s, left_s)
         self._next_s = min(self._next_s * 2, policy.longest_pause_s)
-        return self._slept(pause_s)
-
-    def _slept(self, pause_s: float) -> bool:
-        while pause_s > 0:
-            if self._policy.stopping():
-                return False
-            self._policy.sleep(min(pause_s, _LOOK_S))
-            pause_s -= _LOOK_S
-        return not self._policy.stopping()
+        return policy.wait(pause_s)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
@@ -53,7 +53,7 @@ class Loader:
     rows: WindowRules
     rules: LoadRules
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> DorisLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> DorisLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema)
         encoder = WindowEncoder(first.schema, target, DORIS, self.rows)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from cdc.block import ChangeBlock
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.alter import Planner, Step
@@ -52,7 +52,7 @@ class DorisSink(LoadSink):
             work = SchemaWork(lambda change, _: planner.steps(change), self._run, self._session)
             work.carry_out(session, record, changes)
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(
             transactions=self._transactions,

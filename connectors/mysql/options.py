@@ -134,10 +134,20 @@ class MySqlSourceOptions(SnapshotOptions):
         None, alias="metadata.list", description="Metadata for transforms: `op_ts`. No effect without transforms."
     )
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
-        30.0, alias="connect.timeout", description="How long one attempt to connect may take."
+        30.0,
+        alias="connect.timeout",
+        description="How long one attempt to connect may take, and "
+        "how long the server may take to answer a short query. Reading table definitions, splitting tables and copying "
+        "have longer limits.",
     )
     connect_max_retries: int = Field(
         3, alias="connect.max-retries", ge=0, description="How often a failed connection is tried again, with pauses."
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a server that was read from may be away, or fail in a way that passes, before the run "
+        "stops; it is asked again and again meanwhile. At the start of a run it has to be there (connect.max-retries).",
     )
     heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms"), AtMost("30 d")] = Field(
         30.0, alias="heartbeat.interval", description="How often an idle server says that the connection lives."

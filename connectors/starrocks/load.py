@@ -15,7 +15,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
@@ -47,7 +47,7 @@ class Loader:
     retry: RetryPolicy
     dead_letters: str | None = None
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> StarRocksLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StarRocksLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         encoder = WindowEncoder(first.schema, target, STARROCKS, self.rules)

@@ -9,7 +9,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkUnavailable
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
 from connectors.shared.sql.client import Session
@@ -53,7 +53,7 @@ class StarRocksSink(LoadSink):
             planner = Planner(layout, settings.table_rules(self._options))
             SchemaWork(planner.steps, self._run, self._session).carry_out(session, record, changes)
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
         targets = targets_of(self._sql, self._pipeline, self._directory)
         rules = window_rules(self._options, max_key_bytes=self._options.key_bytes)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.streamload.labels import LabelSpace
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class LabelRecord:
     directory: Path
     space: LabelSpace
 
-    def writer(self, task: Task) -> LabelWriter:
+    def writer(self, task: TaskAttempt) -> LabelWriter:
         """For one attempt of one task. Executor."""
         return LabelWriter(self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
 

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 
 LONGEST = 128
 """Characters: Doris `^[-_A-Za-z0-9:]{1,128}$` (label_regex_length), StarRocks `^[-\\w]{1,128}$` (FeNameFormat)."""
@@ -69,7 +69,7 @@ class LabelSpace:
         text = f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
         return f"{text}_r{again}" if again else text
 
-    def choices(self, task: Task, table: TableId, part: int) -> tuple[str, ...]:
+    def choices(self, task: TaskAttempt, table: TableId, part: int) -> tuple[str, ...]:
         """The labels of one load in the order in which they are tried."""
         return tuple(self.label(task.batch, table, task.partition, part, again) for again in range(MOST_LABELS))
 

@@ -26,7 +26,7 @@ from cdc.schema import (
     SchemaChange,
     TruncateTable,
 )
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks.sink import StarRocksSink
@@ -72,7 +72,7 @@ class Run:
         for _ in range(TRIES):
             self.attempt += 1
             try:
-                return self.sink.prepare(Task(number, part, self.attempt), iter(blocks))
+                return self.sink.prepare(TaskAttempt(number, part, self.attempt), iter(blocks))
             except CdcError as error:
                 if not error.retryable:
                     raise
@@ -153,7 +153,7 @@ def test_a_front_end_that_begins_no_load_for_a_while_is_waited_for(harness: Harn
     standin = harness.server.standin
     assert standin is not None
     standin.fault("fe.txn.begin", action="status", code=503, times=6)
-    prepared = run.sink.prepare(Task(0, 0, 0), iter([keyed("+I", row(1, "a"))]))
+    prepared = run.sink.prepare(TaskAttempt(0, 0, 0), iter([keyed("+I", row(1, "a"))]))
     run.sink.commit(0, prepared)
     assert harness.rows(ORDERS) == [row(1, "a")]
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.streamload.label_record import LabelRecord, Recorded
 from connectors.streamload.labels import LabelSpace
 
@@ -16,7 +16,7 @@ SPACE = LabelSpace("p1", "cdc")
 
 def noted(record: LabelRecord, batch: int, partition: int = 0, attempt: int = 0) -> Recorded:
     label = SPACE.label(batch, ORDERS, partition)
-    record.writer(Task(batch, partition, attempt)).note(ORDERS, label)
+    record.writer(TaskAttempt(batch, partition, attempt)).note(ORDERS, label)
     return Recorded(ORDERS, label)
 
 
@@ -31,7 +31,7 @@ def test_labels_are_found_from_a_batch_on_each_once(tmp_path: Path) -> None:
 def test_another_pipeline_and_a_line_that_is_not_whole_are_passed_over(tmp_path: Path) -> None:
     record = LabelRecord(tmp_path, SPACE)
     wanted = noted(record, 3)
-    writer = record.writer(Task(3, 1, 0))
+    writer = record.writer(TaskAttempt(3, 1, 0))
     writer.note(ORDERS, LabelSpace("p2", "cdc").label(3, ORDERS, 1))
     with (tmp_path / "labels" / "3-1-0.jsonl").open("a") as file:
         file.write('{"database": "sh')
