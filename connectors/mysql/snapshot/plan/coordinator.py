@@ -30,7 +30,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, Found, TaskAttempt
+from connectors.mysql.snapshot.plan.finder import Finder, Found, Task
 from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
@@ -355,11 +355,11 @@ class Coordinator:
         return self._plan.append(settled) if settled else count
 
 
-def _task(copy: TableCopy, table: MySqlTable) -> TaskAttempt:
+def _task(copy: TableCopy, table: MySqlTable) -> Task:
     if not copy.chunks:
-        return TaskAttempt(table)
+        return Task(table)
     last = copy.chunks[-1]
-    return TaskAttempt(table, last.upper, last.columns, last.collations)
+    return Task(table, last.upper, last.columns, last.collations)
 
 
 def _chunk(number: int, found: Found) -> Chunk:
