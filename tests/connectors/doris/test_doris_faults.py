@@ -10,11 +10,14 @@ from doris_harness import Harness, sink_options
 from doris_servers import DorisServer, own_doris
 
 from cdc.errors import CommitUnknown, LoadsLost, SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import AlterPrimaryKey, CreateTable, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.sink_conformance import KEYED, KEYLESS, LOG, ORDERS, by_id, keyed, keyless, prepare, row
 from connectors.doris.sink import DorisSink
+from connectors.streamload import settings
+from connectors.streamload.options import LoadSinkOptions
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
@@ -35,6 +38,14 @@ def harness(server: DorisServer, tmp_path: Path) -> Iterator[Harness]:
     yield Harness(server, tmp_path / "sink", f"faults-{next(NUMBER)}")
     server.own.clear()
     server.own.be_up()
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
+        return RetryPolicy(options.retry_timeout_s, 0.01, 0.05, context.stopping)
+
+    monkeypatch.setattr(settings, "retry_policy", policy)
 
 
 def created(harness: Harness, **options: Any) -> DorisSink:
@@ -165,6 +176,8 @@ def test_a_run_that_is_to_stop_waits_for_no_server(harness: Harness, tmp_path: P
     harness.server.own.fault("fe.2pc", times=-1, action="status", code=503)
     with pytest.raises(CommitUnknown, match="no answer"):
         sink.commit(0, prepared)
+    harness.server.own.clear()
+    check_once(harness, harness.sink(), ORDERS, prepared)
 
 
 def test_only_undecided_loads_of_this_pipeline_are_aborted_at_a_start(harness: Harness) -> None:
@@ -178,6 +191,7 @@ def test_only_undecided_loads_of_this_pipeline_are_aborted_at_a_start(harness: H
     sink.commit(3, decided)
     other.commit(4, kept)
     assert by_id(harness.rows(ORDERS)) == [row(3), row(44)]
+    print([(f.name, f.read_text()) for f in (harness.state / "labels").iterdir()])
     assert open_loads(harness) == []
 
 

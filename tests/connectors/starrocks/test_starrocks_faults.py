@@ -14,6 +14,7 @@ from starrocks_servers import StarRocksServer
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitFailed, CommitUnknown, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -27,9 +28,12 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Prepared, TaskAttempt
+from cdc.source import Context
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks.sink import StarRocksSink
+from connectors.streamload import settings
+from connectors.streamload.options import LoadSinkOptions
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +44,14 @@ POINTS = [
     "fe.txn.commit.done", "be.load.body",
 ]  # fmt: skip
 TRIES = 6
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
+        return RetryPolicy(options.retry_timeout_s, 0.01, 0.05, context.stopping)
+
+    monkeypatch.setattr(settings, "retry_policy", policy)
 
 
 @dataclass
