@@ -165,6 +165,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -175,6 +176,7 @@ class PipelineSpec(BaseModel):
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
     pipeline: PipelineOptions = PipelineOptions()
+    secret_variables: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

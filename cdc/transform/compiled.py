@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, arrow_schema, arrow_type
-from cdc.errors import SpecError
+from cdc.errors import Problem, SpecError
 from cdc.schema import DataType, Kind, TableSchema
 from cdc.transform import inputs
 from cdc.transform.check import Scope, check
@@ -121,13 +121,44 @@ class CompiledRule:
         )
 
 
+@dataclass(frozen=True)
+class Typing:
+    """A rule checked against a table's schema, before anything is prepared.
+
+    Attributes:
+        schema: the resulting schema.
+        outputs: its columns.
+        condition: the filter, None without one.
+    """
+
+    schema: TableSchema
+    outputs: tuple[Output, ...]
+    condition: Typed | None
+
+
+def typing_of(rule: Rule, schema: TableSchema) -> Typing:
+    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule."""
+    own = {name: function.callee for name, function in rule.own.items()}
+    problems: list[Problem] = []
+    made: list[Output] = []
+    wanted: Typed | None = None
+    try:
+        made = outputs(rule, Scope(schema, rule.metadata, own=own))
+    except SpecError as error:
+        problems += error.problems
+    try:
+        wanted = _filter(rule, schema, made, own)
+    except SpecError as error:
+        problems += error.problems if made else ()
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+    return Typing(resulting_schema(rule, schema, made), tuple(made), wanted)
+
+
 def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRule:
     """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule."""
-    own = {name: function.callee for name, function in rule.own.items()}
-    scope = Scope(schema, rule.metadata, own=own)
-    made = outputs(rule, scope)
-    result = resulting_schema(rule, schema, made)
-    wanted = _filter(rule, schema, made, own)
+    checked = typing_of(rule, schema)
+    made, result, wanted = checked.outputs, checked.schema, checked.condition
     computed = [output for output in made if not output.passes]
     used = dict.fromkeys(
         name
@@ -135,7 +166,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRul
         for name in columns(node)
     )
     names = (*(name for name in used if name != "__row"), "__row")
-    translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in own})
+    translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in rule.own})
     arrow = inputs.engine_schema(schema, names)
     expressions = tuple(_expression(rule, output, translator, engine, arrow) for output in computed)
     condition_ = None if wanted is None else _condition(rule, wanted, translator, engine, arrow)
@@ -145,7 +176,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRul
         statement = engine.prepare(select, condition_.sql if condition_ is not None else None, arrow)
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
-        rule, schema, result, partition, rule.table_options, tuple(made), engine, names, arrow, expressions, condition_,
+        rule, schema, result, partition, rule.table_options, made, engine, names, arrow, expressions, condition_,
         statement,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Engine:
         self._count = 0
         for function in (*functions, _FAIL, *(_hashes(hash_key) if hash_key else ())):
             self._connection.create_function(
-                function.name, function.call, list(function.arguments), function.result, type="arrow",
+                function.name, _with_arguments(function), list(function.arguments), function.result, type="arrow",
                 null_handling="special",
             )  # fmt: skip
         for setting in (
@@ -130,6 +131,18 @@ def said(error: Exception) -> str:
     return (
         text.partition(" Use TRY(")[0].partition(". You might want to add")[0].partition(" in expression (")[0].strip()
     )
+
+
+def _with_arguments(function: EngineFunction) -> Callable[..., pa.Array]:
+    """The function with as many named arguments as it has types: the engine counts them."""
+
+    def called(*arrays: pa.Array) -> pa.Array:
+        return function.call(*arrays)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(f"a{number}", kind) for number in range(len(function.arguments))]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return called
 
 
 def _fail(messages: pa.Array, rows: pa.Array) -> pa.Array:

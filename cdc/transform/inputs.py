@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind, arrow_type
@@ -75,7 +76,7 @@ def hidden(block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
     """A column that is not the table's: metadata, the row's number, the batch's moment."""
     count = len(block)
     if name == "__row":
-        return pa.array(range(count), pa.int32())
+        return pa.array(np.arange(count, dtype=np.int32))
     if name == NOW:
         moment = now.astimezone(datetime.UTC)
         return pa.repeat(pa.scalar(moment.replace(microsecond=moment.microsecond // 1000 * 1000), _LTZ), count)

@@ -23,11 +23,18 @@ class Output:
         column: as it is in the resulting schema.
         node: what it is; a bare `column` node passes at no cost.
         sql: the expression as written.
+        source: the source column that `*` stands for here; empty for an item of the projection.
     """
 
     column: Column
     node: Typed
     sql: str = ""
+    source: str = ""
+
+    @property
+    def star(self) -> bool:
+        """True when `*` brought it."""
+        return bool(self.source)
 
     @property
     def passes(self) -> bool:
@@ -72,8 +79,8 @@ def _source(column: Column, masked: dict[str, Typed]) -> Output:
     plain = Typed("column", column.type, nullable=column.nullable, value=column.name)
     node = masked.get(column.name)
     if node is None:
-        return Output(column, plain, column.name)
-    return Output(_hidden(column, node), node, f"mask of {column.name}")
+        return Output(column, plain, column.name, column.name)
+    return Output(_hidden(column, node), node, f"mask of {column.name}", column.name)
 
 
 def _hidden(column: Column, node: Typed) -> Column:
