@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import doris_harness
@@ -20,7 +19,7 @@ from starrocks_servers import own_starrocks
 
 from cdc.sink import Sink
 from cdc.source import Context
-from cdc.state.store import LocalStore
+from cdc.state.store import Store
 from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
@@ -61,9 +60,9 @@ class Place:
         self.standin.revive()
         self.standin.query(f"DROP DATABASE IF EXISTS {name} FORCE")
 
-    def sink(self, name: str, **more: Any) -> Callable[[Path], Sink]:
+    def sink(self, name: str, **more: Any) -> Callable[[Store], Sink]:
         """How a process of this case's pipeline makes its sink; `more` options by the names of the pipeline file."""
-        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", LocalStore(folder)), **more)
+        return lambda store: self.make(Context(f"pipeline-{self.kind}-{name}", store), **more)
 
     def arm(self, fault: Fault) -> None:
         """The next time the server comes by."""
