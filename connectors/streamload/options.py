@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
@@ -214,14 +215,14 @@ class LoadSinkOptions(SinkOptions):
         """How bodies are compressed."""
         return self.packings[self.load_headers().get(self.packing_header, "").lower()]
 
+    @abstractmethod
     def http_frontends(self) -> tuple[Address, ...]:
         """Where front ends speak HTTP, in order of preference."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sql_frontends(self) -> tuple[Address, ...]:
         """Where front ends speak SQL, in order of preference."""
-        raise NotImplementedError
 
+    @abstractmethod
     def time_limits(self) -> TimeLimits:
         """How long to wait for what."""
-        raise NotImplementedError
