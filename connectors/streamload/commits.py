@@ -12,7 +12,9 @@ from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.sink import Prepared
 
-_RESYNC = "run `cdc resync` for {tables}, then start again"
+_RESYNC = (
+    "run `cdc resync` for {tables}, and remove commits/{batch}.json from the state directory, or every start stops here"
+)
 
 
 class LoadLost(SinkError):
@@ -72,20 +74,20 @@ def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads
     else:
         with ThreadPoolExecutor(max(1, min(threads, len(tables))), thread_name_prefix="cdc-commit") as pool:
             outcomes = list(pool.map(commit_table, tables))
-    _raise(outcomes)
+    _raise(batch, outcomes)
 
 
-def _raise(outcomes: Sequence[_Outcome]) -> None:
+def _raise(batch: int, outcomes: Sequence[_Outcome]) -> None:
     """What is lost is said only when nothing is left that another try may commit."""
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         raise next((error for error in errors if not error.retryable), errors[0])
     lost = [outcome for outcome in outcomes if outcome.lost is not None]
     if lost:
-        raise _lost(lost)
+        raise _lost(batch, lost)
 
 
-def _lost(outcomes: Sequence[_Outcome]) -> LoadsLost:
+def _lost(batch: int, outcomes: Sequence[_Outcome]) -> LoadsLost:
     """One error for all of them: the reason of the first, the tables of all."""
     first = outcomes[0].lost
     assert first is not None
@@ -93,7 +95,7 @@ def _lost(outcomes: Sequence[_Outcome]) -> LoadsLost:
     return LoadsLost(
         f"decided rows of {names} are not in the sink any more: {first.message}",
         where=first.where,
-        hint=_RESYNC.format(tables=names) + (f"; {first.hint}" if first.hint else ""),
+        hint=_RESYNC.format(tables=names, batch=batch) + (f"; {first.hint}" if first.hint else ""),
         tables={str(outcome.table): outcome.partition for outcome in outcomes if not outcome.doubled},
         unsure=[str(outcome.table) for outcome in outcomes if outcome.doubled],
     )
