@@ -80,6 +80,12 @@ class MySqlSourceOptions(SnapshotOptions):
         "debezium.*": "there is no Debezium engine; the binlog is read directly",
     }
 
+    flink_defaults: ClassVar[dict[str, str]] = {
+        "treat-tinyint1-as-boolean.enabled": "true",
+        "scan.incremental.snapshot.chunk.size": "8096",
+        "scan.newly-added-table.enabled": "false",
+    }
+
     type: Literal["mysql"] = Field(description="Connector name.")
     hostname: HostName = Field(min_length=1, description="Host name or address of the server.")
     port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
