@@ -106,7 +106,7 @@ class ColumnPlanner(Generic[T]):
         """A copy is left when the process died after it had taken its table's place: it holds the rows as they were."""
         copy = self._dialect.copy_of(table)
         if self._layout.get(copy) is not None:
-            yield Statement(table, self._dialect.drop_table(copy))
+            yield Statement(table, self._dialect.drop_copy(copy))
             self._layout.remove(copy)
 
     def there(self, table: ActualTable[T], name: str) -> ActualColumn[T]:

@@ -169,6 +169,10 @@ class Dialect(ABC, Generic[T]):
         """When there is one."""
         return f"DROP TABLE IF EXISTS {self.table_name(table)}"
 
+    def drop_copy(self, copy: TableId) -> str:
+        """A copy that is left, when there is one."""
+        return self.drop_table(copy)
+
     def truncate_table(self, table: TableId) -> str:
         """All rows go."""
         return f"TRUNCATE TABLE {self.table_name(table)}"

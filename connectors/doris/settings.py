@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connectors.doris.alter import DdlRules
 from connectors.doris.client import DorisClient
+from connectors.doris.dialect import DorisDialect
 from connectors.doris.load import LoadRules
 from connectors.doris.options import PACKINGS, DorisSinkOptions
 from connectors.shared.conversion.policy import RejectedValuePolicy
@@ -70,9 +70,9 @@ def window_rules(options: DorisSinkOptions) -> WindowRules:
     )
 
 
-def ddl_rules(options: DorisSinkOptions) -> DdlRules:
+def dialect(options: DorisSinkOptions) -> DorisDialect:
     """How tables are created."""
-    return DdlRules(options.table_properties(), options.time_zone)
+    return DorisDialect(options.table_properties(), options.time_zone)
 
 
 def send_limits(options: DorisSinkOptions) -> SendLimits:

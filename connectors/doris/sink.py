@@ -3,57 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.schema import TableId
+from cdc.sink import Prepared, Task
 from cdc.source import Context
 from connectors.doris import settings
-from connectors.doris.alter import Planner, Step
-from connectors.doris.catalog import Layout
-from connectors.doris.jobs import Runner
 from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
+from connectors.doris.schemas import DorisSchemas
 from connectors.doris.settle import Handle, Settler, prepared
 from connectors.doris.targets import targets_of
+from connectors.doris.types import SqlType
 from connectors.shared.sending.sender import send
 from connectors.shared.sql.client import Refused, Session, SqlClient
-from connectors.streamload import applied
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
-from connectors.streamload.schema_changes import SchemaWork
 
 log = logging.getLogger(__name__)
 
 
-class DorisSink(Sink):
+class DorisSink(SqlSink[SqlType]):
     """Loads into Doris with two phases. Picklable; connections are opened when they are needed."""
 
     def __init__(self, options: DorisSinkOptions, context: Context) -> None:
+        super().__init__(context)
         self._options = options
         self._pipeline: str = context.pipeline
-        self._store = context.store
         self._client = settings.client(options)
         self._sql = SqlClient(settings.sql_servers(options))
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
-        self._next_batch = 0
-
-    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._store, changes)
-        if record.done == len(changes):
-            return
-        with self._session() as session:
-            layout = Layout(session)
-            self._wait_for_earlier_work(self._runner(session), layout, changes)
-            planner = Planner(layout, settings.ddl_rules(self._options))
-            work = SchemaWork(lambda change, _: planner.steps(change), self._run, self._session)
-            work.carry_out(session, record, changes)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -93,12 +79,9 @@ class DorisSink(Sink):
         with ThreadPoolExecutor(self._options.threads, thread_name_prefix="cdc-commit") as pool:
             for done in [pool.submit(commit_table, table) for table in tables]:
                 done.result()
-        applied.forget(self._store)
-        self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:
         """Abort what this pipeline prepared for this batch or a later one and never decided. Driver."""
-        self._next_batch = batch
         settler = Settler(self._client)
         with self._session() as session:
             for database, label, txn in prepared(session, self._labels):
@@ -106,17 +89,12 @@ class DorisSink(Sink):
                     log.info("aborting the load %s, left over by an earlier run", label.text)
                     settler.abort(database, label.text, txn)
 
-    def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is, None when it does not exist. Driver."""
+    @contextmanager
+    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[SqlType]]:
+        """A session with one front end. Driver."""
+        waits = Waits(self._options.schema_change_timeout_s)
         with self._session() as session:
-            actual = Layout(session).get(table)
-        return None if actual is None else actual.schema()
-
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now. Driver."""
-        with self._session() as session:
-            planner = Planner(Layout(session), settings.ddl_rules(self._options))
-            return [step.sql for change in changes for step in planner.steps(change) if step.doubt is None]
+            yield DorisSchemas(session, settings.dialect(self._options), waits, self._labels)
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -126,20 +104,3 @@ class DorisSink(Sink):
             except Refused as error:
                 hint = "GRANT SELECT_PRIV on the database, and what CREATE and ALTER need, to the user"
                 raise SinkError(f"Doris refused a query: {error.message}", where=session.server, hint=hint) from error
-
-    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
-        runner = self._runner(session)
-        for step in steps:
-            runner.run(table, step)
-            reached("mid-apply", self._next_batch)
-
-    def _runner(self, session: Session) -> Runner:
-        return Runner(session, Waits(self._options.schema_change_timeout_s))
-
-    def _wait_for_earlier_work(self, runner: Runner, layout: Layout, changes: Sequence[SchemaChange]) -> None:
-        """Jobs that were started and loads that were committed show in the tables only when they are through."""
-        tables = {change.table for change in changes}
-        tables |= {change.new_table for change in changes if isinstance(change, RenameTable)}
-        there = sorted(table for table in tables if layout.exists(table))
-        runner.wait_until_visible(sorted({table.database for table in there}), self._labels)
-        runner.wait_for_running(there)
