@@ -15,6 +15,7 @@
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
     `-- EngineError          exit 5   Spark, Java or the state directory
+        |-- WorkerLost                a process that planned or read a batch has ended; retryable
         `-- StateError                the state directory is locked, unreadable, full or from another pipeline
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
@@ -152,6 +153,12 @@ class EngineError(CdcError):
     """Spark, Java or the state directory failed."""
 
 
+class WorkerLost(EngineError):
+    """A process that planned or read a batch has ended: killed, out of memory, its machine gone. The batch is whole."""
+
+    retryable = True
+
+
 class StateError(EngineError):
     """The state directory is locked, unreadable, full, or belongs to another pipeline."""
 
@@ -161,7 +168,7 @@ _BY_NAME: dict[str, type[CdcError]] = {
     for cls in (
         CdcError, PatternTimeout,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError, WorkerLost,
     )
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskAttempt:
     """Names one attempt to prepare one part of one batch.
 
     Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
@@ -63,7 +63,7 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Make rows durable and invisible. Executor; once per task attempt.
 
         A retried task calls it again under the same batch and partition, and only the handles of the attempt that

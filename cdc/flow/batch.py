@@ -23,6 +23,7 @@ from cdc.faults import reached
 from cdc.flow.commits import Commits, known
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, routed
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import Route, TaskResult
@@ -54,12 +55,12 @@ class BatchRunner:
         state: StateDir,
         offsets: BatchOffsets,
         progress: Progress,
-        sleep: Callable[[float], None] = time.sleep,
+        retry: RetryPolicy,
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        self._commits = Commits(sink, self._log, sleep)
-        self._splits = SplitLog(state.splits)
+        self._commits = Commits(sink, self._log, retry)
+        self._splits, self._retry = SplitLog(state.splits), retry
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -68,9 +69,22 @@ class BatchRunner:
         """What stopped a batch or its commit."""
         return self._error or self._commits.error
 
+    @property
+    def commit_failed(self) -> bool:
+        """Whether it is a commit that has failed: its batch is decided."""
+        return self._commits.error is not None
+
     def finish(self) -> None:
         """Wait for the commit under way. Driver, at the end of the run; what it failed with is in `error`."""
         self._commits.wait()
+
+    def restart(self) -> None:
+        """Forget what stopped a batch, which is to run again: it begins as the first batch of a run does.
+
+        Driver, when no batch is running. What a commit failed with stays.
+        """
+        self._commits.wait()
+        self._error, self._recovered = None, False
 
     def recover(self) -> None:
         """Commit what an earlier run decided and did not get to. Driver, before the query starts; repeatable.
@@ -139,7 +153,7 @@ class BatchRunner:
         reached("before-apply", batch)
         if changes:
             self._commits.settle()
-            self._sink.apply(batch, changes)
+            self._retry.call(partial(self._sink.apply, batch, changes), "schema changes")
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:
@@ -153,7 +167,7 @@ class BatchRunner:
 
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn which tables there are already."""
-        self._sink.abort(batch)
+        self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
         first = self._state.initial_offset()
         if first is not None:
             start, _ = self._offsets(batch)

@@ -6,16 +6,14 @@ noted as committed when a run ended is committed when the next one starts, befor
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from cdc.errors import CdcError, CommitFailed, EngineError
+from cdc.errors import CdcError, CommitUnknown, EngineError
 from cdc.faults import reached
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog, Decision
-
-COMMIT_TRIES = 3
 
 
 def known(error: Exception) -> CdcError:
@@ -34,8 +32,8 @@ class Commits:
     `error` is what stopped it; nothing is committed after that.
     """
 
-    def __init__(self, sink: Sink, log: CommitLog, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._sink, self._log, self._sleep = sink, log, sleep
+    def __init__(self, sink: Sink, log: CommitLog, retry: RetryPolicy) -> None:
+        self._sink, self._log, self._retry = sink, log, retry
         self._thread = ThreadPoolExecutor(1, "commit")
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
@@ -66,19 +64,20 @@ class Commits:
             self.error = known(error)
 
     def commit(self, decision: Decision) -> Mapping[str, int]:
-        """Commit here and now, again when the sink said no; what the sink counted.
+        """Commit here and now, again after what may pass; what the sink counted.
 
-        CommitUnknown goes up: the next start settles it by asking.
+        Also after CommitUnknown: a commit is idempotent, and begins with what the sink says of it. Raises the last
+        error once the policy's time is up or the run is to stop; the next run then goes on with it.
         """
-        counts: Mapping[str, int] | None = None
-        for attempt in range(1, COMMIT_TRIES + 1):
+        backoff = Backoff(self._retry, f"commit of batch {decision.batch}")
+        while True:
             try:
                 counts = self._sink.commit(decision.batch, decision.prepared)
                 break
-            except CommitFailed:
-                if attempt == COMMIT_TRIES:
+            except CdcError as error:
+                passing = error.retryable or isinstance(error, CommitUnknown)
+                if not passing or not backoff.pause(str(error)):
                     raise
-                self._sleep(2.0**attempt)
         reached("after-commit", decision.batch)
         self._log.note_committed(decision.batch)
         return counts or {}

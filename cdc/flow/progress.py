@@ -114,6 +114,7 @@ class Progress:
         self._recent: list[tuple[float, int]] = []
         self._reports: deque[BatchReport] = deque()
         self.running: int | None = None
+        self._waiting = ""
 
     def begin(self, batch: int) -> None:
         """A batch starts."""
@@ -136,7 +137,9 @@ class Progress:
                 last_duration_s=report.duration_s,
                 lag_s=report.lag_s,
             )
-            self.running = None
+            if self.running == report.batch:  # else the next one is being read already
+                self.running = None
+            self._waiting = ""
         self._reports.append(report)
 
     def reports(self) -> Iterator[BatchReport]:
@@ -149,9 +152,15 @@ class Progress:
         with self._lock:
             self._now = replace(self._now, lag_bytes=lag_bytes, note=note)
 
+    def waiting(self, text: str) -> None:
+        """What the engine waits for before it tries something again; until a batch is committed."""
+        with self._lock:
+            self._waiting = text
+
     def snapshot(self) -> Snapshot:
         """The totals now."""
         with self._lock:
             cutoff = time.monotonic() - self.WINDOW_S
             self._recent = [item for item in self._recent if item[0] >= cutoff]
-            return replace(self._now, rate=sum(rows for _, rows in self._recent) / self.WINDOW_S)
+            note = self._waiting or self._now.note
+            return replace(self._now, note=note, rate=sum(rows for _, rows in self._recent) / self.WINDOW_S)

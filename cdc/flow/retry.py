@@ -31,6 +31,10 @@ def _never() -> bool:
     return False
 
 
+def _untold(text: str) -> None:
+    """Nobody has a status line."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long and how often something is tried. Frozen and picklable, as long as `stopping` is.
@@ -39,6 +43,7 @@ class RetryPolicy:
         timeout_s: from the first failure on; what fails after that is raised.
         first_pause_s, longest_pause_s: the pause doubles from the one to the other.
         stopping: whether the run is asked to stop; then nothing is tried again.
+        waiting: is told before each pause what is waited for and why, for a status line.
         clock, sleep: monotonic seconds; handed in by tests.
     """
 
@@ -46,6 +51,7 @@ class RetryPolicy:
     first_pause_s: float = 0.1
     longest_pause_s: float = 10.0
     stopping: Callable[[], bool] = _never
+    waiting: Callable[[str], None] = _untold
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
@@ -84,6 +90,7 @@ class Backoff:
         left_s = self._began_s + policy.timeout_s - now
         if left_s <= 0 or policy.stopping():
             return False
+        policy.waiting(f"{self._what}: {state}")
         if now - self._told_s >= _TELL_S:
             self._told_s = now
             log.warning("%s: waiting for %.0f s: %s", self._what, now - self._began_s, state)

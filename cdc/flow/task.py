@@ -16,7 +16,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
 from cdc.schema import TableId
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Positions, Source, Split, Warms
 from cdc.without_pandas import keep_pandas_out
 
@@ -85,7 +85,7 @@ class PrepareTask:
 
         try:
             blocks = newest.watch(self._routed(self.source.read(split, count, reports.append)))
-            prepared = self.sink.prepare(Task(batch, split.index, attempt), blocks)
+            prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:

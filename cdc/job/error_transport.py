@@ -6,12 +6,23 @@ import re
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from cdc.errors import CdcError, EngineError, from_json
+from cdc.errors import CdcError, EngineError, WorkerLost, from_json
 
 _MARK = "cdc-error:"
 _MARKED = re.compile(re.escape(_MARK) + r"(\{.*?\}):end-cdc-error")
 
 _RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+
+_LOST = re.compile(
+    r"failed to connect back|Python worker exited unexpectedly|ExecutorLostFailure|[Ee]xecutor \S* ?lost|worker lost"
+    r"|java\.io\.EOFException|java\.net\.SocketException|Broken pipe|Connection reset"
+)
+"""What Spark says when a process of its own is gone, or did not come up within its ten seconds."""
+
+_HINT = "CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch"
+
+_TRACE = "Traceback (most recent call last)"
+"""An exception of Python code: its process was there to raise it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +51,8 @@ def crossing(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def recover(error: BaseException) -> CdcError:
-    """The CdcError inside an exception that came through Spark, or an EngineError with Spark's own first line."""
+    """The CdcError inside an exception that came through Spark, or an EngineError with Spark's own first line:
+    WorkerLost when one of its processes has gone."""
     if isinstance(error, CdcError):
         return error
     text = str(error)
@@ -49,7 +61,17 @@ def recover(error: BaseException) -> CdcError:
         return from_json(match[1])
     raised = _RAISED.findall(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return EngineError(
-        f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}",
-        hint="CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch",
-    )
+    lost = None if _TRACE in text else _LOST.search(text + _java_traces(error))
+    if lost is not None:
+        return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", hint=_HINT)
+    return EngineError(f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}", hint=_HINT)
+
+
+def _java_traces(error: BaseException) -> str:
+    """The Java traces behind an exception of PySpark's: of the end of a process they may be all there is."""
+    traces = ""
+    at: BaseException | None = error
+    while at is not None:
+        traces += str(getattr(at, "_stackTrace", None) or "")
+        at = getattr(at, "_cause", None)
+    return traces

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.flow.batch import BatchRunner
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -25,7 +26,7 @@ from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, as_guest, start_session, warm_workers
+from cdc.job.session import DEFAULT_MASTER, as_guest, start_session, warm_workers, with_retries
 from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
@@ -80,7 +81,7 @@ def run(
     try:
         state.clear_control()
         with log_records(reporter.line), json_log.of_python():
-            mode = Mode(master or DEFAULT_MASTER, until_caught_up, background)
+            mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
             _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
     finally:
         lock.release()
@@ -108,7 +109,8 @@ def _run_locked(
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
     guard = RouteGuard(partial(check_routes, spec))
     route = RouteTable(spec.route)
-    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress)
+    retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
+    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry)
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
@@ -119,7 +121,7 @@ def _run_locked(
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
-        watch = Watch(start, warm, runner, progress, reporter, state, signals, copying)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying)
         try:
             watch.until_end()
         finally:

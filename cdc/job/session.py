@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,16 @@ from cdc.job.java import Java
 from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
-"""All cores; a task is tried four times before the run stops (plain `local[*]` would give it one try)."""
+"""All cores; a task is tried four times before the batch is."""
+
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
+
+
+def with_retries(master: str) -> str:
+    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try."""
+    match = _LOCAL.fullmatch(master)
+    return master if match is None else f"local[{match[1] or 1},4]"
+
 
 _VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
 _JAVA_ENDS_S = 10.0

@@ -14,9 +14,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, EngineError, SourceUnavailable
+from cdc.errors import CdcError, CommitUnknown, EngineError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
@@ -28,12 +29,10 @@ ABORTED = 130
 JAVA_GONE = (Py4JError, ConnectionError)
 """What any call into Spark raises when its Java process has ended."""
 
-STARTS = 3
 _STOP = (signal.SIGINT, signal.SIGTERM)
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
-_TOO_SLOW = "failed to connect back"
-"""Spark gives a Python process ten seconds to come up."""
+_AGAIN = "a start of the query"
 
 
 class Signals:
@@ -81,11 +80,13 @@ class Watch:
         reporter: Reporter,
         state: StateDir,
         signals: Signals,
+        retry: RetryPolicy,
         copying: Copying | None = None,
     ) -> None:
         self._start = start
         self._warm: Callable[[], None] | None = warm
-        self._query, self._starts = start(), 1
+        self._query = start()
+        self._retry, self._again, self._again_at = retry, Backoff(retry, _AGAIN), 0
         self._runner, self._progress = runner, progress
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
         self._counts: dict[str, int] = {}
@@ -126,27 +127,44 @@ class Watch:
             return self._failed(error)
 
     def _raise_failure(self) -> bool:
-        error = self._query.exception()
+        error = self._query.exception() or self._runner.error
         return True if error is None else self._failed(error)
 
     def _failed(self, error: BaseException) -> bool:
-        """Raise our error, unless Spark's helper process only was too slow to start: then start the query again."""
-        slow = _TOO_SLOW in str(error) and self._runner.error is None
-        if not slow or self._starts >= STARTS:
-            known = self._runner.error or recover(error)
-            if not self._gives_up(known):
-                raise known from error
-            return True
-        self._reporter.line("the machine is busy: a Python process of Spark's did not start in time, trying again")
-        self._query, self._starts = self._start(), self._starts + 1
-        return False
+        """Raise our error, unless only a process of Spark's is gone: then start the query again, and its batch."""
+        known = self._runner.error or recover(error)
+        if isinstance(known, WorkerLost) and self._started_again(known):
+            return False
+        if not self._gives_up(known):
+            raise known from error
+        return True
+
+    def _started_again(self, lost: WorkerLost) -> bool:
+        """Whether the query runs again; not once the time for that is up or the run is to stop.
+
+        The time begins anew with every batch that was committed in between.
+        """
+        committed = self._progress.snapshot().batches
+        if committed != self._again_at:
+            self._again, self._again_at = Backoff(self._retry, _AGAIN), committed
+        self._reporter.line(lost.message, level="warning")
+        if not self._again.pause(lost.message):
+            return False
+        self._reporter.line("starting the query again; the batch that was running is repeated")
+        self._progress.waiting("")
+        self._runner.restart()
+        self._query = self._start()
+        return True
 
     def _gives_up(self, error: CdcError) -> bool:
-        """Whether the run was asked to stop and its last batch only waited for the source: nothing of it is decided."""
-        if not self._stopping or not isinstance(error, SourceUnavailable):
+        """Whether the run was asked to stop and what failed only waited: the next run does it."""
+        passing = error.retryable or isinstance(error, CommitUnknown)
+        if not (self._stopping or self._signals.stop.is_set()) or not passing:
             return False
         if not self._gave_up:
-            self._reporter.line(f"gave up the running batch, which the next run repeats: {error}", level="warning")
+            commit, batch = "commit, which the next run finishes", "batch, which the next run repeats"
+            what = commit if self._runner.commit_failed else batch
+            self._reporter.line(f"gave up the running {what}: {error}", level="warning")
         self._gave_up = True
         return True
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
 
-from cdc.options import AnyCase, Block, Field, Line, OptionError, Options, Remark, Tables, Zone
+from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, OptionError, Options, Remark, Tables, Zone
 
 _LATER = "comes with a later version"
 
@@ -86,6 +86,12 @@ class PipelineOptions(Block):
         le=10_000,
         description="Most tasks one batch is read with. Default: the cores Spark has (`--master local[4]`), half of "
         "them with `--background`.",
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long the engine tries again what may pass: a commit without an answer, a sink that is away, a "
+        "process of Spark's that has ended.",
     )
     local_time_zone: Zone | None = Field(
         None, alias="local-time-zone", description="Time zone of time functions in transforms; no effect without them."

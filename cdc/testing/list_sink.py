@@ -20,7 +20,7 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import Row, images
 
 _ALL: WeakValueDictionary[int, ListSink] = WeakValueDictionary()
@@ -57,7 +57,7 @@ class ListSink(Sink):
             self._apply(change)
         self._applied = tuple(changes)
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Keep the images of each table under a name."""
         kept: dict[TableId, list[tuple[str, Row]]] = {}
         for item in blocks:
@@ -88,7 +88,7 @@ class ListSink(Sink):
         if symbol in ("+I", "+U"):
             rows.append(row)
 
-    def _keep(self, task: Task, table: TableId, changes: list[tuple[str, Row]]) -> Prepared:
+    def _keep(self, task: TaskAttempt, table: TableId, changes: list[tuple[str, Row]]) -> Prepared:
         name = f"{task.batch}/{task.partition}/{task.attempt}/{table}"
         self._prepared[name] = changes
         symbols = [symbol for symbol, _ in changes]

@@ -13,6 +13,7 @@ from cdc import faults
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
@@ -116,7 +117,7 @@ class LocalPipeline:
         self._task, self._recovered = PrepareTask(self._source, sink, route), False
         self._runner = BatchRunner(
             self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
-            self._progress,
+            self._progress, RetryPolicy(timeout_s=10.0),
         )  # fmt: skip
 
     def _live(self, batch: int, parallelism: int) -> None:

@@ -30,7 +30,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
@@ -111,7 +111,7 @@ class SinkConformance:
     def test_a_batch_without_rows(self, harness: SinkHarness) -> None:
         """A batch may hold schema changes alone, or nothing at all."""
         sink = harness.sink()
-        assert list(sink.prepare(Task(0, 0, 0), iter(()))) == []
+        assert list(sink.prepare(TaskAttempt(0, 0, 0), iter(()))) == []
         sink.commit(0, [])
         sink.commit(1, prepare(sink, 1, [keyless("+I", row(1))], create=True))
         assert harness.rows(LOG) == [row(1)]
@@ -382,7 +382,7 @@ def prepare(
     """Prepare blocks as one task, after creating the suite's tables when asked to."""
     if create:
         sink.apply(batch, [CreateTable(ORDERS, KEYED), CreateTable(LOG, KEYLESS)])
-    return sink.prepare(Task(batch, partition, attempt), iter(blocks))
+    return sink.prepare(TaskAttempt(batch, partition, attempt), iter(blocks))
 
 
 def by_id(rows: list[Row] | None) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.doris.client import DorisClient
 from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
 from connectors.doris.settle import Handle, Settler, transaction_of
@@ -57,7 +57,7 @@ class Loader:
     rows: WindowRules
     rules: LoadRules
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> TableLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> TableLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema)
         encoder = WindowEncoder(first.schema, target, DORIS, self.rows)
@@ -72,7 +72,7 @@ class TableLoad:
     def __init__(
         self,
         loader: Loader,
-        task: Task,
+        task: TaskAttempt,
         table: TableId,
         part: int,
         upserts: bool,

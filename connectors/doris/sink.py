@@ -13,7 +13,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
 from cdc.schema import TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
 from connectors.doris.load import Loader
@@ -52,7 +52,7 @@ class DorisSink(SqlSink[SqlType]):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
         loader = Loader(
             client=self._client,

@@ -17,7 +17,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
 from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, Session, first_line
@@ -53,7 +53,7 @@ class DuckDbSink(SqlSink[str]):
         if not done_before:
             super().apply(batch, changes)
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
         return stage(self._directory, task, blocks)
 

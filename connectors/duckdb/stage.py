@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.state.durable import new_file
 
 KIND = "__cdc_kind"
@@ -38,7 +38,7 @@ def batch_folder(directory: Path, batch: int) -> Path:
     return directory / "staging" / str(batch)
 
 
-def stage(directory: Path, task: Task, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
+def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
     """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
 
     Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;

@@ -15,7 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
@@ -45,7 +45,7 @@ class Loader:
     rules: WindowRules
     dead_letters: str | None = None
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> TableLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> TableLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         labels = [

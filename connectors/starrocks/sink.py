@@ -11,7 +11,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.faults import reached
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
 from connectors.shared.sql.client import Refused, Session, SqlClient
@@ -71,7 +71,7 @@ class StarRocksSink(Sink):
 
         warm()
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
         targets = targets_of(self._sql, self._pipeline, self._directory)
         rules, dead_letters = settings.window_rules(self._options), self._options.dead_letters

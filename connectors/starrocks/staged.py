@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from cdc.block import ChangeBlock
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.shared.sending.sender import Written
@@ -49,7 +49,7 @@ class StagedLoader:
     rules: WindowRules
     dead_letters: str | None = None
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> StagedLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StagedLoad:
         """The file of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)

@@ -20,7 +20,7 @@ from pathlib import Path
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError, StateError
 from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from cdc.state.durable import new_file, state_error
 from cdc.state.store import RESTORE
@@ -53,7 +53,7 @@ class ValuesSink(Sink):
         if committed.applied != digest:
             self._append(text, replace(committed, applied=digest))
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the task's rows to a synced file of its own. Executor."""
         path = self._staging(task.batch) / f"{task.partition}-{task.attempt}.jsonl"
         counts: dict[TableId, Counter[int]] = {}

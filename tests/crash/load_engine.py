@@ -21,6 +21,7 @@ from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
@@ -34,6 +35,8 @@ IN_A_WORKER = "in-prepare"
 """There a Python worker may die without the driver."""
 _TASK_TRIES = 4
 _LIVES = 12
+RETRY = RetryPolicy(timeout_s=0.0)
+"""A life ends with the first thing that fails: what the next one makes of it is what the tests are about."""
 
 
 class Crash(BaseException):
@@ -187,7 +190,7 @@ class LoadEngine:
         sink, first = self.make_sink(self.state.sink), self.logged
         source, offsets = ListSource(self.items), OffsetLog(self.state)
         runner = BatchRunner(
-            source, sink, _same, _NoGuard(), self.state, offsets, Progress(), lambda _: None  # type: ignore[arg-type]
+            source, sink, _same, _NoGuard(), self.state, offsets, Progress(), RETRY  # type: ignore[arg-type]
         )  # fmt: skip
         try:
             runner.recover()

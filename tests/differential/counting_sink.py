@@ -20,7 +20,7 @@ from cdc.schema import (
     TableId,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing import images
 
 Row = tuple[tuple[str, Any], ...]
@@ -67,13 +67,13 @@ class CountingSink(Sink):
         for row, number in old.items():
             self.tables[table][_row(change(dict(row)))] += number
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         kept: dict[TableId, list[tuple[str, dict[str, Any]]]] = {}
         for item in blocks:
             kept.setdefault(item.table, []).extend(images([item]))
         return [self._keep(task, table, changes) for table, changes in kept.items()]
 
-    def _keep(self, task: Task, table: TableId, changes: list[tuple[str, dict[str, Any]]]) -> Prepared:
+    def _keep(self, task: TaskAttempt, table: TableId, changes: list[tuple[str, dict[str, Any]]]) -> Prepared:
         name = f"{task.batch}/{task.partition}/{table}"
         self._prepared[name] = changes
         symbols = [symbol for symbol, _ in changes]

@@ -5,21 +5,32 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdc.errors import CommitFailed, CommitUnknown, EngineError, SinkError, SourceError, SpecError, StateError
+from cdc.errors import (
+    CommitFailed,
+    CommitUnknown,
+    EngineError,
+    SinkError,
+    SinkUnavailable,
+    SourceError,
+    SpecError,
+    StateError,
+    WorkerLost,
+)
 from cdc.flow.batch import BatchRunner
-from cdc.flow.commits import COMMIT_TRIES
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import routed
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import AddColumn, Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -86,6 +97,19 @@ class Frame:
         return [(result.to_json(),) for result in found]
 
 
+class Clock:
+    """Time passes only in pauses."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class World:
     """A state directory with Spark's logs, a source of three items, one to a batch of offsets, and a sink."""
 
@@ -94,7 +118,8 @@ class World:
         self.state = StateDir(folder)
         self.state.open(name="p", source="list")
         self.state.store_initial_offset({"item": 0, BATCH_KEY: 0})
-        self.pauses: list[float] = []
+        self.clock = Clock()
+        self.retry = RetryPolicy(60.0, clock=self.clock, sleep=self.clock.sleep)
         self.start()
 
     def start(self) -> None:
@@ -102,7 +127,7 @@ class World:
         self.guard, self.progress = Guard(), Progress()
         offsets = OffsetLog(self.state)
         self.runner = BatchRunner(
-            self.source, self.sink, to_lake, self.guard, self.state, offsets, self.progress, self.pauses.append  # type: ignore[arg-type]
+            self.source, self.sink, to_lake, self.guard, self.state, offsets, self.progress, self.retry  # type: ignore[arg-type]
         )  # fmt: skip
 
     def plan(self, batch: int, item: int) -> None:
@@ -256,36 +281,84 @@ def failing(*errors: SinkError) -> Callable[[], None]:
     return fail
 
 
-def test_a_failed_commit_is_tried_again_with_longer_pauses(tmp_path: Path) -> None:
-    world = World(tmp_path, Recorder(commit=failing(*[CommitFailed("busy")] * (COMMIT_TRIES - 1))))
+@pytest.mark.parametrize("error", [CommitFailed, CommitUnknown, SinkUnavailable])
+def test_a_commit_that_may_pass_is_tried_again(tmp_path: Path, error: type[SinkError]) -> None:
+    world = World(tmp_path, Recorder(commit=failing(*[error("busy")] * 9)))
+    seen: list[str] = []
+    world.retry = replace(world.retry, waiting=lambda text: seen.append(text))
+    world.start()
     world.plan(0, 3)
     world.run(0)
     assert world.sink.rows(SINK_T) == [{"id": 2}]
-    assert world.pauses == [2.0, 4.0]
+    assert world.sink.calls.count("commit 0: [0, 1]") == 10
+    assert seen == ["commit of batch 0: busy"] * 9
+    assert world.clock.now > 20
 
 
-def test_a_commit_that_fails_every_time_stays_decided(tmp_path: Path) -> None:
-    world = World(tmp_path, Recorder(commit=failing(*[CommitFailed("busy")] * COMMIT_TRIES)))
-    world.plan(0, 3)
-    with pytest.raises(CommitFailed):
-        world.run(0)
-    assert isinstance(world.runner.error, CommitFailed)
-    world.start()
-    world.runner.recover()
-    world.run(0, unread)
-    assert world.sink.rows(SINK_T) == [{"id": 2}]
-
-
-def test_an_unknown_commit_is_not_tried_again(tmp_path: Path) -> None:
-    world = World(tmp_path, Recorder(commit=failing(CommitUnknown("no answer"))))
+def test_a_commit_that_never_passes_stays_decided(tmp_path: Path) -> None:
+    world = World(tmp_path, Recorder(commit=failing(*[CommitUnknown("no answer")] * 1000)))
     world.plan(0, 3)
     with pytest.raises(CommitUnknown):
         world.run(0)
-    assert world.pauses == []
+    assert 60 <= world.clock.now < 75
+    assert world.runner.commit_failed
+    world.sink._before.clear()
     world.start()
     world.runner.recover()
     world.run(0, unread)
     assert world.sink.rows(SINK_T) == [{"id": 2}]
+
+
+def test_what_is_final_and_a_run_that_is_to_stop_do_not_wait(tmp_path: Path) -> None:
+    for number, (error, stopping) in enumerate([(SinkError("refused"), False), (CommitFailed("busy"), True)]):
+        world = World(tmp_path / str(number), Recorder(commit=failing(error)))
+        world.retry = replace(world.retry, stopping=lambda stopping=stopping: stopping)  # type: ignore[misc]
+        world.start()
+        world.plan(0, 3)
+        with pytest.raises(type(error)):
+            world.run(0)
+        assert world.clock.now == 0
+
+
+def test_schema_changes_and_clean_up_are_tried_again(tmp_path: Path) -> None:
+    away = SinkUnavailable("no connection")
+    world = World(tmp_path, Recorder(apply=failing(away), abort=failing(away)))
+    world.plan(0, 3)
+    world.run(0)
+    assert world.sink.calls == ["abort 0", "abort 0", "apply", "apply", "commit 0: [0, 1]"]
+
+
+def test_a_batch_that_lost_its_worker_runs_again_in_the_same_run(world: World) -> None:
+    world.plan(0, 3)
+
+    def lost() -> list[TaskResult]:
+        world.prepared(0)
+        raise RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
+
+    with pytest.raises(WorkerLost):
+        world.run(0, lost)
+    world.runner.restart()
+    assert world.runner.error is None
+    world.run(0)
+    assert world.sink.calls == ["abort 0", "apply", "abort 0", "apply", "commit 0: [0, 1]"]
+    assert world.sink.rows(SINK_T) == [{"id": 2}]
+
+
+def test_the_batch_that_is_read_is_told_while_the_one_before_is_committed(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    world = World(tmp_path, Recorder(commit=lambda: go_on.wait(30)))  # type: ignore[arg-type]
+    world.plan(0, 2)
+    world.begin(0)
+    world.plan(1, 3)
+
+    def prepared() -> list[TaskResult]:
+        go_on.set()
+        world.runner._commits.settle()
+        assert world.progress.running == 1
+        return world.prepared(1)
+
+    world.run(1, prepared)
+    assert world.progress.running is None
 
 
 def test_a_full_disk_at_the_decision_commits_nothing(world: World) -> None:
@@ -380,11 +453,11 @@ def test_schema_changes_wait_for_the_commit_under_way(tmp_path: Path) -> None:
 
 
 def test_a_failed_commit_stops_the_batch_after_it(tmp_path: Path) -> None:
-    world = World(tmp_path, Recorder(commit=failing(CommitUnknown("no answer"))))
+    world = World(tmp_path, Recorder(commit=failing(SinkError("refused"))))
     world.plan(0, 2)
     world.begin(0)
     world.plan(1, 3)
-    with pytest.raises(CommitUnknown):
+    with pytest.raises(SinkError):
         world.begin(1)
     world.start()
     world.runner.recover()
@@ -412,7 +485,7 @@ def result_of(sink: Any, source: ListSource | None = None) -> TaskResult:
 
 def test_a_task_returns_errors_that_would_come_again() -> None:
     class Refusing(ListSink):
-        def prepare(self, task: Task, blocks: Any) -> Sequence[Prepared]:
+        def prepare(self, task: TaskAttempt, blocks: Any) -> Sequence[Prepared]:
             raise SinkError(f"refused {task.batch}/{task.partition}")
 
     with pytest.raises(SinkError, match="refused 3/1"):
@@ -420,10 +493,8 @@ def test_a_task_returns_errors_that_would_come_again() -> None:
 
 
 def test_a_task_raises_errors_that_may_pass() -> None:
-    from cdc.errors import SinkUnavailable
-
     class Away(ListSink):
-        def prepare(self, task: Task, blocks: Any) -> Sequence[Prepared]:
+        def prepare(self, task: TaskAttempt, blocks: Any) -> Sequence[Prepared]:
             raise SinkUnavailable("no connection")
 
     with pytest.raises(SinkUnavailable, match="no connection"):

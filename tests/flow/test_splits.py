@@ -13,7 +13,7 @@ from cdc.errors import SinkUnavailable, StateError
 from cdc.flow.offsets import numbered
 from cdc.flow.splits import SplitLog
 from cdc.schema import Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, Task
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Offset, Split
 from cdc.state.store import LocalStore
 from cdc.testing import ListSource, block, images
@@ -37,7 +37,7 @@ class Fenced(Sink):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Nothing to do."""
 
-    def prepare(self, task: Task, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         found = [int(row["id"]) for _, row in images(list(blocks))]
         if task.partition == self.dies_at:
             raise SinkUnavailable("the server is gone")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable
+from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable, WorkerLost
 from cdc.job.error_transport import CrossingError, crossing, recover
 
 ERROR = CorruptLog('wrong checksum in "x" {1}\n:end', where="binlog.000002:77", hint="copy it again (whole)")
@@ -61,3 +61,28 @@ def test_methods_pass_errors_on_and_keep_their_names() -> None:
     with pytest.raises(CrossingError) as crossed:
         plan(-1)
     assert recover(RuntimeError(str(crossed.value))).where == ERROR.where
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Job aborted due to stage failure: SparkException: Python worker exited unexpectedly (crashed)",
+        "Python worker failed to connect back.",
+        "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: worker lost",
+        "terminated with exception: Connection reset SQLSTATE: XXKST",
+    ],
+)
+def test_the_end_of_a_process_is_told_apart(text: str) -> None:
+    assert isinstance(recover(RuntimeError(text)), WorkerLost)
+    raised = f"Traceback (most recent call last):\n  in f\nValueError: {text}"
+    assert not isinstance(recover(RuntimeError(raised)), WorkerLost)
+
+
+def test_the_end_of_a_process_without_a_message_is_in_javas_trace() -> None:
+    class Captured(Exception):
+        def __init__(self, trace: str, cause: Captured | None = None) -> None:
+            super().__init__("terminated with exception:  SQLSTATE: XXKST")
+            self._stackTrace, self._cause = trace, cause
+
+    assert isinstance(recover(Captured("at a", Captured("java.io.EOFException\n at b"))), WorkerLost)
+    assert not isinstance(recover(Captured("at a", Captured("java.lang.NullPointerException"))), WorkerLost)

@@ -15,11 +15,12 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 
-from cdc.errors import EngineError, SourceError, SourceUnavailable
+from cdc.errors import CommitUnknown, EngineError, SourceError, SourceUnavailable, WorkerLost
 from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
 from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
-from cdc.job.watch import STARTS, Signals, Watch
+from cdc.job.watch import Signals, Watch
 from cdc.state.directory import StateDir
 
 
@@ -52,10 +53,19 @@ class Run:
         self.state = StateDir(folder)
         self.state.open(name="p", source="list")
         self.signals, self.progress, self.err = Signals(), Progress(), io.StringIO()
-        self.runner: Any = SimpleNamespace(error=None, finish=lambda: None)
+        self.runner: Any = SimpleNamespace(
+            error=None, commit_failed=False, finish=lambda: None, restart=lambda: setattr(self.runner, "error", None)
+        )
+        self.slept = 0.0
         self.starts, self.queries = 0, list(queries)
         reporter = Reporter("text", io.StringIO(), self.err)
-        self.watch = Watch(self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals)  # type: ignore[arg-type]
+        retry = RetryPolicy(60.0, stopping=self.signals.stop.is_set, clock=lambda: self.slept, sleep=self._sleep)
+        self.watch = Watch(
+            self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals, retry  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept += seconds
 
     def _start(self) -> Query:
         self.starts += 1
@@ -129,14 +139,53 @@ def test_a_batch_that_waits_for_the_source_does_not_hold_up_a_stop(tmp_path: Pat
     assert run.err.getvalue().count("gave up the running batch, which the next run repeats: the server is away") == 1
 
 
-def test_a_helper_process_that_is_slow_to_start_is_started_again(tmp_path: Path) -> None:
-    slow = StreamingQueryException("Python worker failed to connect back.")
-    run = Run(tmp_path, Query(raising(slow)), Query(raising(slow)), Query(nothing))
+LOST = StreamingQueryException("Python worker exited unexpectedly (crashed)")
+
+
+@pytest.mark.parametrize("text", ["Python worker failed to connect back.", str(LOST)])
+def test_after_the_end_of_a_helper_process_the_query_is_started_again(tmp_path: Path, text: str) -> None:
+    gone = StreamingQueryException(text)
+    run = Run(tmp_path, Query(raising(gone)), Query(raising(gone)), Query(nothing))
     run.watch.until_end()
     assert run.starts == 3
-    run = Run(tmp_path, *(Query(raising(slow)) for _ in range(STARTS)))
-    with pytest.raises(EngineError, match="failed to connect back"):
+    assert run.err.getvalue().count("starting the query again") == 2
+
+
+def test_a_helper_process_that_always_ends_fails_the_run_in_the_end(tmp_path: Path) -> None:
+    run = Run(tmp_path, *(Query(raising(LOST)) for _ in range(100)))
+    with pytest.raises(WorkerLost, match="exited unexpectedly"):
         run.watch.until_end()
+    assert 60 <= run.slept < 75
+
+
+def test_a_stop_ends_the_wait_for_a_helper_process(tmp_path: Path) -> None:
+    run = Run(tmp_path, Query(raising(LOST)))
+    run.signals.stop.set()
+    run.watch.until_end()
+    assert (run.starts, run.slept) == (1, 0)
+    assert "gave up the running batch, which the next run repeats" in run.err.getvalue()
+
+
+def test_a_query_that_ends_silently_after_its_batch_lost_a_worker_is_started_again(tmp_path: Path) -> None:
+    def fail() -> None:
+        run.runner.error = WorkerLost("killed")
+
+    run = Run(tmp_path, Query(fail, nothing), Query(nothing))
+    run.watch.until_end()
+    assert run.starts == 2
+
+
+@pytest.mark.parametrize("stopping", [True, False])
+def test_a_commit_that_waits_does_not_hold_up_a_stop(tmp_path: Path, stopping: bool) -> None:
+    run = Run(tmp_path, Query(nothing))
+    run.runner.error, run.runner.commit_failed = CommitUnknown("no answer"), True
+    if not stopping:
+        with pytest.raises(CommitUnknown):
+            run.watch.until_end()
+        return
+    run.signals.stop.set()
+    run.watch.until_end()
+    assert "gave up the running commit, which the next run finishes: no answer" in run.err.getvalue()
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111)])

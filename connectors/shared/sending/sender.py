@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class OpenLoad(Protocol):
 class Loader(Protocol):
     """What a connector gives to `send`: begins loads. Thread safe."""
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> OpenLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> OpenLoad:
         """Begin part number `part` (from 0) of the table of `first` in this task, which is the block written first.
 
         An earlier attempt of the task may have left the same label behind: settle that here. Raises SinkError.
@@ -93,7 +93,7 @@ class Loader(Protocol):
 
 
 def send(
-    task: Task,
+    task: TaskAttempt,
     blocks: Iterator[ChangeBlock],
     loader: Loader,
     limits: SendLimits | None = None,
@@ -139,7 +139,7 @@ class _Lane:
 class _Sender:
     """Gathers on the caller's thread, sends on its own. Left by `close`, whatever happened."""
 
-    def __init__(self, task: Task, loader: Loader, limits: SendLimits, clock: Callable[[], float]) -> None:
+    def __init__(self, task: TaskAttempt, loader: Loader, limits: SendLimits, clock: Callable[[], float]) -> None:
         self._task, self._loader, self._limits, self._clock = task, loader, limits, clock
         self._lanes: dict[TableId, _Lane] = {}
         self._gathered_bytes = self._queued_bytes = 0

@@ -12,7 +12,7 @@ SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 from cdc.schema import *
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
@@ -38,7 +38,7 @@ options = DuckDbSinkOptions(type="duckdb", path=str(folder / "x.duckdb"))
 sink = DuckDbSink(options, Context("p", LocalStore(folder / "state")))
 
 def prepared(batch, *blocks):
-    return sink.prepare(Task(batch, 0, 0), iter(blocks))
+    return sink.prepare(TaskAttempt(batch, 0, 0), iter(blocks))
 
 if step == "setup":
     sink.apply(0, [CreateTable(orders, keyed), CreateTable(log, keyless)])

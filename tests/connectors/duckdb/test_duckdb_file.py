@@ -12,7 +12,7 @@ import pytest
 
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, DropTable, TableId, TableSchema
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
@@ -88,7 +88,7 @@ def test_a_reader_that_stays_is_named_by_its_pid(tmp_path: Path, reader: subproc
 def test_the_file_is_free_between_batches(tmp_path: Path) -> None:
     sink = sink_at(tmp_path)
     sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
-    sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])])))
+    sink.commit(0, sink.prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])])))
     code = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('FROM x.shop.orders').fetchall())"
     output = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "x.duckdb")], capture_output=True, text=True, check=True
@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_one_file_for_all_tables_of_a_task(tmp_path: Path) -> None:
     tables = [TableId("shop", f"t{number}") for number in range(50)]
     prepared = sink_at(tmp_path).prepare(
-        Task(3, 1, 7), (block(table, SCHEMA, [("+I", {"id": 1})]) for _ in range(4) for table in tables)
+        TaskAttempt(3, 1, 7), (block(table, SCHEMA, [("+I", {"id": 1})]) for _ in range(4) for table in tables)
     )
     assert [path.name for path in (tmp_path / "state/staging/3").iterdir()] == ["1-7.arrows"]
     assert {item.handle["file"] for item in prepared} == {"3/1-7.arrows"}
@@ -160,7 +160,7 @@ def test_rows_beyond_the_buffer_go_to_more_segments(tmp_path: Path, monkeypatch:
     sink = sink_at(tmp_path)
     sink.apply(0, [CreateTable(ORDERS, KEYLESS)])
     blocks = [block(ORDERS, KEYLESS, [("+I", {"id": number})]) for number in range(5)]
-    prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
+    prepared = sink.prepare(TaskAttempt(0, 0, 0), iter(blocks))
     assert [len(item.handle["segments"]) for item in prepared] == [5]
     sink.commit(0, prepared)
     assert [row[0] for row in rows(tmp_path)] == [0, 1, 2, 3, 4]
@@ -172,7 +172,7 @@ def test_before_images_of_the_same_key_are_not_staged(tmp_path: Path) -> None:
         ("-U", {"id": 1, "name": "b"}), ("+U", {"id": 2, "name": "b"}),
         ("-U", {"id": 2, "name": "b"}),
     ]  # fmt: skip
-    prepared = sink_at(tmp_path).prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
+    prepared = sink_at(tmp_path).prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, changes)]))
     staged = pa.Table.from_batches(stage_module.read_staged(tmp_path / "state", prepared))
     assert list(zip(staged[stage_module.KIND].to_pylist(), staged["id"].to_pylist(), strict=True)) == [
         (2, 1), (1, 1), (2, 2), (1, 2),
@@ -183,7 +183,7 @@ def test_staged_files_go_with_the_commit_and_with_what_a_crash_left(tmp_path: Pa
     sink = sink_at(tmp_path)
     sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
     for batch in (0, 1, 2):
-        sink.prepare(Task(batch, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": batch})])]))
+        sink.prepare(TaskAttempt(batch, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": batch})])]))
     sink.commit(1, [])
     assert [path.name for path in (tmp_path / "state/staging").iterdir()] == ["2"]
 
@@ -199,7 +199,7 @@ def test_staged_rows_that_are_not_whole_are_never_loaded(
     sink = sink_at(tmp_path)
     sink.apply(0, [CreateTable(ORDERS, SCHEMA)])
     blocks = [block(ORDERS, SCHEMA, [("+I", {"id": number})]) for number in (1, 2)]
-    prepared = sink.prepare(Task(0, 0, 0), iter(blocks))
+    prepared = sink.prepare(TaskAttempt(0, 0, 0), iter(blocks))
     path = tmp_path / "state/staging/0/0-0.arrows"
     content = path.read_bytes()
     if damage == "missing":
@@ -218,7 +218,7 @@ def test_two_schemas_in_one_batch_are_refused(tmp_path: Path) -> None:
     wide = TableSchema((*SCHEMA.columns, Column("x", DataType.parse("INT"))), ("id",))
     blocks = [block(ORDERS, SCHEMA, [("+I", {"id": 1})]), block(ORDERS, wide, [("+I", {"id": 2})])]
     with pytest.raises(SinkError, match=r"shop\.orders: rows of two schemas in one batch"):
-        sink_at(tmp_path).prepare(Task(0, 0, 0), iter(blocks))
+        sink_at(tmp_path).prepare(TaskAttempt(0, 0, 0), iter(blocks))
 
 
 def test_a_full_disk_while_staging_names_the_file(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_full_disk_while_staging_names_the_file(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "0-0.arrows").symlink_to("/dev/full")
     with pytest.raises(SinkError, match=r"0-0\.arrows: cannot stage rows: No space left on device \(free some space"):
-        sink_at(tmp_path).prepare(Task(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])]))
+        sink_at(tmp_path).prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, SCHEMA, [("+I", {"id": 1})])]))
 
 
 def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
     second = DuckDbSink(options(tmp_path), Context("other", LocalStore(tmp_path / "other")))
     first.apply(0, [CreateTable(ORDERS, KEYLESS)])
     for sink in (first, second):
-        sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": 1})])])))
+        sink.commit(0, sink.prepare(TaskAttempt(0, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": 1})])])))
     assert rows(tmp_path) == [(1, None)] * 2
     with pytest.raises(ChangeRefused):
         second.apply(0, [CreateTable(ORDERS, SCHEMA)])

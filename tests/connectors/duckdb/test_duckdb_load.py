@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block, run_in_memory
@@ -137,7 +137,7 @@ def test_the_table_equals_the_model(
         expected: list[Prepared] = []
         for partition in range(data.draw(st.integers(1, 2))):
             blocks = [log.block() for _ in range(data.draw(st.integers(0, 4)))]
-            task = Task(batch, partition, 0)
+            task = TaskAttempt(batch, partition, 0)
             prepared.extend(sink.prepare(task, iter(blocks)))
             expected.extend(model.prepare(task, iter(blocks)))
         assert counts(prepared) == counts(expected)
@@ -178,7 +178,7 @@ def test_an_image_before_an_update_without_the_one_after_it_takes_the_row_away(
     table, sink = TABLES[0], sink_at(tmp_path)
     sink.apply(0, [CreateTable(table, schema)])
     changes = [("+I", {"id": 1, "part": "a"}), ("+I", {"id": 2, "part": "b"}), ("-U", {"id": 1, "part": "a"})]
-    sink.commit(0, sink.prepare(Task(0, 0, 0), iter([block(table, schema, changes)])))
+    sink.commit(0, sink.prepare(TaskAttempt(0, 0, 0), iter([block(table, schema, changes)])))
     assert rows_at(tmp_path, table) == [{"id": 2, "part": "b"}]
 
 
@@ -195,7 +195,10 @@ def test_many_inserts_are_streamed_in_pieces(
     sink.apply(0, [CreateTable(table, schema)])
     numbers = [range(start, start + 7) for start in range(0, 70, 7)]
     blocks = [block(table, schema, [("+I", {"id": number, "part": "x"}) for number in part]) for part in numbers]
-    prepared = [*sink.prepare(Task(0, 1, 0), iter(blocks[5:])), *sink.prepare(Task(0, 0, 0), iter(blocks[:5]))]
+    prepared = [
+        *sink.prepare(TaskAttempt(0, 1, 0), iter(blocks[5:])),
+        *sink.prepare(TaskAttempt(0, 0, 0), iter(blocks[:5])),
+    ]
     sink.commit(0, prepared)
     assert multiset(rows_at(tmp_path, table)) == multiset([{"id": number, "part": "x"} for number in range(70)])
 
@@ -204,7 +207,7 @@ def test_a_log_entered_in_the_middle_deletes_what_is_there_and_says_so(tmp_path:
     table, sink = TABLES[0], sink_at(tmp_path)
     changes = [("-D", {"id": 1}), ("+I", {"id": 1}), ("-D", {"id": 7}), ("-U", {"id": 8}), ("+U", {"id": 9})]
     sink.apply(0, [CreateTable(table, KEYLESS)])
-    prepared = sink.prepare(Task(0, 0, 0), iter([block(table, KEYLESS, changes)]))
+    prepared = sink.prepare(TaskAttempt(0, 0, 0), iter([block(table, KEYLESS, changes)]))
     assert sink.commit(0, prepared) == {"delete-without-row shop.a": 3}
     assert sorted(row["id"] for row in rows_at(tmp_path, table)) == [1, 9]
     assert sink.commit(0, prepared) == {}
@@ -217,7 +220,7 @@ def test_a_null_in_a_key_is_refused_before_anything_is_decided(tmp_path: Path) -
     bad = block(table, KEYED, [("+I", {"id": 2, "part": "b"}), ("+I", {"part": "c"})], sequence=4711)
     bad = replace(bad, position_text="log 3:{}".format)
     with pytest.raises(SinkError, match="the key column id is NULL") as caught:
-        sink.prepare(Task(0, 0, 0), iter([good, bad]))
+        sink.prepare(TaskAttempt(0, 0, 0), iter([good, bad]))
     assert caught.value.where == "shop.a at log 3:4711"
 
 

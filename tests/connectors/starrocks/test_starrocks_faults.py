@@ -26,7 +26,7 @@ from cdc.schema import (
     SchemaChange,
     TruncateTable,
 )
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
 from connectors.starrocks import settle
@@ -78,7 +78,7 @@ class Run:
         for _ in range(TRIES):
             self.attempt += 1
             try:
-                return self.sink.prepare(Task(number, part, self.attempt), iter(blocks))
+                return self.sink.prepare(TaskAttempt(number, part, self.attempt), iter(blocks))
             except CdcError as error:
                 if not error.retryable:
                     raise

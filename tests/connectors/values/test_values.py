@@ -11,7 +11,7 @@ import pytest
 
 from cdc.errors import SinkError, SourceError, SourceUnavailable
 from cdc.schema import CreateTable, DataType, TableId
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block, run_in_memory
@@ -205,7 +205,7 @@ def test_what_a_crash_left_behind_the_committed_byte_is_cut_off(tmp_path: Path, 
     crash(tmp_path)
     schema = source(CREATE).tables()[ORDERS]
     sink = sink_at(tmp_path)
-    sink.commit(1, sink.prepare(Task(1, 0, 0), iter([block(ORDERS, schema, [("+I", {"id": 2})])])))
+    sink.commit(1, sink.prepare(TaskAttempt(1, 0, 0), iter([block(ORDERS, schema, [("+I", {"id": 2})])])))
     assert (tmp_path / "out.jsonl").read_text() == before + json.dumps(image("+I", 2))[:-1] + ', "ts_ms": 1000}\n'
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, Task
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink
@@ -90,7 +90,7 @@ class Steps:
         reports: list[dict[str, Any]] = []
         for split in source.splits(self.offset, end, 2):
             blocks = source.read(split, lambda reason, number: None, reports.append)
-            prepared += self.sink.prepare(Task(self.batch, split.index, attempt=0), blocks)
+            prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), blocks)
         self.reports = json.loads(json.dumps(reports))
         for _ in range(2):  # as after a crash behind the decision
             self.source.decided(self.reports)

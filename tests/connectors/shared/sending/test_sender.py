@@ -7,12 +7,12 @@ import pytest
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from cdc.sink import Task
+from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
 from connectors.shared.sending.sender import SendLimits, Written, send
 
 SCHEMA = TableSchema((Column("id", DataType(Kind.BIGINT)),), ("id",))
-TASK = Task(5, 2, 0)
+TASK = TaskAttempt(5, 2, 0)
 
 
 class Loads:
@@ -31,7 +31,7 @@ class Loads:
         with self.lock:
             self.log.append((what, load))
 
-    def begin(self, task: Task, first: ChangeBlock, part: int) -> "Load":
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> "Load":
         assert task == TASK
         name = f"{first.table.table}/{part}"
         with self.lock:
