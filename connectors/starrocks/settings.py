@@ -7,7 +7,7 @@ from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.servers.address import Account, TimeLimits, Tls, parse_list
 from connectors.shared.sql.client import SqlServers
 from connectors.starrocks.client import TransactionLimits
-from connectors.starrocks.ddl import TableRules
+from connectors.starrocks.dialect import StarRocksDialect
 from connectors.starrocks.options import PACKINGS, StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
 from connectors.streamload.http import Servers
@@ -45,10 +45,11 @@ def packing(options: StarRocksSinkOptions) -> Packing:
     return PACKINGS[next((text.lower() for _, name, text in options.headers() if name == "compression"), "")]
 
 
-def table_rules(options: StarRocksSinkOptions) -> TableRules:
+def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
     """How tables are created."""
     properties = tuple(options.table_properties().items())
-    return TableRules(TypeRules(options.character_bytes, options.json_type == "json"), options.buckets, properties)
+    types = TypeRules(options.character_bytes, options.json_type == "json")
+    return StarRocksDialect(types, options.buckets, properties)
 
 
 def window_rules(options: StarRocksSinkOptions) -> WindowRules:

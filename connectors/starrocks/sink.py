@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
-from cdc.faults import reached
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.sql_sink import SqlSink
+from cdc.schema import TableId
+from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
 from connectors.shared.sql.client import Refused, Session, SqlClient
 from connectors.starrocks import settings
-from connectors.starrocks.alter import Planner, Statement, Step
-from connectors.starrocks.catalog import Layout, read_layout, read_table
 from connectors.starrocks.client import Transactions
-from connectors.starrocks.jobs import Runner
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.schemas import StarRocksSchemas
 from connectors.starrocks.settle import LabelCommit, commit_all, roll_back_leftovers
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
-from connectors.streamload import applied
+from connectors.starrocks.types import SqlType
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.patience import Waits
-from connectors.streamload.schema_changes import SchemaWork
 
 log = logging.getLogger(__name__)
 
@@ -36,29 +34,19 @@ _COMMIT_THREADS = 16
 """Commits wait for the server, not for this machine."""
 
 
-class StarRocksSink(Sink):
+class StarRocksSink(SqlSink[SqlType]):
     """Loads into StarRocks with two phases. Picklable; connections are opened when they are needed."""
 
     def __init__(self, options: StarRocksSinkOptions, context: Context) -> None:
+        super().__init__(context)
         self._options = options
         self._pipeline: str = context.pipeline
-        self._store, self._directory = context.store, context.store.bulk("")
+        self._directory = context.store.bulk("")
         self._sql = SqlClient(settings.sql_servers(options))
         self._transactions = Transactions(
             settings.servers(options), settings.transaction_limits(options), settings.packing(options)
         )
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
-        self._next_batch = 0
-
-    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._store, changes)
-        if record.done == len(changes):
-            return
-        with self._session() as session:
-            layout = self._layout(session, changes, self._runner(session))
-            planner = Planner(layout, settings.table_rules(self._options))
-            SchemaWork(planner.steps, self._run, self._session).carry_out(session, record, changes)
 
     def check(self) -> None:
         """Log in to a front end. Driver."""
@@ -94,44 +82,21 @@ class StarRocksSink(Sink):
             (from_file if "file" in handle else by_label)(table, handle)
 
         commit_all(commit, batch, prepared, max(_COMMIT_THREADS, self._options.threads))
-        applied.forget(self._store)
         forget_files(self._directory, batch)
-        self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:
         """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
-        self._next_batch = batch
         drop_files(self._directory, batch)
         number = roll_back_leftovers(self._transactions, self._sql, self._labels, batch)
         if number:
             log.info("%d loads left over by an earlier run are rolled back", number)
 
-    def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is, None when it does not exist. Driver."""
+    @contextmanager
+    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[SqlType]]:
+        """A session with one front end. Driver."""
+        waits = Waits(self._options.schema_change_timeout_s)
         with self._session() as session:
-            actual = read_table(session, table)
-        return None if actual is None else actual.schema()
-
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now. Driver."""
-        with self._session() as session:
-            layout = self._layout(session, changes)
-        planner = Planner(layout, settings.table_rules(self._options))
-        return [
-            step.sql
-            for index, change in enumerate(changes)
-            for step in planner.steps(change, changes[index + 1 :])
-            if isinstance(step, Statement)
-        ]
-
-    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
-        runner = self._runner(session)
-        for step in steps:
-            runner.run(step)
-            reached("mid-apply", self._next_batch)
-
-    def _runner(self, session: Session) -> Runner:
-        return Runner(session, Waits(self._options.schema_change_timeout_s))
+            yield StarRocksSchemas(session, settings.dialect(self._options), waits)
 
     @property
     def _in_phases(self) -> bool:
@@ -148,15 +113,3 @@ class StarRocksSink(Sink):
                 raise SinkError(
                     f"StarRocks refused a query: {error.message}", where=session.server, hint=hint
                 ) from error
-
-    def _layout(self, session: Session, changes: Sequence[SchemaChange], runner: Runner | None = None) -> Layout:
-        """What is there in the databases of these changes, once no schema change is under way in their tables."""
-        tables = {change.table for change in changes}
-        databases = {table.database for table in tables}
-        databases |= {change.new_table.database for change in changes if isinstance(change, RenameTable)}
-        layout = read_layout(session, databases)
-        there = [table for table in tables if layout.get(table)]
-        if runner is None or not there:
-            return layout
-        runner.wait_for_running(there)
-        return read_layout(session, databases)  # anew: a job may have ended since the tables were looked at

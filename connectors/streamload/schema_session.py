@@ -6,7 +6,6 @@ too. So all of this pipeline's transactions have ended when a statement runs: sc
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -78,9 +77,8 @@ class ServerSchemas(SchemaSession[T]):
         self.wait_for_loads(sorted({table.database for table in there}))
         self._jobs.wait_for_running(there)
 
-    @abstractmethod
     def wait_for_loads(self, databases: Sequence[str]) -> None:
-        """Wait until all that this pipeline has committed in these databases can be read."""
+        """Wait until all that this pipeline has committed in these databases can be read; statements may do so."""
 
     def databases(self) -> list[str]:
         """The names of all databases."""
