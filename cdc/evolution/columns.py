@@ -56,7 +56,8 @@ class ColumnPlanner(Generic[T]):
         against = self._uncertain(table, there, column.type, before or dialect.data_type(there.type))
         if against is not None and dialect.converts(there.type, column.type, before):
             against = None
-        if not stays and not dialect.by_copy(there.type, new_type):
+        empty = against is not None and against.rows == AnyValue()
+        if not stays and not empty and not dialect.by_copy(there.type, new_type):
             reason = f"{dialect.name} does not turn {there.type} into {new_type} with the values that the source has"
             against = Uncertain(AnyValue(), reason)
         if against is not None:

@@ -210,8 +210,12 @@ def test_a_type_that_values_do_not_survive_needs_a_column_without_values() -> No
     check, *copy = steps(layout(orders(column("c", "VARCHAR", 40))), change)
     assert isinstance(check, Check)
     assert check.sql == "SELECT 1 FROM `shop`.`orders` WHERE `c` IS NOT NULL LIMIT 1"
-    assert "does not turn VARCHAR(40) into INT" in check.reason
+    assert "may come out differently as INT" in check.reason
     assert len(copy) == 5
+    digits = AlterColumnType(ORDERS, Column("c", DataType.parse("INT")), Column("c", DataType.parse("DECIMAL(5, 2)")))
+    check = steps(layout(orders(column("c", "DECIMAL", 5, 2))), digits)[0]
+    assert isinstance(check, Check)
+    assert "StarRocks does not turn DECIMAL(5, 2) into INT" in check.reason
 
 
 WIDE_ID = AlterColumnType(ORDERS, Column("id", DataType.parse("BIGINT UNSIGNED"), nullable=False))
