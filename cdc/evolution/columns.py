@@ -161,7 +161,7 @@ class ColumnPlanner(Generic[T]):
     def _comment(self, table: TableId, column: Column) -> Iterator[Step]:
         actual = self._layout.get(table)
         there = None if actual is None else actual.column(column.name)
-        if actual is None or there is None or there.comment == column.comment:
+        if not self._dialect.has_comments or actual is None or there is None or there.comment == column.comment:
             return
         new = replace(there, comment=column.comment)
         yield Statement(table, self._dialect.comment_column(actual, new), job=self._dialect.all_in_jobs)
