@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cdc.errors import SinkUnavailable
 from cdc.evolution.table import Layout
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect
 from connectors.doris.types import SqlType
-from connectors.shared.sql.client import Session, quoted
-from connectors.streamload.labels import LabelSpace
-from connectors.streamload.patience import Patience, Waits
+from connectors.shared.sql.client import Session
 from connectors.streamload.schema_session import ServerSchemas, ServerWords
 
 _REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
@@ -33,9 +31,15 @@ class DorisSchemas(ServerSchemas[SqlType]):
         hints=(("replication num", "", _REPLICAS),),
     )  # fmt: skip
 
-    def __init__(self, session: Session, dialect: DorisDialect, waits: Waits, labels: LabelSpace) -> None:
+    def __init__(
+        self,
+        session: Session,
+        dialect: DorisDialect,
+        waits: RetryPolicy,
+        wait_until_visible: Callable[[set[str]], None],
+    ) -> None:
         super().__init__(session, dialect, waits)
-        self._labels = labels
+        self._wait_until_visible = wait_until_visible
 
     def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
         """Two statements for each table that exists."""
@@ -47,17 +51,4 @@ class DorisSchemas(ServerSchemas[SqlType]):
 
     def wait_for_loads(self, databases: Sequence[str]) -> None:
         """Publishing is asynchronous."""
-        for database in databases:
-            waiting = Patience(self._waits, f"{database}: waiting for committed loads to become visible")
-            while left := self._committed(database):
-                if not waiting.pause():
-                    raise SinkUnavailable(
-                        f"{left} is committed and has not become visible within {self._waits.limit_s:.0f} s",
-                        where=database,
-                        hint="see SHOW TRANSACTION and the back ends' logs; start again to go on waiting",
-                    )
-
-    def _committed(self, database: str) -> str | None:
-        query = f"SHOW TRANSACTION FROM {quoted(database)} WHERE status = 'committed'"
-        labels = (str(record["Label"]) for record in self._session.records(query))
-        return next((label for label in labels if self._labels.read(label) is not None), None)
+        self._wait_until_visible(set(databases))

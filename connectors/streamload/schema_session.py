@@ -14,10 +14,10 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import Refused, Session, text_literal
 from connectors.streamload.alter_jobs import AlterJobs
-from connectors.streamload.patience import Patience, Waits
 
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
 _DATABASES = "SELECT SCHEMA_NAME FROM information_schema.schemata"
@@ -49,7 +49,7 @@ class ServerSchemas(SchemaSession[T]):
 
     words: ServerWords
 
-    def __init__(self, session: Session, dialect: Dialect[T], waits: Waits) -> None:
+    def __init__(self, session: Session, dialect: Dialect[T], waits: RetryPolicy) -> None:
         self._session, self._dialect, self._waits = session, dialect, waits
         self._jobs = AlterJobs(
             session, waits, dialect.name, newest_by=self.words.newest_job, blocked=self.words.blocked
@@ -97,7 +97,7 @@ class ServerSchemas(SchemaSession[T]):
 
     def _run(self, statement: Statement) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
-        waiting = Patience(self._waits, f"{statement.table}: waiting for another operation on the table")
+        waiting = Backoff(self._waits, f"{statement.table}: waiting for another operation on the table")
         while True:
             try:
                 self._session.run(statement.sql)

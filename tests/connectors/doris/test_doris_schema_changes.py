@@ -13,6 +13,7 @@ from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
 
 from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -34,9 +35,8 @@ from cdc.schema import (
 )
 from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, prepare, row
-from connectors.doris import settings, settle
+from connectors.doris import settings
 from connectors.doris.schemas import DorisSchemas
-from connectors.streamload.patience import Waits
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
@@ -49,8 +49,7 @@ def server() -> Iterator[DorisServer]:
 
 
 @pytest.fixture
-def harness(server: DorisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
-    monkeypatch.setattr(settle, "_PAUSES_S", (0.01, 0.05, 0.2))
+def harness(server: DorisServer, tmp_path: Path) -> Iterator[Harness]:
     server.query("DROP DATABASE IF EXISTS shop FORCE")
     yield Harness(server, tmp_path / "sink", f"ddl-{next(NUMBER)}")
     server.own.clear()
@@ -149,8 +148,8 @@ def test_a_job_that_takes_too_long_says_what_it_waits_for(harness: Harness) -> N
     clock = Clock()
     with sink._sql.session() as session:
         session.run("ALTER TABLE shop.orders MODIFY COLUMN name STRING NULL")
-        waits = Waits(30.0, clock.sleep, clock)
-        schemas = DorisSchemas(session, settings.dialect(sink._options), waits, sink._labels)
+        waits = RetryPolicy(30.0, sleep=clock.sleep, clock=clock)
+        schemas = DorisSchemas(session, settings.dialect(sink._options), waits, sink._wait_until_visible)
         with pytest.raises(SinkUnavailable, match="30 s") as caught:
             schemas.wait_for_earlier([ORDERS])
     assert "WAITING_TXN" in caught.value.message
