@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -117,7 +118,8 @@ def _run_locked(
     runner.recover()
     with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
         signals.take_over()
-        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), mode.parallelism(spec, spark))
+        task = PrepareTask(source, sink, route, SinkSchemas(state.store))
+        plan = StreamPlan(task, state, _limits(spec), mode.parallelism(spec, spark))
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None

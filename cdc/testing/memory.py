@@ -15,6 +15,7 @@ from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
@@ -84,10 +85,14 @@ class LocalPipeline:
         self._progress = Progress()
         self._begin(sink)
 
+    def plan(self, start: Offset, end: Offset) -> None:
+        """Log where a batch begins and ends."""
+        self._planned[start[BATCH_KEY]] = start, end
+
     def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
         """One batch, tried again after each crash that is asked for. Raises CdcError."""
+        self.plan(start, end)
         batch = start[BATCH_KEY]
-        self._planned[batch] = start, end
         for failure in failures:
             if self._dies(batch, parallelism, failure):
                 self._begin(self._restarted())
@@ -114,7 +119,7 @@ class LocalPipeline:
     def _begin(self, sink: Sink) -> None:
         """A new process."""
         route = RouteTable(())
-        self._task, self._recovered = PrepareTask(self._source, sink, route), False
+        self._task, self._recovered = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store)), False
         self._runner = BatchRunner(
             self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
             self._progress, RetryPolicy(timeout_s=10.0),
