@@ -102,12 +102,12 @@ def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:
 def check_columns(block: ChangeBlock, schemas: Schemas) -> None:
     """Raise EngineError when a routed block has other columns, or another key, than the sink's table has by now.
 
-    Tables whose creation the pipeline has not seen are not looked at: a run that continues without its state.
+    Their order does not count: a column that is moved in the source stays where it is in the sink. Tables whose creation the pipeline has not seen are not looked at: a run that continues without its state.
     """
     known = schemas.get(block.table)
     if known is None or known is block.schema:
         return
-    if known.names != block.schema.names or known.primary_key != block.schema.primary_key:
+    if {*known.names} != {*block.schema.names} or known.primary_key != block.schema.primary_key:
         raise EngineError(
             f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
             f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",

@@ -126,3 +126,10 @@ def test_rows_of_other_columns_than_the_sinks_never_reach_it() -> None:
     items = [CREATED, block(T, WIDE, [("+I", {"id": 1})])]
     with pytest.raises(EngineError, match=r"shop\.t: rows with the columns id, note .* do not fit the sink's table"):
         run_in_memory(ListSource(items), ListSink())
+
+
+def test_the_order_of_columns_does_not_count() -> None:
+    moved = TableSchema((NOTE, ID), ("id",))
+    sink = ListSink()
+    run_in_memory(ListSource([CreateTable(T, WIDE), block(T, moved, [("+I", {"id": 1, "note": "a"})])]), sink)
+    assert sink.rows(T) == [{"id": 1, "note": "a"}]
