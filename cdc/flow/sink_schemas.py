@@ -102,7 +102,8 @@ def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:
 def check_columns(block: ChangeBlock, schemas: Schemas) -> None:
     """Raise EngineError when a routed block has other columns, or another key, than the sink's table has by now.
 
-    Their order does not count: a column that is moved in the source stays where it is in the sink. Tables whose creation the pipeline has not seen are not looked at: a run that continues without its state.
+    Their order does not count: a column that is moved in the source stays where it is in the sink. Tables whose
+    creation the pipeline has not seen are not looked at: a run in memory may continue one without its state.
     """
     known = schemas.get(block.table)
     if known is None or known is block.schema:

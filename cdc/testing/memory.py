@@ -47,17 +47,20 @@ def run_in_memory(
     start: Offset | None = None,
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
+    state: Path | None = None,
 ) -> Run:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
-    the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run.
+    the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
+    changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
 
     Raises CdcError.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") as folder:
-        pipeline = LocalPipeline(source, sink, Path(folder), numbered(at, first_batch), restarted or (lambda: sink))
+        root = state or Path(folder)
+        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink))
         batch = first_batch
         while (end := source.latest_offset(at, limits, 0.0)) != at:
             failures = source.failures(at, end) if isinstance(source, ListSource) else []
@@ -79,7 +82,8 @@ class LocalPipeline:
         self._source, self._restarted = source, restarted
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
-        self._state.store_initial_offset(start)
+        if self._state.initial_offset() is None:
+            self._state.store_initial_offset(start)
         self._planned: dict[int, tuple[Offset, Offset]] = {}
         self._changes: list[SchemaChange] = []
         self._progress = Progress()
