@@ -16,6 +16,12 @@ import typer
 from cdc import __version__
 from cdc.background import give_way
 from cdc.dev import DevGroup
+from cdc.printed import printed, printed_field
+
+_LONGEST = 2_000
+"""Characters of an error: its place, what happened and the next step are cut one by one before."""
+_LONGEST_OF_PLAN = 100_000
+"""Characters of a line of a plan: a statement is shown whole."""
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
@@ -66,9 +72,9 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
     for file in files:
         found = cdc.validate(file)
         for line in (*found.problems, *found.warnings):
-            print(line, file=sys.stderr)
+            print(printed(line, longest=_LONGEST), file=sys.stderr)
         if found.ok:
-            print(f"{file}: ok")
+            print(printed(f"{file}: ok"))
         failed = failed or not found.ok
     raise typer.Exit(2 if failed else 0)
 
@@ -80,8 +86,9 @@ def plan(file: PipelineFile) -> None:
 
     pipeline = cdc.load(file)
     for warning in pipeline.warnings:
-        print(warning, file=sys.stderr)
-    print(cdc.plan(pipeline))
+        print(printed(warning, longest=_LONGEST), file=sys.stderr)
+    for line in str(cdc.plan(pipeline)).split("\n"):
+        print(printed(line, longest=_LONGEST_OF_PLAN))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -137,9 +144,9 @@ def resync(
 
     checked = check_file(file)
     for warning in checked.warnings:
-        print(warning, file=sys.stderr)
+        print(printed(warning, longest=_LONGEST), file=sys.stderr)
     request_resync(checked.spec, table, state_dir)
-    print(f"{table}: will be copied anew")
+    print(printed(f"{table}: will be copied anew"))
 
 
 @app.command(epilog=EXIT_CODES)
@@ -202,7 +209,8 @@ def _complain(error: Exception, log_format: str = "text") -> int:
         return error.exit_code
     if isinstance(error, CdcError):
         parts = {"error": type(error).__name__, "where": error.where, "hint": error.hint}
-        text = error.message if log_format == "json" else f"cdc: {error}"
+        shown = CdcError(printed(error.message), where=printed(error.where), hint=printed(error.hint))
+        text = error.message if log_format == "json" else f"cdc: {shown}"
         _say("error", text, log_format, exit_code=error.exit_code, **parts)
         return error.exit_code
     text = f"internal error: {type(error).__name__}: {error} (CDC_DEBUG=1 shows where)"
@@ -214,5 +222,7 @@ def _say(level: str, message: str, log_format: str, **fields: object) -> None:
     """One line on stderr; `fields` are for JSON only."""
     if log_format == "json":
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        message = json.dumps({"time": now, "level": level, "message": message, **fields})
-    print(message, file=sys.stderr)
+        fields = printed_field({"message": message, **fields})
+        print(json.dumps({"time": now, "level": level, **fields}), file=sys.stderr)
+    else:
+        print(printed(message, longest=_LONGEST), file=sys.stderr)

@@ -14,6 +14,7 @@
     |   |-- CommitFailed              the sink said no: nothing is visible; retryable
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
+    |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory
         |-- WorkerLost                a process that planned or read a batch has ended; retryable
         `-- StateError                the state directory is locked, unreadable, full or from another pipeline
@@ -149,6 +150,10 @@ class ChangeRefused(SinkError):
     """A schema change that the sink cannot carry out."""
 
 
+class TransformError(CdcError):
+    """A value that makes an expression of a transform rule fail: table, key, column and expression are named."""
+
+
 class EngineError(CdcError):
     """Spark, Java or the state directory failed."""
 
@@ -168,7 +173,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
     for cls in (
         CdcError, PatternTimeout,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, EngineError, StateError, WorkerLost,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, TransformError, EngineError, StateError,
+        WorkerLost,
     )
 }  # fmt: skip
 

@@ -230,11 +230,13 @@ class Block(BaseModel):
     Class attributes:
         flink_only: keys accepted for Flink CDC compatibility and ignored, each with the text that names our equivalent;
             a key that ends in `.*` stands for all keys with that prefix.
+        flink_defaults: keys whose default is not Flink CDC's, with the default that it has.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 
     flink_only: ClassVar[dict[str, str]] = {}
+    flink_defaults: ClassVar[dict[str, str]] = {}
 
     @field_validator("*", mode="after")
     @classmethod
@@ -260,6 +262,13 @@ class Block(BaseModel):
                 return reason
         return None
 
+    def other_defaults(self) -> Iterator[tuple[str, str, str]]:
+        """Key, our default and Flink CDC's, of each option that is not set and has another default there."""
+        for name, field in type(self).model_fields.items():
+            key = field.alias or name
+            if key in self.flink_defaults and name not in self.model_fields_set:
+                yield key, _default_text(field.default), self.flink_defaults[key]
+
     def problems(self) -> Iterator[Remark]:
         """What is wrong with values taken together; each field by itself is sound already. Override and yield."""
         yield from ()
@@ -267,6 +276,10 @@ class Block(BaseModel):
     def warnings(self) -> Iterator[Remark]:
         """What the user should know although the pipeline can run. Override and yield."""
         yield from ()
+
+
+def _default_text(default: object) -> str:
+    return "by the machine" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 class Options(Block):

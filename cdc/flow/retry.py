@@ -68,6 +68,13 @@ class RetryPolicy:
                 if not error.retryable or not backoff.pause(str(error)):
                     raise
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for so long, whatever the timeout; False as soon as the run is asked to stop."""
+        while seconds > 0 and not self.stopping():
+            self.sleep(min(seconds, _LOOK_S))
+            seconds -= _LOOK_S
+        return not self.stopping()
+
 
 class Backoff:
     """The pauses of one wait, for a retry or for a poll of what a server does in its own time."""
@@ -96,12 +103,4 @@ class Backoff:
             log.warning("%s: waiting for %.0f s: %s", self._what, now - self._began_s, state)
         pause_s = min(self._next_s, left_s)
         self._next_s = min(self._next_s * 2, policy.longest_pause_s)
-        return self._slept(pause_s)
-
-    def _slept(self, pause_s: float) -> bool:
-        while pause_s > 0:
-            if self._policy.stopping():
-                return False
-            self._policy.sleep(min(pause_s, _LOOK_S))
-            pause_s -= _LOOK_S
-        return not self._policy.stopping()
+        return policy.wait(pause_s)

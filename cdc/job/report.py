@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import IO, Any
 
 from cdc.flow.progress import BatchReport, Snapshot
+from cdc.printed import printed, printed_field
 
 _CLEAR = "\r\x1b[2K"
 _UP = "\x1b[1A\x1b[2K"
@@ -33,12 +34,13 @@ class Reporter:
         """One log line with its fields. Fields are plain JSON values and never hold secrets."""
         now = datetime.now(UTC)
         if self._json:
-            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, "message": message, **fields}
+            told = printed_field({"message": message, **fields})
+            record = {"time": now.isoformat(timespec="milliseconds"), "level": level, **told}
             text = json.dumps(record)
         else:
-            tail = "".join(f" {name}={value}" for name, value in fields.items())
+            tail = "".join(f" {name}={printed(value)}" for name, value in fields.items())
             mark = "" if level == "info" else f"{level}: "
-            text = f"{now.strftime('%H:%M:%S')} {mark}{message}{tail}"
+            text = f"{now.strftime('%H:%M:%S')} {mark}{printed(message)}{tail}"
         with self._lock:
             self._erase()
             self._err.write(text + "\n")
@@ -75,7 +77,7 @@ class Reporter:
             parts.append(now.note)
         with self._lock:
             width = _width(self._err) - 1
-            shown = "\n".join(text[:width] for text in (*bars, " | ".join(parts)))
+            shown = "\n".join(" ".join(printed(text).split("\n"))[:width] for text in (*bars, " | ".join(parts)))
             self._err.write(_CLEAR + _UP * max(0, self._shown - 1) + shown)
             self._err.flush()
             self._shown = 1 + len(bars)
@@ -97,10 +99,10 @@ class Reporter:
             self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts))
             return
         for text in _table(now):
-            self._out.write(text + "\n")
+            self._out.write(printed(text) + "\n")
         self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
         for reason, number in sorted(now.counts.items()):
-            self._out.write(f"counted: {reason}: {number:,}\n")
+            self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
         self._out.flush()
 
     def _erase(self) -> None:

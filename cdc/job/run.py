@@ -27,7 +27,14 @@ from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, as_guest, start_session, warm_workers, with_retries
+from cdc.job.session import (
+    DEFAULT_MASTER,
+    as_guest,
+    start_session,
+    warm_workers,
+    with_retries,
+    without_variables,
+)
 from cdc.job.state_location import default_state_dir
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
@@ -103,8 +110,12 @@ def _run_locked(
         keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
-    java = choose_java(os.environ)
+    with without_variables(spec.secret_variables):
+        java = choose_java(os.environ)
     reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
+    other_defaults = spec.other_defaults()
+    if other_defaults:
+        reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     progress, signals = control.progress, Signals(control.stop)
     if not source.bounded and state.initial_offset() is None:
         check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
@@ -116,7 +127,7 @@ def _run_locked(
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
     runner.recover()
-    with signals.installed(), _session(pipeline, mode.master, java, lock, json_log, control) as spark:
+    with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
         signals.take_over()
         task = PrepareTask(source, sink, route, SinkSchemas(state.store))
         plan = StreamPlan(task, state, _limits(spec), mode.parallelism(spec, spark))
@@ -138,12 +149,18 @@ def _limits(spec: PipelineSpec) -> Limits:
 
 @contextlib.contextmanager
 def _session(
-    pipeline: str, master: str, java: Any, lock: RunLock, json_log: JsonLog, control: Control
+    spec: PipelineSpec,
+    pipeline: str,
+    master: str,
+    java: Any,
+    lock: RunLock,
+    json_log: JsonLog,
+    control: Control,
 ) -> Iterator[SparkSession]:
     with contextlib.ExitStack() as stack:
         if control.guest:
             stack.enter_context(as_guest())
-        with json_log.of_children():
+        with json_log.of_children(), without_variables(spec.secret_variables):
             spark = start_session(pipeline, master, java, lock.make_scratch())
         try:
             jvm: Any = spark.sparkContext._jvm

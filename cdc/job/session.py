@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -82,6 +82,16 @@ def session_settings(
         key, _, value = pair.partition("=")
         settings[key.strip()] = value.strip()
     return settings
+
+
+@contextlib.contextmanager
+def without_variables(names: Sequence[str]) -> Iterator[None]:
+    """While the block runs, processes that are started do not get these environment variables."""
+    taken = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(taken)
 
 
 def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSession:

@@ -11,19 +11,20 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 
 from cdc import registry
 from cdc.errors import Problem, SpecError
-from cdc.options import Block, OptionError, Options, Remark, SourceOptions
+from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
 from cdc.spec import reader, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
+from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
 
 LARGEST_FILE = 1 << 20
@@ -113,7 +114,17 @@ class _Checker:
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),
             pipeline=pipeline,
+            secret_variables=tuple(sorted({*self._secret_variables("source"), *self._secret_variables("sink")})),
         )
+
+    def _secret_variables(self, role: Role) -> Iterator[str]:
+        """The environment variables that the secrets of a connector come from."""
+        kind = tree.find(self.root, (role, "type"))
+        model = registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
+        for name, field in model.model_fields.items():
+            node = tree.find(self.root, (role, field.alias or name))
+            if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
+                yield from variables(node.written)
 
     def with_paths(self, problems: Sequence[Problem]) -> Iterator[Problem]:
         """The reader's problems, with the path of the value they stand at."""

@@ -79,6 +79,8 @@ class PipelineOptions(Block):
         "transform.decimal.precision.mode": "decimals always keep all their digits",
     }
 
+    flink_defaults: ClassVar[dict[str, str]] = {"parallelism": "1"}
+
     name: Line | None = Field(None, description="Name of the pipeline. Default: the file's name.")
     parallelism: int | None = Field(
         None,
@@ -165,6 +167,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -175,6 +178,14 @@ class PipelineSpec(BaseModel):
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
     pipeline: PipelineOptions = PipelineOptions()
+    secret_variables: tuple[str, ...] = ()
+
+    def other_defaults(self) -> str:
+        """Defaults in force that are not Flink CDC's, in one line; empty where its connectors are not used."""
+        if not self.source.flink_defaults:
+            return ""
+        found = [each for block in (self.source, self.sink, self.pipeline) for each in block.other_defaults()]
+        return ", ".join(f"{key} {ours} ({theirs})" for key, ours, theirs in found)
 
     @property
     def name(self) -> str:

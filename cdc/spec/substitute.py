@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 _TOKEN = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -32,6 +32,14 @@ def substitute(text: str, *, env: Mapping[str, str], read_file: Callable[[str], 
         return _file(name[5:].strip(), read_file) if name.startswith("file:") else _variable(name, env)
 
     return _TOKEN.sub(replace, text)
+
+
+def variables(text: str) -> Iterator[str]:
+    """The environment variables that a text takes something from."""
+    for match in _TOKEN.finditer(text):
+        name = (match[1] or "").strip()
+        if _NAME.fullmatch(name):
+            yield name
 
 
 def _variable(name: str, env: Mapping[str, str]) -> str:

@@ -80,6 +80,12 @@ class MySqlSourceOptions(SnapshotOptions):
         "debezium.*": "there is no Debezium engine; the binlog is read directly",
     }
 
+    flink_defaults: ClassVar[dict[str, str]] = {
+        "treat-tinyint1-as-boolean.enabled": "true",
+        "scan.incremental.snapshot.chunk.size": "8096",
+        "scan.newly-added-table.enabled": "false",
+    }
+
     type: Literal["mysql"] = Field(description="Connector name.")
     hostname: HostName = Field(min_length=1, description="Host name or address of the server.")
     port: int = Field(3306, ge=1, le=65535, description="TCP port of the server.")
@@ -134,10 +140,20 @@ class MySqlSourceOptions(SnapshotOptions):
         None, alias="metadata.list", description="Metadata for transforms: `op_ts`. No effect without transforms."
     )
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
-        30.0, alias="connect.timeout", description="How long one attempt to connect may take."
+        30.0,
+        alias="connect.timeout",
+        description="How long one attempt to connect may take, and "
+        "how long the server may take to answer a short query. Reading table definitions, splitting tables and copying "
+        "have longer limits.",
     )
     connect_max_retries: int = Field(
         3, alias="connect.max-retries", ge=0, description="How often a failed connection is tried again, with pauses."
+    )
+    retry_timeout_s: Annotated[Duration, AtLeast("0 s"), AtMost("30 d")] = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long a server that was read from may be away, or fail in a way that passes, before the run "
+        "stops; it is asked again and again meanwhile. At the start of a run it has to be there (connect.max-retries).",
     )
     heartbeat_interval_s: Annotated[Duration, AtLeast("100 ms"), AtMost("30 d")] = Field(
         30.0, alias="heartbeat.interval", description="How often an idle server says that the connection lives."

@@ -43,12 +43,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 600.0
-"""How long a bounded run waits for a table that cannot be copied yet."""
-
-LOOK_S = 0.5
-"""How often a task that waits for the server looks whether the run is asked to stop."""
-
 
 class MySqlSource(Source):
     """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
@@ -56,7 +50,7 @@ class MySqlSource(Source):
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
         self._wanted = options.pattern.matches
-        self._streams = Streams(options)
+        self._streams = Streams(options, context.stopping)
         self.bounded = options.startup_mode == "snapshot"
         self._forget()
 
@@ -102,7 +96,7 @@ class MySqlSource(Source):
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         from connectors.mysql.follow.startup import start_of
 
-        start = start_of(self._options, self._streams.session, self._streams.at, self._streams.after)
+        start = start_of(self._options, self._streams)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         self._coordinator().begin(table.id for table in start.known.tables)
         self._pattern().keep()
@@ -122,7 +116,7 @@ class MySqlSource(Source):
             self._looked = True
             if (joined := self._newcomers(start)) != start:
                 return joined
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
             end = self._next(start, limits, wait_s)
             if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
@@ -175,7 +169,7 @@ class MySqlSource(Source):
         try:
             found = newcomers(start, known, self._wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
-            self._looked = False  # the log's follower has patience with a server that is away
+            self._looked = False  # the log's follower waits for a server that is away
             return start
         if not found:
             return start
@@ -262,18 +256,10 @@ class MySqlSource(Source):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        for chunk in read_anywhere(part, by_position, holding, self._pause):
+        for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
             yield from rows.decode(chunk)
         if elsewhere:
             moved()
-
-    def _pause(self, seconds: float) -> None:
-        """Wait before a task tries again; raises SourceUnavailable when the run is asked to stop meanwhile."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            if self._context.stopping():
-                raise SourceUnavailable("the server is away", hint="start again once it is back; nothing was lost")
-            time.sleep(min(left, LOOK_S))
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""
@@ -336,15 +322,13 @@ class MySqlSource(Source):
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
-            self._tail = Tail(
-                self._options, context.store, self._streams, self._wanted, self._notices, context.stopping
-            )
+            self._tail = Tail(self._options, context.store, self._streams, self._wanted, self._notices)
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.store, self._schemas().history, self._wanted, self._streams.session,
+                self._options, self._context.store, self._schemas().history, self._wanted, self._streams,
                 self._notices,
             )  # fmt: skip
         return self._snapshot

@@ -57,6 +57,8 @@ class StarRocksSinkOptions(LoadSinkOptions):
         "sink.version": "there is one version of this sink",
     }
 
+    flink_defaults: ClassVar[dict[str, str]] = {"unicode-char.max-bytes": "3", "sink.io.thread-count": "2"}
+
     type: Literal["starrocks"] = Field(description="Connector name.")
     jdbc_url: JdbcUrl = Field(
         alias="jdbc-url",

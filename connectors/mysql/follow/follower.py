@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from cdc.errors import CdcError, SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.segment import Segment, SegmentQueue
 from connectors.mysql.follow.segmenter import Planner
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
 
@@ -19,10 +22,6 @@ OpenStream = Callable[[LogPosition, bool], BinlogStream]
 """Opens a stream at a position; the flag asks for one that ends at the end of the log."""
 
 READ_S = 0.5
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 15.0
-PATIENCE_S = 600.0
-"""How long a server may be gone before the run stops."""
 
 QUIET_S = 10.0
 """Transactions that concern no captured table move the offset forward this often, instead of making empty batches."""
@@ -35,6 +34,7 @@ class Follower(threading.Thread):
         open_stream: see `OpenStream`; raises SourceUnavailable while the server is away.
         planner: told of every chunk; knows the position to continue at.
         until: stop behind this position instead of following for ever (a bounded run).
+        retry: how long the server may be away.
         ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
     """
 
@@ -45,6 +45,7 @@ class Follower(threading.Thread):
         *,
         ahead_bytes: int,
         until: LogPosition | None = None,
+        retry: RetryPolicy = RETRY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name="binlog-follower", daemon=True)
@@ -55,7 +56,8 @@ class Follower(threading.Thread):
         self._error: BaseException | None = None
         self._finished = self._stopped = False
         self._quiet_since = clock()
-        self._gone_since: float | None = None
+        self._retry = replace(retry, stopping=lambda: self._stopped)
+        self._backoff = Backoff(self._retry, "following the log")
         self.note = ""
 
     @property
@@ -115,24 +117,15 @@ class Follower(threading.Thread):
             self._error = known
 
     def _follow(self) -> None:
-        pause_s = FIRST_PAUSE_S
         while not self._stopped:
             here = LogPosition(self._planner.file, self._planner.position)
             try:
                 self._read(self._open_stream(here, self._until is not None))
                 return
             except SourceUnavailable as error:
-                if self._gone_since is None:
-                    self._gone_since, pause_s = self._clock(), FIRST_PAUSE_S
-                if self._clock() - self._gone_since > PATIENCE_S:
-                    raise
                 self.note = f"waiting for the server: {error.message}"
-                self._pause(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    def _pause(self, seconds: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped, seconds)
+                if not self._backoff.pause(error.message) and not self._stopped:
+                    raise
 
     def _read(self, stream: BinlogStream) -> None:
         """Read until stopped or behind `until`. Raises as BinlogStream.read."""
@@ -140,7 +133,7 @@ class Follower(threading.Thread):
         try:
             while not self._stopped and not self._reached():
                 chunk = stream.read(READ_S)
-                self._gone_since = None
+                self._backoff = Backoff(self._retry, "following the log")
                 if chunk is None:
                     continue
                 for segment in self._planner.feed(chunk):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.parser import parse
@@ -23,6 +23,7 @@ from connectors.mysql.ddl.statements import (
 )
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import (
     gtid_runs,
@@ -51,7 +52,6 @@ from connectors.mysql.server.server_check import check_select, check_server, exp
 from connectors.mysql.server.server_info import ServerInfo, where_of
 
 READ_S = 30.0
-TRIES = 20
 
 Session = Callable[[], MySqlConnection]
 
@@ -73,14 +73,7 @@ class Start:
     info: ServerInfo
 
 
-def start_of(
-    options: MySqlSourceOptions,
-    session: Session,
-    open_stream: OpenStream,
-    open_after: Callable[[str], BinlogStream],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Start:
+def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
     """Find the start that `scan.startup.mode` asks for.
 
     The definitions are those of `information_schema` now, less the tables that a statement between the start and now
@@ -89,11 +82,13 @@ def start_of(
     """
     wanted = options.pattern.matches
     at_end = options.startup_mode in ("latest-offset", "initial", "snapshot")
-    for _ in range(TRIES):
+    session, open_stream = streams.session, streams.at
+    backoff, going_on = Backoff(streams.retry, "reading the definitions of tables"), True
+    while going_on:
         connection = session()
         try:
             info = check_server(connection)
-            position = _position(options, connection, info, session, open_stream, open_after)
+            position = _position(options, connection, info, session, open_stream, streams.after)
             tables = read_tables(connection, wanted)
             if not tables and at_end:
                 raise explain_no_tables(table_ids(connection), options.tables, connection)
@@ -102,17 +97,17 @@ def start_of(
         except SourceError as error:
             if not is_gone(error):
                 raise
-            sleep(0.5)  # a table was dropped while all were looked at
+            going_on = backoff.pause("a table was dropped while all were looked at")
             continue
         finally:
             connection.close()
         dialect = Dialect.of(info.version)
         changed = changed_between(open_stream, position, _end(session), wanted, tables, dialect)
-        settled = {table: definition for table, definition in tables.items() if table not in changed}
+        unchanged = {table: definition for table, definition in tables.items() if table not in changed}
         if not at_end or not changed:
             gtids = gtids_at(open_stream, position) if info.gtid else None
-            return Start(position, gtids, Known(tuple(settled.values()), databases, sequences), info)
-        sleep(0.5)
+            return Start(position, gtids, Known(tuple(unchanged.values()), databases, sequences), info)
+        going_on = backoff.pause("a table was altered while all were looked at")
     raise SourceError(
         "the captured tables are altered again and again while their definitions are read",
         where=f"{options.hostname}:{options.port}",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
+from connectors.mysql.server.connection import RETRY, ConnectionOptions, MySqlConnection, connect
 from connectors.mysql.server.positions import LogPosition, check_gtid_position
 from connectors.mysql.server.same_server import check_has, check_same, needed_gtids
 from connectors.mysql.server.server_check import announce_reader
@@ -22,14 +24,19 @@ _FIRST_RANDOM_ID = 1 << 31
 
 class Streams:
     """Connections and replication streams of one pipeline. Each reader (0: the follower, 1 and up: the tasks of a
-    batch) needs a replica id of its own."""
+    batch) needs a replica id of its own.
 
-    def __init__(self, options: MySqlSourceOptions) -> None:
+    Attributes:
+        retry: how long a server may be away, and that a run which is to stop waits for none.
+    """
+
+    def __init__(self, options: MySqlSourceOptions, stopping: Callable[[], bool] = RETRY.stopping) -> None:
         self._options, self._connection = options, ConnectionOptions.of(options)
+        self.retry = replace(RETRY, timeout_s=options.retry_timeout_s, stopping=stopping)
 
     def session(self) -> MySqlConnection:
         """A new session. Raises SourceError, and SourceUnavailable after the tries that the options allow."""
-        return connect(self._connection)
+        return connect(self._connection, self.retry)
 
     def at(self, at: LogPosition, until_end: bool = False, *, reader: int = 0, server: str = "") -> BinlogStream:
         """The log from a position on. Raises AnotherServer when `server` is given and is not the one that is there."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
@@ -31,11 +32,6 @@ AHEAD = 4
 CATCH_UP_S = 60.0
 """How long a server that took over may lack transactions before the run stops."""
 
-PATIENCE_S = 600.0
-"""How long a server may be away once it was followed; at the start of a run it must be there."""
-
-PAUSE_S = 0.5
-
 
 class Tail:
     """Plans the log's part of batches.
@@ -51,13 +47,12 @@ class Tail:
         streams: Streams,
         wanted: Callable[[TableId], bool],
         notices: list[str],
-        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
-        self._notices, self._stopping = notices, stopping
+        self._notices = notices
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
-        self._away_since: float | None = None
+        self._backoffs: dict[float, Backoff] = {}
         self._followed = False
         self._note = ""
         self.until: tuple[LogPosition, str] | None = None
@@ -71,11 +66,10 @@ class Tail:
             except AnotherServer:
                 return self._move(start)
             except SourceUnavailable as error:
-                if not self._followed or not self._patient(error, PATIENCE_S):
+                if not self._followed or not self._waited(error, self._streams.retry):
                     raise
-                if self.until is None or self._stopping():
+                if self.until is None or self._streams.retry.stopping():
                     return start
-                time.sleep(PAUSE_S)
         self._follower = follower  # a stop request may take it away from another thread
         try:
             batch = follower.take(limits, wait_s)
@@ -128,9 +122,10 @@ class Tail:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
         open_stream = partial(self._streams.at, server=info.identity)
-        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until)
+        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until, retry=self._streams.retry)
         follower.start()
-        self._followed, self._away_since, self._note = True, None, ""
+        self._followed, self._note = True, ""
+        self._backoffs.clear()
         return follower
 
     def _move(self, start: MySqlOffset) -> MySqlOffset:
@@ -143,20 +138,21 @@ class Tail:
             try:
                 end = moved(start, self._streams, self._wanted)
             except (SourceUnavailable, AnotherServer) as error:
-                if not self._patient(error, CATCH_UP_S):
+                retry = self._streams.retry
+                if not self._waited(error, replace(retry, timeout_s=min(CATCH_UP_S, retry.timeout_s))):
                     raise
-                if self.until is None or self._stopping():
+                if self.until is None or retry.stopping():
                     return start
-                time.sleep(PAUSE_S)
             else:
-                self._away_since, self._note = None, ""
+                self._note = ""
+                self._backoffs.clear()
                 return end
 
-    def _patient(self, error: SourceError, patience_s: float) -> bool:
-        """Whether to go on waiting for a server that is away or behind; the user is told what for."""
-        self._away_since = self._away_since or time.monotonic()
+    def _waited(self, error: SourceError, retry: RetryPolicy) -> bool:
+        """Wait a moment for a server that is away or behind; the user is told what for. False when the time is up."""
         self._note = f"waiting for the server: {error.message}"
-        return time.monotonic() - self._away_since <= patience_s
+        backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
+        return backoff.pause(error.message) or retry.stopping()
 
     def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""

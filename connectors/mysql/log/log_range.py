@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 from cdc.errors import CorruptLog, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.log.stream import BinlogStream
+from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition
 
 READ_S = 30.0
-TRIES = 8
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 15.0
 
 
 def read_range(
     wanted: LogRange,
     open_stream: Callable[[LogPosition], BinlogStream],
-    sleep: Callable[[float], None] = time.sleep,
+    retry: RetryPolicy = RETRY,
 ) -> Iterator[EventChunk]:
     """The range's chunks from a live server, in log order. Executor.
 
     A connection that breaks is opened again behind the last event given out, so the caller sees each event once.
     Raises SourceUnavailable when the server stays away, PositionLost when it has purged the range.
     """
-    at, tries = wanted.start, 0
+    at, backoff = wanted.start, Backoff(retry, f"reading the log from {wanted.start}")
     while at != wanted.end:
         try:
             for chunk in _read_once(wanted, open_stream(at)):
                 yield chunk
-                at, tries = LogPosition(chunk.file, int(chunk.end_position[-1])), 0
+                at = LogPosition(chunk.file, int(chunk.end_position[-1]))
+                backoff = Backoff(retry, f"reading the log from {at}")
             return
-        except SourceUnavailable:
-            tries += 1
-            if tries >= TRIES:
+        except SourceUnavailable as error:
+            if not backoff.pause(error.message):
                 raise
-            sleep(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S))
 
 
 def _read_once(wanted: LogRange, stream: BinlogStream) -> Iterator[EventChunk]:

@@ -6,18 +6,19 @@ between its two GTID sets, in that server's order, and the server sends its log 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.follow.segment import LogRange
-from connectors.mysql.log.log_range import FIRST_PAUSE_S, LONGEST_PAUSE_S, READ_S, TRIES, read_range
+from connectors.mysql.log.log_range import READ_S, read_range
 from connectors.mysql.log.receive_buffer import EventChunk, file_number
 from connectors.mysql.log.sieve import Sieve
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
+from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.gtid_range import GtidRange
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
@@ -31,7 +32,7 @@ def read_anywhere(
     wanted: LogRange,
     open_stream: Callable[[LogPosition], BinlogStream],
     open_range: OpenRange,
-    sleep: Callable[[float], None] = time.sleep,
+    retry: RetryPolicy = RETRY,
 ) -> Iterator[EventChunk]:
     """As `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
 
@@ -40,7 +41,7 @@ def read_anywhere(
     """
     given = False
     try:
-        for chunk in read_range(wanted, open_stream, sleep):
+        for chunk in read_range(wanted, open_stream, retry):
             yield _numbered(chunk, wanted)
             given = True
         return
@@ -51,7 +52,7 @@ def read_anywhere(
             raise SourceError(
                 another.message, where=another.where, hint="point the pipeline at the old server"
             ) from another
-    yield from _read_moved(wanted, open_range, sleep)
+    yield from _read_moved(wanted, open_range, retry)
 
 
 def _numbered(chunk: EventChunk, wanted: LogRange) -> EventChunk:
@@ -59,20 +60,18 @@ def _numbered(chunk: EventChunk, wanted: LogRange) -> EventChunk:
     return chunk if not wanted.files_ahead else replace(chunk, file_number=chunk.file_number + wanted.files_ahead)
 
 
-def _read_moved(wanted: LogRange, open_range: OpenRange, sleep: Callable[[float], None]) -> Iterator[EventChunk]:
+def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> Iterator[EventChunk]:
     """Tries again while the server is away, until the first chunk was given out."""
-    tries, given = 0, 0
+    backoff, given = Backoff(retry, f"reading the log from {wanted.start} on another server"), 0
     while True:
         try:
             for chunk in _read_once(wanted, open_range):
                 yield _in_place(chunk, wanted, given)
                 given += len(chunk)
             return
-        except SourceUnavailable:
-            tries += 1
-            if given or tries >= TRIES:
+        except SourceUnavailable as error:
+            if given or not backoff.pause(error.message):
                 raise
-            sleep(min(FIRST_PAUSE_S * 2.0 ** (tries - 1), LONGEST_PAUSE_S))
 
 
 def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[EventChunk]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 import ssl
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pymysql.connections import Connection
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in
@@ -21,8 +20,8 @@ log = logging.getLogger(__name__)
 
 MySqlConnection: TypeAlias = "Connection[Any]"
 
-FIRST_WAIT_S = 0.5
-LONGEST_WAIT_S = 15.0
+RETRY = RetryPolicy(first_pause_s=0.5, longest_pause_s=15.0)
+"""Pauses between tries to reach a server."""
 # Fixed for every session, whatever the server's defaults: TIMESTAMP values in UTC, backslash escapes in literals on,
 # and no mode that changes what a SELECT returns (PAD_CHAR_TO_FULL_LENGTH, ANSI_QUOTES).
 _SESSION = "SET SESSION time_zone = '+00:00', sql_mode = ''"
@@ -72,6 +71,7 @@ class ConnectionOptions:
             tls_key=options.tls_key,
             key_retrieval=options.key_retrieval,
             connect_timeout_s=options.connect_timeout_s,
+            read_timeout_s=options.connect_timeout_s,
             max_retries=options.connect_max_retries,
         )
 
@@ -90,26 +90,21 @@ class ConnectionOptions:
         )
 
 
-def connect(options: ConnectionOptions, *, sleep: Callable[[float], object] = time.sleep) -> MySqlConnection:
+def connect(options: ConnectionOptions, retry: RetryPolicy = RETRY) -> MySqlConnection:
     """A new session: utf8mb4, UTC, autocommit. Tries again, with growing pauses, while the server is not reachable.
 
     Authentication: caching_sha2_password and sha256_password (over TLS, or RSA without it where `key_retrieval` is
     allowed), mysql_native_password, client_ed25519; mysql_clear_password over verified TLS only. Raises
     SourceUnavailable after the last try, SourceError at once where trying again cannot help.
     """
-    for attempt in range(options.max_retries + 1):
+    backoff = Backoff(retry, f"connecting to {options.where}")
+    for left in range(options.max_retries, -1, -1):
         try:
             return _connect_once(options)
-        except SourceUnavailable:
-            if attempt == options.max_retries:
+        except SourceUnavailable as error:
+            if not left or not backoff.pause(error.message):
                 raise
-            sleep(wait_before_retry_s(attempt))
     raise SourceUnavailable("no connection was tried", where=options.where, hint="set connect.max-retries to 0 or more")
-
-
-def wait_before_retry_s(attempt: int) -> float:
-    """Seconds to wait after failed attempt number `attempt` (from 0): doubles each time up to `LONGEST_WAIT_S`."""
-    return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(attempt, 16)))
 
 
 def _connect_once(options: ConnectionOptions) -> MySqlConnection:

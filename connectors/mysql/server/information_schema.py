@@ -45,19 +45,23 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|0x[0-9A-Fa-f]*|b'[01]*'|x
 
 def table_ids(connection: MySqlConnection) -> tuple[TableId, ...]:
     """Every table the account can see, sorted; no views, no sequences, no system databases."""
-    return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in query(connection, _NAMES)))
+    return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in query(connection, _NAMES, slow=True)))
 
 
 def read_databases(connection: MySqlConnection) -> dict[str, str]:
     """The default character set of each database: tables made later without one get it. Driver."""
-    rows = query(connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+    rows = query(
+        connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA", slow=True
+    )
     return {str(name): _modern(str(charset)) for name, charset in rows if str(name) not in SYSTEM_DATABASES}
 
 
 def read_sequences(connection: MySqlConnection) -> tuple[TableId, ...]:
     """MariaDB's sequences, whose state the log has as rows; MySQL has none. Driver."""
     rows = query(
-        connection, "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'"
+        connection,
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'",
+        slow=True,
     )
     return tuple(sorted(TableId(str(row[0]), str(row[1])) for row in rows))
 
@@ -72,7 +76,7 @@ def read_tables(connection: MySqlConnection, wanted: Callable[[TableId], bool]) 
     Raises SchemaUnknown for a definition that cannot be understood.
     """
     _show_generated_keys(connection)
-    rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES)}
+    rows = {TableId(str(row[0]), str(row[1])): row for row in query(connection, _TABLES, slow=True)}
     chosen = {table: row for table, row in rows.items() if wanted(table)}
     databases = sorted({table.database for table in chosen})
     columns = _by_table(rows_of_databases(connection, _COLUMNS, databases), chosen, order=9)
@@ -119,10 +123,10 @@ def rows_of_databases(
     """Rows of a query of information_schema, which ends with WHERE or AND, about these databases at least. Driver."""
     # MariaDB opens only the tables of a database when that is given as a constant; a list makes it open all.
     if len(databases) > _DATABASES_ONE_BY_ONE:
-        yield from query(connection, f"{sql} {column} NOT IN ({_NOT_CAPTURED})")
+        yield from query(connection, f"{sql} {column} NOT IN ({_NOT_CAPTURED})", slow=True)
         return
     for database in databases:
-        yield from query(connection, f"{sql} {column} = %s", (database,))
+        yield from query(connection, f"{sql} {column} = %s", (database,), slow=True)
 
 
 def _by_table(rows: Iterator[Row], chosen: Collection[TableId], *, order: int) -> dict[TableId, tuple[Row, ...]]:

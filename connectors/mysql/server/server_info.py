@@ -21,6 +21,9 @@ _VARIABLES = (
     "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
 )  # fmt: skip
 
+SLOW_S = 300.0
+"""How long a statement may take whose time depends on how many tables or rows there are."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
@@ -63,14 +66,26 @@ class ServerInfo:
         return self.server_uuid or f"server-id {self.server_id}"
 
 
-def query(connection: MySqlConnection, sql: str, arguments: Sequence[object] | None = None) -> tuple[Row, ...]:
-    """Rows of one statement. Raises SourceError or SourceUnavailable instead of the driver's errors."""
+def query(
+    connection: MySqlConnection, sql: str, arguments: Sequence[object] | None = None, *, slow: bool = False
+) -> tuple[Row, ...]:
+    """Rows of one statement. Raises SourceError or SourceUnavailable instead of the driver's errors.
+
+    A server that does not answer within the connection's read timeout is unavailable. A `slow` statement, whose time
+    depends on how much data there is, may take `SLOW_S`.
+    """
+    driver: Any = connection  # PyMySQL's stubs leave the field out
+    usual_s = driver._read_timeout
     try:
+        if slow and usual_s is not None:
+            driver._read_timeout = max(usual_s, SLOW_S)
         with connection.cursor() as cursor:
             cursor.execute(sql, arguments)
             return tuple(cursor.fetchall())
     except (pymysql.err.MySQLError, OSError) as error:
         raise as_source_error(error, where_of(connection), logged_in=True) from error
+    finally:
+        driver._read_timeout = usual_s
 
 
 def where_of(connection: MySqlConnection) -> str:

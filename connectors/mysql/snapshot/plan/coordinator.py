@@ -18,6 +18,7 @@ from cdc.errors import SchemaUnknown, SourceUnavailable, StateError
 from cdc.schema import TableId
 from cdc.source import Limits
 from cdc.state.store import Store
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
@@ -29,7 +30,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import PATIENCE_S, Finder, Found, Task
+from connectors.mysql.snapshot.plan.finder import Finder, Found, Task
 from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
@@ -56,7 +57,7 @@ class Coordinator:
         store: what the connector keeps.
         history: of schemas; read only.
         wanted: the captured tables.
-        session: opens a session on the server.
+        streams: opens sessions on the server.
     """
 
     def __init__(
@@ -65,11 +66,11 @@ class Coordinator:
         store: Store,
         history: SchemaHistory,
         wanted: Callable[[TableId], bool],
-        session: Callable[[], MySqlConnection],
+        streams: Streams,
         notices: list[str],
     ) -> None:
         self._notices = notices
-        self._options, self._history, self._wanted, self._session = options, history, wanted, session
+        self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
         self._finder: Finder | None = None
@@ -161,7 +162,7 @@ class Coordinator:
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
         if count > before or end != start:
-            count = self._forget_settled(start, before, count)
+            count = self._forget_finished(start, before, count)
         return replace(end, chunks=count)
 
     def commit(self, end: MySqlOffset) -> None:
@@ -240,18 +241,18 @@ class Coordinator:
         ]
         options = self._options
         size = ChunkSize(self._paced(options.chunk_rows), options.chunk_factor_low, options.chunk_factor_high)
-        self._finder = Finder(self._session, tasks, size, options.max_batch_bytes, options.chunk_key_column)
+        self._finder = Finder(self._streams, tasks, size, options.max_batch_bytes, options.chunk_key_column)
         self._finder.start()
 
     def _chunks(self, end: MySqlOffset, before: int, count: int, limits: Limits | None, wait_s: float) -> list[Chunk]:
-        """The batch's chunks; none while the server is away, as long as there is patience. Raises SourceUnavailable."""
+        """The batch's chunks; none while the server is away, for as long as it may be. Raises SourceUnavailable."""
         try:
             chunks = self._again(end, before, count)
             chunks += self._taken(end, limits, wait_s, count + len(chunks))
             note = self._note() if chunks else {}
         except SourceUnavailable:
             self._away_since = self._away_since or time.monotonic()
-            if time.monotonic() - self._away_since > PATIENCE_S:
+            if time.monotonic() - self._away_since > self._options.retry_timeout_s:
                 raise
             self.stop()
             self._finder = None  # what was taken from it is found again
@@ -336,7 +337,7 @@ class Coordinator:
                 return server_info(self._connection)
             except SourceUnavailable:
                 self._disconnect()
-        self._connection = self._session()
+        self._connection = self._streams.session()
         return server_info(self._connection)
 
     def _disconnect(self) -> None:
@@ -345,7 +346,7 @@ class Coordinator:
                 self._connection.close()
             self._connection = None
 
-    def _forget_settled(self, start: MySqlOffset, before: int, count: int) -> int:
+    def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         settled = [

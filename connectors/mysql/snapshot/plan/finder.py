@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -12,7 +11,9 @@ from dataclasses import dataclass, replace
 import pymysql
 
 from cdc.errors import CdcError, SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff
 from cdc.schema import TableId
+from connectors.mysql.follow.streams import Streams
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
@@ -22,10 +23,6 @@ from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
 
 AHEAD = 256
 """Chunks found and not yet taken at which the thread waits."""
-
-PAUSE_S = 1.0
-PATIENCE_S = 600.0
-"""How long a server may be gone before the run stops."""
 
 _LEAST_CHUNK_ROWS = 1000
 _ALTERED = frozenset({1049, 1054, 1146, 1176})
@@ -59,7 +56,7 @@ class Finder(threading.Thread):
     """Cuts tables one after the other. Start it, then `take`.
 
     Args:
-        session: opens a session.
+        streams: opens sessions, and says how long the server may be away.
         tasks: the tables, in order.
         size: of chunks; shrunk for tables of long rows so that a chunk has about `chunk_bytes`.
         chosen: the split column that the user names for a table, or None.
@@ -67,14 +64,15 @@ class Finder(threading.Thread):
 
     def __init__(
         self,
-        session: Callable[[], MySqlConnection],
+        streams: Streams,
         tasks: Sequence[Task],
         size: ChunkSize,
         chunk_bytes: int,
         chosen: Callable[[TableId], str | None],
     ) -> None:
         super().__init__(name="chunk-finder", daemon=True)
-        self._session, self._tasks, self._size, self._chunk_bytes = session, tuple(tasks), size, chunk_bytes
+        self._session, self._retry, self._chunk_bytes = streams.session, streams.retry, chunk_bytes
+        self._tasks, self._size = tuple(tasks), size
         self._chosen = chosen
         self._changed = threading.Condition()
         self._found: deque[Found] = deque()
@@ -121,24 +119,24 @@ class Finder(threading.Thread):
             self._changed.notify_all()
 
     def _run(self) -> None:
-        tasks, gone_since = list(self._tasks), 0.0
+        tasks, backoff = list(self._tasks), self._new_backoff()
         while tasks and not self._stopped:
             try:
                 connection = self._session()
                 try:
                     while tasks and not self._stopped:
                         for task in self._cut(connection, tasks[0]):
-                            tasks[0], gone_since = task, 0.0
+                            tasks[0], backoff = task, self._new_backoff()
                         tasks.pop(0)
                 finally:
                     with suppress(pymysql.err.MySQLError, OSError):
                         connection.close()
-            except SourceUnavailable:
-                gone_since = gone_since or time.monotonic()
-                if time.monotonic() - gone_since > PATIENCE_S:
+            except SourceUnavailable as error:
+                if not backoff.pause(error.message) and not self._stopped:
                     raise
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopped, PAUSE_S)
+
+    def _new_backoff(self) -> Backoff:
+        return Backoff(replace(self._retry, stopping=lambda: self._stopped), "cutting tables into chunks")
 
     def _cut(self, connection: MySqlConnection, task: Task) -> Iterator[Task]:
         """Put a table's chunks out; gives what is left of the task after each."""

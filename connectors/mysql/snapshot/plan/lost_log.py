@@ -69,7 +69,7 @@ def jump(
     from connectors.mysql.follow.startup import start_of
 
     at_end = options.model_copy(update={"startup_mode": "latest-offset"})
-    now = start_of(at_end, streams.session, streams.at, streams.after)
+    now = start_of(at_end, streams)
     tables = {table.id: table for table in now.known.tables}
     known = schemas.history.tables(start.schemas)
     gone = [table for table in known if wanted(table) and table not in tables]

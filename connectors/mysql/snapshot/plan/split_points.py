@@ -101,7 +101,7 @@ def _even(
 
 def _extremes(connection: MySqlConnection, table: MySqlTable, column: MySqlColumn) -> tuple[int | None, int | None]:
     name = quoted(column.name)
-    ((lowest, highest),) = query(connection, f"SELECT MIN({name}), MAX({name}) FROM {_name(table)}")
+    ((lowest, highest),) = query(connection, f"SELECT MIN({name}), MAX({name}) FROM {_name(table)}", slow=True)
     return lowest, highest
 
 
@@ -135,6 +135,7 @@ def _point(
         connection,
         f"SELECT {shown} FROM {_name(table)} FORCE INDEX ({quoted(key.index)}) {where}"
         f"ORDER BY {order} LIMIT 1 OFFSET {rows - 1}",
+        slow=True,
     )
     if not found or found[0][0] is None:
         return None

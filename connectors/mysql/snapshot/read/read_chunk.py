@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock
 from cdc.errors import SchemaUnknown, SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.source import Count
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.schema.table import MySqlTable
-from connectors.mysql.server.connection import wait_before_retry_s
+from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
@@ -38,8 +39,6 @@ from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
 
-CONNECT_TRIES = 4
-"""Before the first row; after it a broken connection is the task's to begin anew."""
 VIEW_TRIES = 100
 """Views opened one after the other until one has a usable window."""
 VIEW_PAUSE_S = 0.02
@@ -68,7 +67,7 @@ def read_chunk(
     kept: KeptSessions | None = None,
     throttle: Throttle | None = None,
     clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], object] = time.sleep,
+    retry: RetryPolicy = RETRY,
 ) -> Generator[ChangeBlock, None, ChunkReport]:
     """The chunk's rows as +I, all with the sequence of one position; returns the report (`yield from`). Executor.
 
@@ -87,7 +86,7 @@ def read_chunk(
         CorruptLog, UnsupportedChange, SchemaUnknown: as the decoder.
     """
     sessions = kept or KeptSessions()
-    work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, sleep)
+    work = _Chunk(access, chunk, table, inside, settings, count, sessions, throttle or Throttle(None), clock, retry)
     try:
         opened = work.open()
         if isinstance(opened, ChunkReport):
@@ -116,23 +115,16 @@ class _Chunk:
         kept: KeptSessions,
         throttle: Throttle,
         clock: Callable[[], float],
-        sleep: Callable[[float], object],
+        retry: RetryPolicy,
     ) -> None:
         self._access, self._chunk, self._table, self._inside = access, chunk, table, inside
-        self._settings, self._count, self._clock, self._sleep = settings, count, clock, sleep
+        self._settings, self._count, self._clock, self._retry = settings, count, clock, retry
         self._kept, self._throttle = kept, throttle
         self._key = table.primary_key if settings.key is None else settings.key
 
     def open(self) -> _Opened | ChunkReport:
         """Everything up to the first row. Tries again while the connection breaks."""
-        for attempt in range(CONNECT_TRIES):
-            try:
-                return self._open_once()
-            except SourceUnavailable:
-                if attempt == CONNECT_TRIES - 1:
-                    raise
-                self._sleep(wait_before_retry_s(attempt))
-        raise AssertionError("CONNECT_TRIES is at least 1")
+        return self._retry.call(self._open_once, f"copying chunk {self._chunk.number} of {self._table.id}")
 
     def read(self, opened: _Opened) -> Generator[ChangeBlock, None, ChunkReport]:
         """The rows of the SELECT and of the window."""
@@ -180,12 +172,13 @@ class _Chunk:
     def _first_rows(self, sessions: Sessions) -> _Opened:
         """Views one after the other until one is usable. Raises TableAltered."""
         reason = ""
-        for attempt in range(VIEW_TRIES):
+        pauses = Backoff(replace(self._retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
+        for _ in range(VIEW_TRIES):
             # Without its window a chunk counts as of `low`, which then must not be an old place.
             note = {} if self._settings.skip_window else self._chunk.note
             view = open_view(
                 sessions, self._table, note=note, margin_s=self._settings.margin_s, clock=self._clock,
-                sleep=self._sleep,
+                retry=self._retry,
             )  # fmt: skip
             try:
                 self._check_age(view)
@@ -195,9 +188,10 @@ class _Chunk:
                 return _Opened(sessions, view, window, invalid, stream, stream.read())
             except (Unusable, TableChanged) as error:
                 reason = str(error)
-                self._sleep(VIEW_PAUSE_S if attempt else 0.0)
+                if not pauses.pause(reason):
+                    break
         raise SourceUnavailable(
-            f"{VIEW_TRIES} views were opened, none at a quiet moment: {reason}",
+            f"{VIEW_TRIES} views were opened at most, none at a quiet moment: {reason}",
             where=f"{self._table.id} on {where_of(sessions.side)}",
             hint="give the table a primary key, or copy it when it is written to less",
         )

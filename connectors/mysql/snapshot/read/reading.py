@@ -116,7 +116,9 @@ def read_chunks(
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
             inside = Inside(chunk, table, asking)
-            blocks = read_chunk(access, chunk, table, inside, settings, count, kept=kept, throttle=throttle)
+            blocks = read_chunk(
+                access, chunk, table, inside, settings, count, kept=kept, throttle=throttle, retry=streams.retry
+            )
             reached("before-chunk", number)
             found = yield from order.blocks(blocks, wanted.least, number)
             reached("after-chunk", number)

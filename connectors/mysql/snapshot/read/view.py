@@ -19,12 +19,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cdc.errors import SourceError, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.schema.table import MySqlTable, data_type
-from connectors.mysql.server.connection import wait_before_retry_s
+from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
@@ -32,11 +33,9 @@ from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query, where_of
 from connectors.mysql.snapshot.read.session import Sessions
 
-Sleep = Callable[[float], object]
-
-_COMMIT_TRIES: Final = 100
+_COMMIT_S: Final = 1.0
 _COMMIT_PAUSE_S: Final = 0.01
-_XA_TRIES: Final = 8
+_XA_S: Final = 60.0
 _NOTE_OLD_S: Final = 30.0
 """A noted end of the log that is older would make the window long."""
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -78,7 +77,7 @@ def open_view(
     note: Mapping[str, Any],
     margin_s: float,
     clock: Callable[[], float] = time.time,
-    sleep: Sleep = time.sleep,
+    retry: RetryPolicy = RETRY,
 ) -> View:
     """Open a view in the reader session; one that is open is given up. Executor.
 
@@ -94,7 +93,7 @@ def open_view(
     """
     sessions.give_up_view()
     versioned = sessions.check_engine(table.id)
-    low, gtids = _low(sessions, note, margin_s, clock, sleep)
+    low, gtids = _low(sessions, note, margin_s, clock, retry)
     query(sessions.reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
     opened_ms = int(clock() * 1000)
     if sessions.info.mariadb:
@@ -126,18 +125,20 @@ def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
 
 
 def _low(
-    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], sleep: Sleep
+    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> tuple[LogPosition | None, str | None]:
     """The position and the transactions that a view opened from now on has; MariaDB needs neither."""
-    for attempt in range(_XA_TRIES):
+    pauses = Backoff(replace(retry, timeout_s=min(_XA_S, retry.timeout_s)), "opening a view")
+    waiting = True
+    while waiting:
         low, gtids = None, None
         if not sessions.info.mariadb and sessions.info.gtid:
-            low, gtids = _committed(sessions, sleep)
+            low, gtids = _committed(sessions, retry)
         elif not sessions.info.mariadb:
-            low = _noted(sessions, note, margin_s, clock, sleep)
+            low = _noted(sessions, note, margin_s, clock, retry)
         if not sessions.prepared():
             return low, gtids
-        sleep(wait_before_retry_s(attempt))
+        waiting = pauses.pause("an XA transaction is prepared and not ended")
     raise SourceUnavailable(
         "an XA transaction is prepared and not ended, and the log has its rows already",
         where=where_of(sessions.side),
@@ -145,16 +146,18 @@ def _low(
     )
 
 
-def _committed(sessions: Sessions, sleep: Sleep) -> tuple[LogPosition | None, str]:
+def _committed(sessions: Sessions, retry: RetryPolicy) -> tuple[LogPosition | None, str]:
     """The end of the log, and the transactions committed when all before that end are."""
     end = sessions.end_of_log()
     underway = owned(sessions.gtids_underway())
-    for _ in range(_COMMIT_TRIES):
+    pause_s = _COMMIT_PAUSE_S
+    pauses = Backoff(replace(retry, timeout_s=_COMMIT_S, first_pause_s=pause_s, longest_pause_s=pause_s), "commits")
+    while True:
         done = sessions.gtids_done()
         if GtidSet.parse(done).contains(underway):
             return end, done
-        sleep(_COMMIT_PAUSE_S)
-    return None, sessions.gtids_done()
+        if not pauses.pause("transactions are being committed"):
+            return None, sessions.gtids_done()
 
 
 def owned(text: str) -> GtidSet:
@@ -174,14 +177,15 @@ def owned(text: str) -> GtidSet:
 
 
 def _noted(
-    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], sleep: Sleep
+    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> LogPosition:
     """An end of the log from at least `margin_s` ago."""
     age_s = clock() - note["at_ms"] / 1000 if note else 0.0
     if note and margin_s <= age_s <= _NOTE_OLD_S:
         return LogPosition(note["file"], note["position"])
     end = sessions.end_of_log()
-    sleep(margin_s)
+    if not retry.wait(margin_s):
+        raise SourceUnavailable("the run is asked to stop", where=where_of(sessions.side))
     return end
 
 

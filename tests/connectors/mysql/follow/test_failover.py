@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import waits
 from replication import Replication
 from servers import FLAVORS, own_servers
 
@@ -124,9 +125,10 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
         impatient.setattr(tail_module, "CATCH_UP_S", -1.0)
         with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
             shop.drained(shop.pair.replica, batch.end)
-    monkeypatch.setattr("connectors.mysql.log.moved_range.FIRST_PAUSE_S", 0.0)
+    hasty = shop.source(shop.pair.replica)
+    hasty._streams.retry = waits.none()
     with pytest.raises(SourceUnavailable, match="lacks the transactions"):
-        read(shop.source(shop.pair.replica), batch.start, batch.end)
+        read(hasty, batch.start, batch.end)
 
     waiting = shop.source(shop.pair.replica)
     assert waiting.latest_offset(batch.end, None, 0.0) == batch.end

@@ -12,10 +12,11 @@ import pytest
 from fake_stream import FakeServer, FakeStream, Step
 from log_script import chunk, insert, pieces
 from test_segmenter import FILE, Tracker, ends, wanted
+from waits import Waits
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits
-from connectors.mysql.follow.follower import PATIENCE_S, QUIET_S, Follower
+from connectors.mysql.follow.follower import QUIET_S, Follower
 from connectors.mysql.follow.segment import Segment
 from connectors.mysql.follow.segmenter import Planner
 from connectors.mysql.log.receive_buffer import EventChunk
@@ -117,12 +118,12 @@ class Clock:
         return self.now
 
 
-def test_patience_ends() -> None:
-    server = FakeServer(CUT, CUT, CUT)
-    with following(server, clock=Clock(PATIENCE_S * 0.7)) as follower:
+def test_a_server_that_stays_away_ends_the_run() -> None:
+    server, waits = FakeServer(*[CUT] * 100), Waits()
+    with following(server, retry=waits.policy) as follower:
         with pytest.raises(SourceUnavailable, match="the connection broke"):
-            follower.take(None, 1e9)
-        assert 2 <= len(server.opened) <= 3
+            follower.take(None, LONG_S)
+        assert waits.total_s == pytest.approx(600)
 
 
 def test_an_hour_of_silence_between_two_cuts_is_not_an_hour_of_absence() -> None:

@@ -8,15 +8,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import waits
 from binlog_builder import Event, flat
 from fake_stream import FakeServer, FakeStream
 from log_script import BEGIN, COMMIT, XID, chunk, insert, pieces, rows, seen, sql, table_map
 from servers import ServerFactory
+from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc_services.server import StartedServer
 from connectors.mysql.log import events
-from connectors.mysql.log.log_range import LONGEST_PAUSE_S, TRIES, LogRange, read_range, within
+from connectors.mysql.log.log_range import LogRange, read_range, within
 from connectors.mysql.log.receive_buffer import EventChunk
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.server.positions import LogPosition
@@ -36,12 +39,8 @@ def part(first: int, last: int, whole: EventChunk = WHOLE) -> EventChunk:
     return whole.part(first, last)
 
 
-def never(seconds: float) -> None:
-    raise AssertionError("there is nothing to wait for")
-
-
-def read(wanted: LogRange, server: FakeServer, pauses: list[float] | None = None) -> list[EventChunk]:
-    return list(read_range(wanted, server.open, never if pauses is None else pauses.append))  # type: ignore[arg-type]
+def read(wanted: LogRange, server: FakeServer, retry: RetryPolicy | None = None) -> list[EventChunk]:
+    return list(read_range(wanted, server.open, retry or waits.none()))  # type: ignore[arg-type]
 
 
 def same(found: Iterable[EventChunk], *wanted: EventChunk) -> bool:
@@ -72,21 +71,28 @@ def test_each_event_comes_once_however_often_the_connection_breaks() -> None:
             if chance.random() < 0.2:
                 streams.append(CUT)
             done = upto
-        server, pauses = FakeServer(*streams), []
-        found = read(LogRange(LogPosition(FILE), at(-1), 0), server, pauses)
+        server = FakeServer(*streams)
+        found = read(LogRange(LogPosition(FILE), at(-1), 0), server, Waits().policy)
         assert same(found, WHOLE)
         assert [position for _, position, _ in server.opened] == sorted(position for _, position, _ in server.opened)
 
 
-def test_patience_ends_and_begins_anew_with_every_event() -> None:
-    pauses: list[float] = []
+def test_the_time_that_a_server_may_be_away_begins_anew_with_every_event() -> None:
+    gone, tries = Waits(), 100
     with pytest.raises(SourceUnavailable, match="the connection broke"):
-        read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*[CUT] * TRIES), pauses)
-    assert len(pauses) == TRIES - 1
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == LONGEST_PAUSE_S
-    twice = [*[CUT] * (TRIES - 1), FakeStream([part(0, 5), CUT]), *[CUT] * (TRIES - 2), FakeStream([part(5, 15)])]
-    assert same(read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*twice), []), WHOLE)
+        read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*[CUT] * tries), gone.policy)
+    assert gone.total_s == pytest.approx(600)
+    cuts = [CUT] * 30  # 400 s
+    twice = [*cuts, FakeStream([part(0, 5), CUT]), *cuts, FakeStream([part(5, 15)])]
+    back = Waits()
+    assert same(read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(*twice), back.policy), WHOLE)
+    assert back.total_s > 600
+
+
+def test_a_run_that_is_to_stop_waits_for_no_server() -> None:
+    policy = RetryPolicy(stopping=lambda: True)
+    with pytest.raises(SourceUnavailable, match="the connection broke"):
+        read(LogRange(LogPosition(FILE), at(-1), 0), FakeServer(CUT), policy)
 
 
 def test_a_purged_log_is_not_tried_again() -> None:
@@ -105,7 +111,7 @@ def test_streams_are_closed_also_when_the_reader_stops_early() -> None:
 def test_a_range_may_span_files() -> None:
     second = chunk(insert(4, "shop.t"), NEXT)
     server = FakeServer(FakeStream([part(5, 15), CUT]), FakeStream([second, part(0, 5, second)]))
-    assert same(read(LogRange(at(4), at(-1, second), 0), server, []), part(5, 15), second)
+    assert same(read(LogRange(at(4), at(-1, second), 0), server, Waits().policy), part(5, 15), second)
     assert server.opened[1][:2] == (FILE, at(-1).position)
 
 
@@ -161,7 +167,7 @@ def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, se
     server.execute("INSERT INTO shop.t VALUES (1, 'a'), (2, 'b')", "UPDATE shop.t SET note = 'c'", "FLUSH LOGS")
     server.execute("DELETE FROM shop.t WHERE id = 1")
     end = log_end(server)
-    whole = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), opener(server), never))
+    whole = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), opener(server), waits.none()))
     opened = 0
 
     def open_broken(position: LogPosition) -> BinlogStream:
@@ -169,7 +175,7 @@ def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, se
         opened += 1
         return OneEvent(opener(server)(position))  # type: ignore[return-value]
 
-    again = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), open_broken, lambda seconds: None))
+    again = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), open_broken, Waits().policy))
 
     def untimed(chunks: Iterable[EventChunk]) -> list[tuple[object, ...]]:
         # Behind the transaction's GTID event its commit time is not known: the event's own second stands in.

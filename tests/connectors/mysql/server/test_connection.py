@@ -13,12 +13,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
 from cdc_services.process import free_port
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.server.connection import LONGEST_WAIT_S, ConnectionOptions, connect, wait_before_retry_s
+from connectors.mysql.server.connection import ConnectionOptions, connect
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.mysql.server.server_info import query
 
@@ -103,12 +104,12 @@ def test_mysql_native_password(mariadb_server: MySqlServer) -> None:
 
 @pytest.mark.mysql
 def test_a_wrong_password_is_refused_at_once_and_never_shown(any_server: MySqlServer) -> None:
-    waits: list[float] = []
+    waits = Waits()
     options = options_for(any_server, password="hunter-2-secret", max_retries=5)
     with pytest.raises(SourceError, match=r"access denied.*source\.password") as caught:
-        connect(options, sleep=waits.append)
+        connect(options, waits.policy)
     assert not caught.value.retryable
-    assert waits == []
+    assert waits.total_s == 0
     assert "hunter-2" not in str(caught.value) + repr(options) + repr(caught.value.__cause__)
     assert caught.value.where == f"root@127.0.0.1:{any_server.port}"
 
@@ -156,12 +157,11 @@ def test_a_tls_file_that_is_not_there() -> None:
 
 
 def test_nobody_listening_is_tried_again_with_growing_pauses() -> None:
-    waits: list[float] = []
+    waits = Waits()
     options = ConnectionOptions(hostname="127.0.0.1", port=free_port(), username="u", password="pw-x", max_retries=7)
     with pytest.raises(SourceUnavailable, match=r"Connection refused.*is the server running") as caught:
-        connect(options, sleep=waits.append)
-    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, LONGEST_WAIT_S, LONGEST_WAIT_S]
-    assert wait_before_retry_s(5000) == LONGEST_WAIT_S
+        connect(options, waits.policy)
+    assert waits.total_s == pytest.approx(0.5 + 1 + 2 + 4 + 8 + 15 + 15)
     assert "pw-x" not in str(caught.value)
 
 
@@ -212,11 +212,11 @@ def test_a_connection_comes_back_after_a_restart(server_factory) -> None:
         query(connection, "SELECT 1")
     connection.close()
 
-    def start_instead_of_waiting(seconds: float) -> None:
+    def start_instead_of_waiting(number: int) -> None:
         if server.pid is None:
             server.start()
 
-    connection = connect(options, sleep=start_instead_of_waiting)
+    connection = connect(options, Waits(start_instead_of_waiting).policy)
     assert query(connection, "SELECT 1") == ((1,),)
     connection.close()
 
@@ -230,7 +230,7 @@ def test_options_of_the_pipeline_file() -> None:
     )  # fmt: skip
     options = ConnectionOptions.of(given)
     assert (options.where, options.password, options.tls_mode) == ("u@db:3306", "geheim", "required")
-    assert (options.connect_timeout_s, options.max_retries) == (5.0, 9)
+    assert (options.connect_timeout_s, options.read_timeout_s, options.max_retries) == (5.0, 5.0, 9)
     assert "geheim" not in repr(options)
     assert pickle.loads(pickle.dumps(options)) == options
 
@@ -289,3 +289,14 @@ class Pki:
     @staticmethod
     def _x509_name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+@pytest.mark.mysql
+def test_a_server_that_stalls_in_a_short_query_is_unavailable(any_server: MySqlServer) -> None:
+    stalled = connect(options_for(any_server, read_timeout_s=0.3))
+    with pytest.raises(SourceUnavailable):
+        query(stalled, "SELECT SLEEP(60)")
+    asked = connect(options_for(any_server, read_timeout_s=0.3))
+    assert query(asked, "SELECT SLEEP(1)", slow=True) == ((0,),)
+    with pytest.raises(SourceUnavailable):  # from here on as before
+        query(asked, "SELECT SLEEP(60)")

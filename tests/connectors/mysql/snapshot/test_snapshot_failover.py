@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import waits
 from replication import Replication
 from servers import FLAVORS, ServerFactory, own_servers
 from stepping import Steps
 
 from cdc.errors import SourceUnavailable
 from cdc_services.server import MySqlServer
+from connectors.mysql.source import MySqlSource
 
 pytestmark = [pytest.mark.mysql, pytest.mark.slow]
 
@@ -134,9 +137,7 @@ def test_tables_that_are_copied_stay_so(pair: Replication, tmp_path: Path) -> No
     steps.source.stop()
 
 
-def test_the_server_restarts_while_tables_are_copied(
-    server_factory: ServerFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_restarts_while_tables_are_copied(server_factory: ServerFactory, tmp_path: Path) -> None:
     """Planner and tasks meet a server that is away, then the same one with a new log file; nothing begins anew."""
     server = server_factory("mysql", extra_args=("--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"))
     database = filled(server, "a", "b")
@@ -146,16 +147,15 @@ def test_the_server_restarts_while_tables_are_copied(
     write(server, database, "a", "before")
     end = steps.plan()
     server.kill9()
-    with monkeypatch.context() as impatient:
-        impatient.setattr("connectors.mysql.log.log_range.FIRST_PAUSE_S", 0.0)
-        impatient.setattr("connectors.mysql.log.moved_range.FIRST_PAUSE_S", 0.0)
-        with pytest.raises(SourceUnavailable):  # the engine tries the task again
-            steps.read(end)
+    tasks: MySqlSource = pickle.loads(pickle.dumps(steps.source))
+    tasks._streams.retry = waits.none()
+    with pytest.raises(SourceUnavailable):  # the engine tries the task again
+        steps.read(end, tasks)
     server.restart()
     write(server, database, "b", "between")
     steps.read(end)
     server.kill9()
-    end = steps.plan()  # the planner has patience
+    end = steps.plan()  # the planner waits for it
     server.restart()
     if end != steps.offset:
         steps.read(end)

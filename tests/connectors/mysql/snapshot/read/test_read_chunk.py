@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import waits
 from chunk_reads import ChunkReads
+from waits import Waits
 
 from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
@@ -153,7 +155,7 @@ def test_a_table_without_a_key_that_is_never_quiet_is_an_error(
     with pytest.raises(
         SourceUnavailable, match="none at a quiet moment: rows changed, and the table has no key"
     ) as error:
-        made.reads.read(made.table, clock=clock, sleep=lambda seconds: None)
+        made.reads.read(made.table, clock=clock, retry=waits.none())
     assert "primary key" in error.value.hint
 
 
@@ -200,16 +202,15 @@ def test_defaults_and_comments_do_not_matter(any_server: MySqlServer) -> None:
 def test_a_view_that_is_too_old_is_opened_anew(any_server: MySqlServer) -> None:
     made = Made(any_server)
     now = made.reads.read(made.table)[1]
-    waits: list[float] = []
 
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 3:
+    def then(number: int) -> None:
+        if number == 3:
             made.execute("INSERT INTO t VALUES (7, 'g')")
 
-    rows, report = made.reads.read(made.table, settings=ReadSettings(least=now.sequence + 1), sleep=sleep)
+    waited = Waits(then)
+    rows, report = made.reads.read(made.table, settings=ReadSettings(least=now.sequence + 1), retry=waited.policy)
     assert len(rows) == 7
-    assert len(waits) == 3
+    assert waited.parts == 3
     assert report.sequence > now.sequence
 
 
@@ -249,12 +250,10 @@ def test_a_filter_holds_for_the_rows_of_the_query(any_server: MySqlServer) -> No
 
 def test_prepared_transactions_are_waited_for(any_server: MySqlServer) -> None:
     made = Made(any_server)
-    waits: list[float] = []
     session = any_server.connect(database=made.database)
 
-    def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 2:
+    def then(number: int) -> None:
+        if number == 4:
             with session.cursor() as cursor:
                 cursor.execute("XA COMMIT 'snapshot'")
 
@@ -263,11 +262,12 @@ def test_prepared_transactions_are_waited_for(any_server: MySqlServer) -> None:
             for statement in ("XA START 'snapshot'", "INSERT INTO t VALUES (7, 'g')", "XA END 'snapshot'"):
                 cursor.execute(statement)
             cursor.execute("XA PREPARE 'snapshot'")
-        rows, _ = made.reads.read(made.table, sleep=sleep)
+        waited = Waits(then)
+        rows, _ = made.reads.read(made.table, retry=waited.policy)
     finally:
         session.close()
     assert len(rows) == 7
-    assert len(waits) == 2
+    assert waited.total_s == pytest.approx(1.5)
 
 
 def test_an_account_that_may_not_see_prepared_transactions(mysql_server: MySqlServer) -> None:
@@ -316,10 +316,10 @@ def test_the_first_steps_are_tried_again(mysql_server: MySqlServer) -> None:
         return real()
 
     made.reads.session = session  # type: ignore[method-assign, assignment]
-    waits: list[float] = []
-    rows, _ = made.reads.read(made.table, sleep=waits.append)
+    waited = Waits()
+    rows, _ = made.reads.read(made.table, retry=waited.policy)
     assert len(rows) == 6
-    assert waits == [0.5, 1.0]
+    assert waited.total_s == pytest.approx(1.5)
 
 
 def test_an_abandoned_reader_leaves_no_session(any_server: MySqlServer) -> None:
@@ -413,7 +413,7 @@ def test_sessions_can_be_kept_for_the_next_chunk(any_server: MySqlServer) -> Non
             if session.open:
                 any_server.execute(f"KILL {session.thread_id()}")  # type: ignore[no-untyped-call]
         table = made.reads.definition(made.id)
-        assert made.reads.read(table, kept=kept, sleep=lambda seconds: None)[1].done
+        assert made.reads.read(table, kept=kept, retry=Waits().policy)[1].done
     finally:
         kept.close()
     assert not any(session.open for session in made.reads.sessions)

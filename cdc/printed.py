@@ -1,0 +1,46 @@
+"""Text as it leaves the process: nothing in it moves the cursor, turns text around or fakes a line of log.
+
+Names of tables and columns and what servers say come from elsewhere. Whatever is printed or logged goes through
+`printed`, at the few places where text goes out: the command line, the log, the status line, the summary.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+LONGEST: Final = 500
+"""Characters of a line; what is longer loses its middle."""
+
+_NOT_SHOWN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+"""Control characters other than tab and line feed, what has no width, what changes direction, halves of pairs."""
+
+
+def printed(text: object, *, longest: int = LONGEST) -> str:
+    """The text with such characters escaped (`\\x1b`), each line cut in its middle, further lines indented."""
+    return "\n  ".join(_line(part, longest) for part in str(text).split("\n"))
+
+
+def printed_field(value: Any) -> Any:
+    """The same for a JSON value, also inside of lists and mappings."""
+    if isinstance(value, str):
+        return "\n".join(_line(part, LONGEST) for part in value.split("\n"))
+    if isinstance(value, dict):
+        return {printed_field(key): printed_field(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [printed_field(item) for item in value]
+    return value
+
+
+def _line(text: str, longest: int) -> str:
+    if len(text) > longest:
+        left_out = len(text) - longest
+        text = f"{text[: longest * 3 // 4]} ... {left_out:,} characters left out ... {text[-(longest // 4) :]}"
+    return _NOT_SHOWN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

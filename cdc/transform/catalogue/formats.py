@@ -1,0 +1,45 @@
+"""Patterns of dates and times as Java writes them (`yyyy-MM-dd HH:mm:ss`), turned into the engine's."""
+
+from __future__ import annotations
+
+import re
+from zoneinfo import ZoneInfo
+
+from cdc.transform.typed import Typed, mistake
+
+_LETTERS = {
+    "yyyy": "%Y", "y": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "d": "%-d",
+    "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S", "SSS": "%g",
+    "SSSSSS": "%f", "a": "%p", "E": "%a", "EEE": "%a", "EEEE": "%A", "DDD": "%j",
+}  # fmt: skip
+_PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+
+
+def engine_format(node: Typed) -> str:
+    """The engine's pattern for a constant Java pattern. Raises ExpressionError for letters it cannot express."""
+    pattern, result, position = str(node.value), "", 0
+    while position < len(pattern):
+        match = _PIECE.match(pattern, position)
+        if match is None:
+            raise mistake(node.span, f"the pattern '{pattern}' has a quote that is never closed", "double it")
+        piece = match[0]
+        if match[2]:
+            if piece not in _LETTERS:
+                hint = f"known are {', '.join(sorted(_LETTERS))}; put text in quotes"
+                raise mistake(node.span, f"`{piece}` in the pattern '{pattern}' is not supported", hint)
+            result += _LETTERS[piece]
+        else:
+            text = (match[1] or "").replace("''", "'") or "'" if piece.startswith("'") else piece
+            result += text.replace("%", "%%")
+        position = match.end()
+    return result
+
+
+def checked_zone(node: Typed) -> str:
+    """The name of a time zone. Raises ExpressionError when there is no such zone."""
+    name = str(node.value)
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise mistake(node.span, f"there is no time zone '{name}'", "a region such as Europe/Berlin, or UTC") from error
+    return name

@@ -1,0 +1,156 @@
+"""Functions of text: positions count characters (code points) from 1."""
+
+from __future__ import annotations
+
+from cdc.transform.catalogue.function import Function, aliases, constant
+from cdc.transform.conversions import failing, text_literal
+from cdc.transform.syntax import Span
+from cdc.transform.typed import Typed, call, mistake
+from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
+
+_G, _R = "Text", "Regular expressions"
+_FIND = (
+    "CASE WHEN {2} < 1 THEN 0 WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 "
+    "ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
+)
+_FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
+_SHORT = "CASE WHEN {1} < -length({0}) THEN '' "
+_NULLS = "NULL arguments: older functions of Flink CDC stop the job with a null pointer error"
+
+
+def _concat(args: list[Typed], span: Span) -> Typed:
+    for arg in args:
+        if not is_text(arg.type) and arg.op != "literal":
+            raise mistake(arg.span, f"|| joins text, got {arg.type}", "CAST(... AS STRING) makes it text")
+    return call("||", STRING, args, span)
+
+
+def _replacement(args: list[str], node: Typed) -> str:
+    """Java writes groups as $1, the engine as \\1."""
+    import re
+
+    text = constant(node.args[2])
+    text = re.sub(r"\$(\d)", r"\\\1", text.replace("\\", "\\\\")) if "$" in text or "\\" in text else text
+    return f"regexp_replace({args[0]}, {args[1]}, {text_literal(text)}, 'g')"
+
+
+def _group(node: Typed, index: int) -> int:
+    """The group's number; the engine wants it as a constant."""
+    arg = node.args[index]
+    value = arg.args[0].value if arg.op == "cast" else arg.value
+    if not isinstance(value, int) or not 0 <= value <= 99:
+        raise mistake(arg.span, f"{node.op} takes a constant group from 0 to 99", "write it as a number")
+    return value
+
+
+def _extract_all(args: list[str], node: Typed) -> str:
+    first = 1 if "(" in constant(node.args[1]) else 0
+    return f"regexp_extract_all({args[0]}, {args[1]}, {_group(node, 2) if len(args) > 2 else first})"
+
+
+def _extract(args: list[str], node: Typed) -> str:
+    group = _group(node, 2) if len(args) > 2 else 0
+    return f"CASE WHEN regexp_matches({args[0]}, {args[1]}) THEN regexp_extract({args[0]}, {args[1]}, {group}) END"
+
+
+_BASE: tuple[Function, ...] = (
+    Function("CONCAT", _G, "s TEXT...", STRING, lambda args, node: f"({' || '.join(args)})",
+             "The texts one after the other; NULL when one is NULL.", flink="NULL becomes the text `null`.",
+             example=("CONCAT('a', NULL)", "NULL", "anull")),
+    Function("CONCAT_WS", _G, "separator TEXT, s TEXT...", STRING, lambda args, node: f"concat_ws({', '.join(args)})",
+             "The texts that are not NULL, with the separator between them.", nulls="always"),
+    Function("CHAR_LENGTH", _G, "s TEXT", INT, "length({0})", "Number of characters.", flink=_NULLS,
+             example=("CHAR_LENGTH(NULL)", "NULL", "the job fails")),
+    Function("UPPER", _G, "s TEXT", STRING, "upper({0})", "In capitals, character by character.", flink=_NULLS +
+             "; `ß` becomes `SS`", example=("UPPER('ß')", "ẞ", "SS")),
+    Function("LOWER", _G, "s TEXT", STRING, "lower({0})", "In small letters.", flink=_NULLS,
+             example=("LOWER(NULL)", "NULL", "the job fails")),
+    Function("TRIM", _G, "s TEXT, [characters TEXT]", STRING, ("trim({0}, ' ')", "trim({0}, {1})"),
+             "Without blanks (or those characters) at both ends; also `TRIM(BOTH 'x' FROM s)`.", flink=_NULLS,
+             example=("TRIM(NULL)", "NULL", "the job fails")),
+    Function("LTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("ltrim({0}, ' ')", "ltrim({0}, {1})"),
+             "Without blanks (or those characters) at the start."),
+    Function("RTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("rtrim({0}, ' ')", "rtrim({0}, {1})"),
+             "Without blanks (or those characters) at the end."),
+    Function("LPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
+             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE lpad({0}, CAST({1} AS INTEGER), {2}) END",
+             "Filled at the start to n characters, or cut to them; NULL for a negative n or an empty pad.",
+             nulls="always", fails=True),
+    Function("RPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
+             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE rpad({0}, CAST({1} AS INTEGER), {2}) END",
+             "Filled at the end to n characters, or cut to them; NULL for a negative n or an empty pad.",
+             nulls="always", fails=True),
+    Function("REPLACE", _G, "s TEXT, what TEXT, by TEXT", STRING, "replace({0}, {1}, {2})",
+             "Every occurrence replaced; an empty `what` changes nothing."),
+    Function("REPEAT", _G, "s TEXT, n INT", STRING, "repeat({0}, greatest({1}, 0))",
+             "The text n times; empty for n below 1.", fails=True),
+    Function("REVERSE", _G, "s TEXT", STRING, "reverse({0})", "The characters in reverse.",
+             flink="Flink CDC has no such function.", example=("REVERSE('abc')", "cba", "an error")),
+    Function("LEFT", _G, "s TEXT, n INT", STRING, "left({0}, greatest({1}, 0))", "The first n characters."),
+    Function("RIGHT", _G, "s TEXT, n INT", STRING, "right({0}, greatest({1}, 0))", "The last n characters."),
+    Function("SUBSTRING", _G, "s TEXT, from INT, [length INT]", STRING,
+             (_SHORT + f"ELSE substring({{0}}, {_FROM}) END",
+              f"CASE WHEN {{2}} < 0 THEN {failing('SUBSTRING with a negative length')} WHEN {{1}} < -length({{0}}) "
+              f"THEN '' ELSE substring({{0}}, {_FROM}, {{2}}) END"),
+             "From a position on (0 counts as 1, negative from the end), at most `length` characters; "
+             "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True),
+    Function("POSITION", _G, "what TEXT, s TEXT, [start INT]", INT, ("instr({1}, {0})", _FIND),
+             "Where the text first occurs (from `start` on), 0 when it does not; also `POSITION('a' IN s FROM 2)`."),
+    Function("INSTR", _G, "s TEXT, what TEXT", INT, "instr({0}, {1})",
+             "Where the text first occurs, 0 when it does not."),
+    Function("OVERLAY", _G, "s TEXT, by TEXT, from INT, [length INT]", STRING,
+             ("substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2}, 1) + length({1}))",
+              "substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2} + greatest({3}, 0), 1))"),
+             "With a piece replaced; also `OVERLAY(s PLACING 'x' FROM 2 FOR 3)`."),
+    Function("STARTSWITH", _G, "s TEXT, start TEXT", BOOLEAN, "starts_with({0}, {1})", "True when it begins so."),
+    Function("ENDSWITH", _G, "s TEXT, end TEXT", BOOLEAN, "ends_with({0}, {1})", "True when it ends so."),
+    Function("SPLIT_INDEX", _G, "s TEXT, separator TEXT, index INT", STRING,
+             "CASE WHEN {2} < 0 OR {2} >= len(string_split({0}, {1})) THEN NULL "
+             "ELSE list_extract(string_split({0}, {1}), {2} + 1) END",
+             "The piece of that index, from 0; NULL when there is none.", nulls="always",
+             flink="Flink CDC has no such function.", example=("SPLIT_INDEX('a,b', ',', 1)", "b", "an error")),
+    Function("TO_BASE64", _G, "s DATA", STRING, lambda args, node: f"base64({_bytes(args[0], node)})",
+             "Base64 of a text's UTF-8 bytes or of bytes."),
+    Function("FROM_BASE64", _G, "s TEXT", STRING, "decode(from_base64({0}))", "The text that Base64 stands for.",
+             fails=True),
+    Function("FROM_BASE64_BINARY", _G, "s TEXT", BYTES, "from_base64({0})", "The bytes that Base64 stands for.",
+             fails=True),
+    Function("MD5", _G, "s DATA", STRING, lambda args, node: f"md5({_bytes(args[0], node)})",
+             "MD5 in hexadecimal digits.",
+             flink="Flink CDC has no such function.",
+             example=("MD5('a')", "0cc175b9c0f1b6a831c399e269772661", "an error")),
+    Function("SHA256", _G, "s DATA", STRING, lambda args, node: f"sha256({_bytes(args[0], node)})",
+             "SHA-256 in hexadecimal digits, without a key: short values can be guessed, see HASH.",
+             flink="Flink CDC has no such function.", example=("CHAR_LENGTH(SHA256('a'))", "64", "an error")),
+    Function("REGEXP_REPLACE", _R, "s TEXT, regex CONSTANT, by CONSTANT", STRING, _replacement,
+             "Every match replaced; `$1` stands for a group."),
+    Function("REGEXP_EXTRACT", _R, "s TEXT, regex CONSTANT, [group INT]", STRING, _extract,
+             "The first match, or a group of it; NULL when nothing matches.", nulls="always"),
+    Function("REGEXP_EXTRACT_ALL", _R, "s TEXT, regex CONSTANT, [group INT]", Array(STRING),
+             _extract_all,
+             "All matches, of the first group unless told otherwise.", fails=True),
+    Function("REGEXP_COUNT", _R, "s TEXT, regex CONSTANT", INT, "len(regexp_extract_all({0}, {1}, 0))",
+             "How many matches."),
+    Function("REGEXP_SUBSTR", _R, "s TEXT, regex CONSTANT", STRING, lambda args, node: _extract(args[:2], node),
+             "The first match; NULL when there is none.", nulls="always"),
+    Function("REGEXP_INSTR", _R, "s TEXT, regex CONSTANT", INT,
+             "CASE WHEN {0} IS NULL THEN NULL WHEN regexp_matches({0}, {1}) "
+        "THEN instr({0}, regexp_extract({0}, {1}, 0)) ELSE 0 END",
+             "Where the first match's text first occurs, 0 when nothing matches."),
+    Function("REGEXP_LIKE", _R, "s TEXT, regex CONSTANT", BOOLEAN, "regexp_matches({0}, {1})",
+             "True when some part matches.", flink="Flink CDC has no such function: its LIKE does that.",
+             example=("REGEXP_LIKE('abc', 'b+')", "TRUE", "an error")),
+)  # fmt: skip
+
+
+def _bytes(sql: str, node: Typed) -> str:
+    return f"encode({sql})" if is_text(node.args[0].type) else sql
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    *_BASE,
+    *aliases(_BASE, {"CHARACTER_LENGTH": "CHAR_LENGTH", "LENGTH": "CHAR_LENGTH", "SUBSTR": "SUBSTRING",
+                     "BTRIM": "TRIM", "LOCATE": "POSITION", "STARTS_WITH": "STARTSWITH", "ENDS_WITH": "ENDSWITH",
+                     "UCASE": "UPPER", "LCASE": "LOWER"}),
+)  # fmt: skip
+concat = _concat

@@ -1,0 +1,284 @@
+"""Functions of dates and times. TIMESTAMP_LTZ is seen in the session's time zone (`local-time-zone`)."""
+
+from __future__ import annotations
+
+from cdc.schema import DataType, Kind
+from cdc.transform.catalogue.formats import checked_zone, engine_format
+from cdc.transform.catalogue.function import Function, aliases, wall
+from cdc.transform.conversions import DAY_US, text_literal
+from cdc.transform.syntax import Span
+from cdc.transform.typed import Typed, call, cast, literal, mistake
+from cdc.transform.types import (
+    BIGINT,
+    DATE,
+    LTZ,
+    STRING,
+    TIMESTAMP,
+    SqlType,
+    is_integer,
+    is_text,
+    kind_of,
+)
+
+NOW = "__now"
+"""The hidden column with the batch's moment: one for all rows, the same in a replay."""
+
+_G, _P, _T = "Now", "Parts and arithmetic of time", "Time and text"
+_DEFAULT = "yyyy-MM-dd HH:mm:ss"
+_MILLIS = DataType(Kind.TIMESTAMP, 3)
+_US = {"HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}
+_PARTS = {
+    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "week", "DAY": "day", "DAYOFMONTH": "day",
+    "DAYOFYEAR": "dayofyear", "DOY": "dayofyear", "HOUR": "hour", "MINUTE": "minute", "SECOND": "second",
+}  # fmt: skip
+
+
+def _now(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+    def rule(args: list[Typed], span: Span) -> Typed:
+        now = Typed("column", DataType(Kind.TIMESTAMP_LTZ, 3), nullable=False, value=NOW, span=span)
+        return cast(now, kind) if name != "UNIX_TIMESTAMP" else call(name, BIGINT, [now], span)
+
+    return rule
+
+
+def _part(name: str, unit: Typed, moment: Typed, span: Span) -> Typed:
+    part = str(unit.value)
+    if kind_of(moment.type) is Kind.TIME and part not in _US:
+        raise mistake(moment.span, f"a TIME has no {part}", "it has HOUR, MINUTE and SECOND")
+    return call("EXTRACT", BIGINT, [moment], span, value=part)
+
+
+def _extract(args: list[Typed], span: Span) -> Typed:
+    return _part("EXTRACT", args[0], args[1], span)
+
+
+def _named_part(name: str):  # type: ignore[no-untyped-def]
+    return lambda args, span: _part(name, literal(name, span), args[0], span)
+
+
+def _extract_sql(args: list[str], node: Typed) -> str:
+    moment, part = node.args[0], str(node.value)
+    if kind_of(moment.type) is Kind.TIME:
+        wrap = "" if part == "HOUR" else " % 60"
+        return f"((abs({args[0]}) // {_US[part]}){wrap})"
+    if part in ("DOW", "DAYOFWEEK"):
+        return f"(dayofweek({wall(args[0], moment)}) + 1)"
+    return f"{_PARTS[part]}({wall(args[0], moment)})"
+
+
+def _add(args: list[Typed], span: Span) -> Typed:
+    unit, kind = str(args[0].value), args[2].type
+    if unit not in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_US):
+        raise mistake(
+            args[0].span, f"TIMESTAMPADD has no unit {unit}", "YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE or SECOND"
+        )
+    if kind == DATE and unit in _US:
+        kind = DataType(Kind.TIMESTAMP, 0)
+    return call("TIMESTAMPADD", kind, [args[1], cast(args[2], kind)], span, fails=True, value=unit)
+
+
+def _add_sql(args: list[str], node: Typed) -> str:
+    count, unit = args[0], node.value
+    if unit in _US:
+        step = f"to_microseconds({count} * {_US[unit]})"
+    elif unit in ("DAY", "WEEK"):
+        step = f"to_days(CAST({count} * {7 if unit == 'WEEK' else 1} AS INTEGER))"
+    else:
+        step = f"to_months(CAST({count} * { {'YEAR': 12, 'QUARTER': 3, 'MONTH': 1}[unit] } AS INTEGER))"
+    return f"({args[1]} + {step})"
+
+
+def _date_add(args: list[Typed], span: Span) -> Typed:
+    return call("TIMESTAMPADD", DATE, [args[1], cast(args[0], DATE)], span, fails=True, value="DAY")
+
+
+def _diff(args: list[Typed], span: Span) -> Typed:
+    unit = str(args[0].value)
+    if unit not in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", *_US):
+        raise mistake(
+            args[0].span, f"TIMESTAMPDIFF has no unit {unit}", "YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE or SECOND"
+        )
+    zoned = any(kind_of(arg.type) is Kind.TIMESTAMP_LTZ for arg in args[1:])
+    kind = LTZ if zoned and unit in _US else TIMESTAMP
+    return call("TIMESTAMPDIFF", BIGINT, [cast(arg, kind) for arg in args[1:]], span, value=unit)
+
+
+def _diff_sql(args: list[str], node: Typed) -> str:
+    start, end = args
+    unit = node.value
+    if unit in _US:
+        return f"((epoch_us({end}) - epoch_us({start})) // {_US[unit]})"
+    if unit in ("DAY", "WEEK"):
+        return f"((epoch_us({end}) - epoch_us({start})) // {DAY_US * (7 if unit == 'WEEK' else 1)})"
+    months = f"((year({end}) * 12 + month({end})) - (year({start}) * 12 + month({start})))"
+
+    def inside(moment: str) -> str:
+        return f"(day({moment}) * {DAY_US} + (((epoch_us({moment}) % {DAY_US}) + {DAY_US}) % {DAY_US}))"
+
+    whole = (
+        f"({months} - CASE WHEN {months} > 0 AND {inside(end)} < {inside(start)} THEN 1 "
+        f"WHEN {months} < 0 AND {inside(end)} > {inside(start)} THEN -1 ELSE 0 END)"
+    )
+    return f"({whole} // { {'YEAR': 12, 'QUARTER': 3, 'MONTH': 1}[unit] })"
+
+
+def _trunc(args: list[Typed], span: Span) -> Typed:
+    unit = str(args[0].value).lower()
+    if unit not in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
+        raise mistake(
+            args[0].span, f"DATE_TRUNC has no unit '{args[0].value}'", "'year', 'month', 'day', 'hour' and so on"
+        )
+    return call("DATE_TRUNC", args[1].type, args[1:], span, value=unit)
+
+
+def _format(args: list[Typed], span: Span) -> Typed:
+    return call("DATE_FORMAT", STRING, args[:1], span, value=engine_format(args[1]))
+
+
+def _format_zone(args: list[Typed], span: Span) -> Typed:
+    pattern = engine_format(args[1] if len(args) > 2 else literal(_DEFAULT, span))
+    return call("DATE_FORMAT_TZ", STRING, args[:1], span, value=(pattern, checked_zone(args[-1])))
+
+
+def _format_zone_sql(args: list[str], node: Typed) -> str:
+    pattern, zone = node.value
+    ltz = kind_of(node.args[0].type) is Kind.TIMESTAMP_LTZ
+    moment = f"({args[0]} AT TIME ZONE {text_literal(zone)})" if ltz else wall(args[0], node.args[0])
+    return f"strftime({moment}, {text_literal(pattern)})"
+
+
+def _to_date(args: list[Typed], span: Span) -> Typed:
+    if kind_of(args[0].type) in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) and len(args) == 1:
+        return cast(args[0], DATE)
+    _text_first("TO_DATE", args)
+    if len(args) == 1:
+        return cast(args[0], DATE, safe=True)
+    return call("TO_DATE", DATE, args[:1], span, nullable=True, value=engine_format(args[1]))
+
+
+def _text_first(name: str, args: list[Typed]) -> None:
+    if not is_text(args[0].type):
+        raise mistake(args[0].span, f"{name} reads text, got {args[0].type}", "CAST converts between types")
+
+
+def _to_timestamp(args: list[Typed], span: Span) -> Typed:
+    _text_first("TO_TIMESTAMP", args)
+    if len(args) == 1:
+        return cast(args[0], _MILLIS)
+    return call("TO_TIMESTAMP", _MILLIS, args[:1], span, fails=True, value=engine_format(args[1]))
+
+
+def _to_ltz(args: list[Typed], span: Span) -> Typed:
+    kind = DataType(Kind.TIMESTAMP_LTZ, 3)
+    if is_integer(args[0].type):
+        digits = args[1].value if len(args) > 1 else 3
+        if digits not in (0, 3) or len(args) > 2:
+            raise mistake(args[-1].span, "TO_TIMESTAMP_LTZ takes seconds (0) or milliseconds (3)", "write 0 or 3")
+        return call(
+            "TO_TIMESTAMP_LTZ",
+            kind,
+            [cast(args[0], BIGINT)],
+            span,
+            fails=True,
+            value=1_000_000 if digits == 0 else 1000,
+        )
+    _text_first("TO_TIMESTAMP_LTZ", args)
+    pattern = args[1] if len(args) > 1 else literal("yyyy-MM-dd HH:mm:ss.SSS", span)
+    zone = checked_zone(args[2]) if len(args) > 2 else "UTC"
+    for each in args[1:]:
+        if not isinstance(each.value, str):
+            raise mistake(each.span, "TO_TIMESTAMP_LTZ takes text constants after the text", "write it in quotes")
+    return call("TO_TIMESTAMP_LTZ", kind, args[:1], span, fails=True, value=(engine_format(pattern), zone))
+
+
+def _to_ltz_sql(args: list[str], node: Typed) -> str:
+    if isinstance(node.value, int):
+        return f"make_timestamptz({args[0]} * {node.value})"
+    pattern, zone = node.value
+    return f"(strptime({args[0]}, {text_literal(pattern)}) AT TIME ZONE {text_literal(zone)})"
+
+
+def _from_unix(args: list[Typed], span: Span) -> Typed:
+    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span))
+    return call("FROM_UNIXTIME", STRING, args[:1], span, fails=True, value=pattern)
+
+
+def _from_unix_sql(args: list[str], node: Typed) -> str:
+    return f"strftime(CAST(make_timestamptz({args[0]} * 1000000) AS TIMESTAMP), {text_literal(node.value)})"
+
+
+def _unix(args: list[Typed], span: Span) -> Typed:
+    if not args:
+        return _now("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
+    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span))
+    return call("UNIX_TIMESTAMP", BIGINT, args[:1], span, fails=True, value=pattern)
+
+
+def _unix_sql(args: list[str], node: Typed) -> str:
+    moment = args[0] if node.value is None else f"CAST(strptime({args[0]}, {text_literal(node.value)}) AS TIMESTAMPTZ)"
+    micros = f"epoch_us({moment})"
+    return f"(({micros} - ((({micros} % 1000000) + 1000000) % 1000000)) // 1000000)"
+
+
+_DATE_TEXT = "Flink CDC gives text `yyyy-MM-dd`"
+_NONE = "Flink CDC has no such function."
+_BASE: tuple[Function, ...] = (
+    Function("CURRENT_TIMESTAMP", _G, "", _now("NOW", DataType(Kind.TIMESTAMP_LTZ, 3)), "",
+             "The batch's moment.",
+             flink="One moment for a whole batch, and the same one when it is replayed.",
+             example=("CURRENT_TIMESTAMP = NOW()", "TRUE", "FALSE now and then")),
+    Function("LOCALTIMESTAMP", _G, "", _now("LOCALTIMESTAMP", _MILLIS), "",
+             "The batch's moment in the session's zone."),
+    Function("CURRENT_DATE", _G, "", _now("CURRENT_DATE", DATE), "",
+             "The day of the batch's moment in the session's zone."),
+    Function("CURRENT_TIME", _G, "", _now("CURRENT_TIME", DataType(Kind.TIME, 0)), "",
+             "The time of day of the batch's moment."),
+    Function("EXTRACT", _P, "unit UNIT, t CLOCK", _extract, _extract_sql,
+             "A part of a date or time: YEAR, QUARTER, MONTH, WEEK (ISO), DAY, DOY, DOW (Sunday is 1), HOUR, MINUTE, "
+             "SECOND; written `EXTRACT(YEAR FROM t)`."),
+    *(Function(name, _P, "t CLOCK", _named_part(name), "", f"`EXTRACT({name} FROM t)`.") for name in
+      ("YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK", "HOUR", "MINUTE", "SECOND")),
+    Function("TIMESTAMPADD", _P, "unit UNIT, n INT, t MOMENT", _add, _add_sql,
+             "Moved by n units; the last day of a month stays inside the month."),
+    Function("TIMESTAMPDIFF", _P, "unit UNIT, from MOMENT, to MOMENT", _diff, _diff_sql,
+             "How many whole units lie between two moments, cut toward zero.",
+             flink="BIGINT instead of INT, so that seconds over 68 years fit.",
+             example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')",
+                      "3155673600", "an overflow")),
+    Function("DATE_ADD", _P, "t MOMENT, days INT", _date_add, "",
+             "The date so many days later.", flink=_DATE_TEXT + ".",
+             example=("DATE_ADD(DATE '2024-02-28', 2)", "2024-03-01 (a DATE)", "'2024-03-01' (text)")),
+    Function("DATE_TRUNC", _P, "unit CONSTANT, t MOMENT", _trunc,
+             lambda args, node: f"date_trunc({text_literal(node.value)}, {args[0]})",
+             "The start of the unit that it lies in.",
+             flink=_NONE, example=("DATE_TRUNC('month', DATE '2024-05-06')", "2024-05-01", "an error")),
+    Function("DATE_FORMAT", _T, "t MOMENT, pattern CONSTANT", _format,
+             lambda args, node: f"strftime({wall(args[0], node.args[0])}, {text_literal(node.value)})",
+             "As text, by a Java pattern such as `yyyy-MM-dd HH:mm:ss.SSS`."),
+    Function("DATE_FORMAT_TZ", _T, "t MOMENT, pattern_or_zone CONSTANT, [zone CONSTANT]", _format_zone,
+             _format_zone_sql,
+             "As text in a time zone, which matters for TIMESTAMP_LTZ."),
+    Function("TO_DATE", _T, "s ANY, [pattern CONSTANT]", _to_date,
+             lambda args, node: f"CAST(try_strptime({args[0]}, {text_literal(node.value)}) AS DATE)",
+             "Text to a date, NULL when it is none; a timestamp's date in the session's zone.", nulls="always",
+             flink="A TIMESTAMP_LTZ gives the date in UTC, whatever the session's zone is.",
+             example=("TO_DATE('2024-02-30')", "NULL", "NULL")),
+    Function("TO_TIMESTAMP", _T, "s ANY, [pattern CONSTANT]", _to_timestamp,
+             lambda args, node: f"strptime({args[0]}, {text_literal(node.value)})",
+             "Text to a TIMESTAMP(3); other text fails.",
+             fails=True),
+    Function("TO_TIMESTAMP_LTZ", _T, "s ANY, [pattern_or_digits ANY], [zone CONSTANT]", _to_ltz, _to_ltz_sql,
+             "Seconds (digits 0), milliseconds (digits 3) or text in a zone (UTC unless given) to an instant.",
+             fails=True),
+    Function("FROM_UNIXTIME", _T, "seconds INT, [pattern CONSTANT]", _from_unix,
+             _from_unix_sql,
+             "Seconds since 1970 as text in the session's zone."),
+    Function("UNIX_TIMESTAMP", _T, "[s TEXT], [pattern CONSTANT]", _unix, _unix_sql,
+             "Seconds since 1970: of now, or of text in the session's zone; other text fails.", fails=True,
+             flink="Text that is no time gives -9223372036854775808.",
+             example=("UNIX_TIMESTAMP('x')", "an error", "-9223372036854775808")),
+)  # fmt: skip
+FUNCTIONS: tuple[Function, ...] = (
+    *_BASE,
+    *aliases(_BASE, {"NOW": "CURRENT_TIMESTAMP", "LOCALTIME": "CURRENT_TIME"}),
+)

@@ -1,0 +1,257 @@
+"""A rule compiled for one table schema: kept for the life of the schema, applied to one block after the other."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, arrow_schema, arrow_type
+from cdc.errors import Problem, SpecError
+from cdc.schema import DataType, Kind, TableSchema
+from cdc.transform import inputs
+from cdc.transform.check import Scope, check
+from cdc.transform.engine import Engine, ExpressionFailed, Statement
+from cdc.transform.failures import Counts, Expression, explain, tolerant
+from cdc.transform.images import passed_kinds
+from cdc.transform.operators import condition
+from cdc.transform.outputs import Output, outputs, resulting_schema
+from cdc.transform.rule import Rule
+from cdc.transform.sqltext import SqlText
+from cdc.transform.syntax import ExpressionError, Mistake
+from cdc.transform.translate import Translator
+from cdc.transform.typed import Typed, columns, walk
+
+
+@dataclass(frozen=True)
+class CompiledRule:
+    """A rule for tables of one schema. Belongs to the engine's thread.
+
+    Attributes:
+        rule: what the file says.
+        source: schema of the blocks it takes.
+        schema: schema of the blocks it gives, with the key of `primary-keys`.
+        partition_keys, table_options: for creating the sink table.
+    """
+
+    rule: Rule
+    source: TableSchema
+    schema: TableSchema
+    partition_keys: tuple[str, ...]
+    table_options: Mapping[str, str]
+    outputs: tuple[Output, ...]
+    _engine: Engine
+    _names: tuple[str, ...]
+    _input: pa.Schema
+    _expressions: tuple[Expression, ...]
+    _filter: Expression | None
+    _statement: Statement | None
+
+    def apply(self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None = None) -> ChangeBlock:
+        """The block as the rule makes it, perhaps with fewer rows.
+
+        Args:
+            block: rows of `source`'s schema; its table is the source's.
+            now: the batch's moment, zone-aware; a replay hands in the same.
+            counts: gets the number of values that failed, where the rule says `null`.
+
+        Raises TransformError with table, key, column and expression when a value makes an expression fail and the
+        rule says `fail`.
+        """
+        if len(block) == 0 or (self._statement is None and not self.rule.soft_delete and self._same_columns):
+            return self._made(block, None, [], now)
+        rows, computed = self._evaluated(block, now, counts)
+        return self._made(block, rows, computed, now)
+
+    @property
+    def _same_columns(self) -> bool:
+        return all(output.passes for output in self.outputs)
+
+    def _evaluated(
+        self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None
+    ) -> tuple[np.ndarray | None, list[pa.Array]]:
+        """Numbers of the rows that pass (None for all), and the computed columns of those rows."""
+        if self._statement is None:
+            return None, []
+        try:
+            batch = inputs.engine_batch(block, self._names, self._input, now)
+            table = self._statement.run(batch)
+        except inputs.BadText as error:
+            raise explain(
+                self, block, error.row, f"column {error.column}", error.column, "the value is not UTF-8 text"
+            ) from error
+        except ExpressionFailed as error:
+            table = tolerant(self, self._engine, block, batch, error, counts)
+        arrays = [table.column(number).combine_chunks() for number in range(table.num_columns)]
+        if self._filter is None:
+            return None, arrays
+        rows = arrays[0].to_numpy(zero_copy_only=False)
+        return (None if len(rows) == len(block) else rows), arrays[1:]
+
+    def _made(
+        self, block: ChangeBlock, rows: np.ndarray | None, computed: list[pa.Array], now: datetime.datetime
+    ) -> ChangeBlock:
+        indices = None if rows is None else pa.array(rows, pa.int32())
+
+        def passed(array: pa.Array) -> pa.Array:
+            return array if indices is None else array.take(indices)
+
+        known = {column.name: number for number, column in enumerate(self.source.columns)}
+        made: list[pa.Array] = []
+        waiting = iter(computed)
+        for output in self.outputs:
+            if output.passes:
+                name = output.node.value
+                clear = block.rows.column(known[name]) if name in known else inputs.hidden(block, name, now)
+                made.append(passed(clear))
+            else:
+                empty = pa.array([], arrow_type(output.column.type))
+                made.append(_column(next(waiting), output.column.type) if computed else empty)
+        return replace(
+            block,
+            schema=self.schema,
+            rows=pa.RecordBatch.from_arrays(made, schema=arrow_schema(self.schema)),
+            kinds=passed_kinds(block, rows, soft_delete=self.rule.soft_delete),
+            sequence=passed(block.sequence),
+            row=passed(block.row),
+            timestamps_ms=passed(block.timestamps_ms),
+        )
+
+
+@dataclass(frozen=True)
+class Typing:
+    """A rule checked against a table's schema, before anything is prepared.
+
+    Attributes:
+        schema: the resulting schema.
+        outputs: its columns.
+        condition: the filter, None without one.
+    """
+
+    schema: TableSchema
+    outputs: tuple[Output, ...]
+    condition: Typed | None
+
+
+def typing_of(rule: Rule, schema: TableSchema) -> Typing:
+    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule."""
+    own = {name: function.callee for name, function in rule.own.items()}
+    problems: list[Problem] = []
+    made: list[Output] = []
+    wanted: Typed | None = None
+    try:
+        made = outputs(rule, Scope(schema, rule.metadata, own=own))
+    except SpecError as error:
+        problems += error.problems
+    try:
+        wanted = _filter(rule, schema, made, own)
+    except SpecError as error:
+        problems += error.problems if made else ()
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+    return Typing(resulting_schema(rule, schema, made), tuple(made), wanted)
+
+
+def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRule:
+    """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule."""
+    checked = typing_of(rule, schema)
+    made, result, wanted = checked.outputs, checked.schema, checked.condition
+    computed = [output for output in made if not output.passes]
+    used = dict.fromkeys(
+        name
+        for node in [*(output.node for output in computed), *([wanted] if wanted else [])]
+        for name in columns(node)
+    )
+    names = (*(name for name in used if name != "__row"), "__row")
+    translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in rule.own})
+    arrow = inputs.engine_schema(schema, names)
+    expressions = tuple(_expression(rule, output, translator, engine, arrow) for output in computed)
+    condition_ = None if wanted is None else _condition(rule, wanted, translator, engine, arrow)
+    statement = None
+    if expressions or condition_ is not None:
+        select = [*(['"__row"'] if condition_ is not None else []), *(each.sql for each in expressions)]
+        statement = engine.prepare(select, condition_.sql if condition_ is not None else None, arrow)
+    partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
+    return CompiledRule(
+        rule, schema, result, partition, rule.table_options, made, engine, names, arrow, expressions, condition_,
+        statement,
+    )  # fmt: skip
+
+
+def _filter(rule: Rule, schema: TableSchema, made: Sequence[Output], own: Mapping[str, object]) -> Typed | None:
+    """The filter over source columns, and over computed columns by their names."""
+    if rule.filter is None:
+        return None
+    masked = {mask.column.casefold() for mask in rule.masks}
+    aliases = {
+        output.column.name: output.node
+        for output in made
+        if output.column.name.casefold() not in masked
+        and not (output.passes and output.column.name == output.node.value)
+    }
+    scope = Scope(schema, rule.metadata, aliases, own)  # type: ignore[arg-type]
+    try:
+        return condition(check(rule.filter.node, scope), "a filter")
+    except ExpressionError as error:
+        raise SpecError([rule.filter.text.problem(each) for each in error.mistakes]) from error
+
+
+def _expression(rule: Rule, output: Output, translator: Translator, engine: Engine, schema: pa.Schema) -> Expression:
+    text = rule.projection.text if rule.projection is not None else rule.masks[0].text
+    sql = _proven(output.node, output.sql, text, translator, engine, schema)
+    return Expression(output.column.name, output.sql, sql, _secret(rule, output.node))
+
+
+def _condition(rule: Rule, node: Typed, translator: Translator, engine: Engine, schema: pa.Schema) -> Expression:
+    assert rule.filter is not None
+    text = rule.filter.text
+    sql = _proven(node, text.text.strip(), text, translator, engine, schema)
+    return Expression("", text.text.strip(), sql, _secret(rule, node))
+
+
+def _secret(rule: Rule, node: Typed) -> bool:
+    masked = {mask.column.casefold() for mask in rule.masks}
+    return any(column.casefold() in masked for column in columns(node))
+
+
+def _proven(node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema) -> str:
+    """The engine's SQL. What only the engine can refuse (a regular expression, a constant) is found here."""
+    if engine.hash_key is None:
+        for each in walk(node):
+            if each.op == "HASH":
+                hint = "set pipeline.hash-key, such as ${HASH_KEY}"
+                raise SpecError([text.problem(Mistake(each.span, "HASH needs a key", hint))])
+    try:
+        for each in _constants(node):
+            with engine.prepare([translator.sql(each)], None, schema) as statement:
+                statement.run(pa.RecordBatch.from_pylist([{}], schema=schema))
+        sql = translator.sql(node)
+        with engine.prepare([sql], None, schema) as statement:
+            statement.run(pa.RecordBatch.from_pylist([], schema=schema))
+    except ExpressionError as error:
+        raise SpecError([text.problem(each) for each in error.mistakes]) from error
+    except ExpressionFailed as error:
+        raise SpecError([text.problem(Mistake(node.span, f"`{written}` cannot be evaluated: {error}"))]) from error
+    return sql
+
+
+def _constants(node: Typed) -> Iterator[Typed]:
+    """The largest parts that read no column and can fail: they fail for every row or for none."""
+    if node.fails and not columns(node):
+        yield node
+        return
+    for arg in node.args:
+        yield from _constants(arg)
+
+
+def _column(array: pa.Array, kind: DataType) -> pa.Array:
+    """A computed column as blocks have it."""
+    wanted = arrow_type(kind)
+    if array.type == wanted:
+        return array
+    if kind.kind is Kind.TIME:
+        return array.view(wanted)
+    return array.cast(wanted)

@@ -1,0 +1,64 @@
+"""The SQL that expressions are written in, for sqlglot: standard SQL with Flink's and MySQL's quoting and type names.
+
+Calls stay plain calls (`exp.Anonymous`): what a function means is the catalogue's business, not the parser's.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp, parser, tokens
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.parsers.spark2 import Spark2Parser
+from sqlglot.tokenizer_core import TokenType
+
+_BASE_FUNCTIONS = parser.Parser.FUNCTION_PARSERS
+
+
+def _position(parse: Any) -> exp.Anonymous:
+    """`POSITION(needle IN text [FROM start])`, and with commas."""
+    args = [parse._parse_bitwise()]
+    if parse._match(TokenType.IN) or parse._match(TokenType.COMMA):
+        args.append(parse._parse_bitwise())
+    if parse._match(TokenType.FROM) or parse._match(TokenType.COMMA):
+        args.append(parse._parse_bitwise())
+    return exp.Anonymous(this="POSITION", expressions=args)
+
+
+class ExpressionDialect(Dialect):
+    """sqlglot's base dialect, narrowed. Positions of a tree it makes are offsets into the text."""
+
+    INDEX_OFFSET = 0
+
+    class Tokenizer(tokens.Tokenizer):
+        """Backquotes and double quotes name columns; a quote inside text is doubled, a backslash is a backslash."""
+
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+        STRING_ESCAPES: ClassVar[list[str]] = ["'"]
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **tokens.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.VARBINARY,
+            "STRING": TokenType.TEXT,
+            "TIMESTAMP": TokenType.TIMESTAMPNTZ,
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPLTZ,
+        }
+
+    class Parser(parser.Parser):
+        """Nothing is a special function but what has special syntax."""
+
+        IS_PREDICATE_PRECEDENCE = Spark2Parser.IS_PREDICATE_PRECEDENCE
+        IS_PREDICATE_TOKENS = Spark2Parser.IS_PREDICATE_TOKENS
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+        NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+        }
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            **{name: _BASE_FUNCTIONS[name] for name in ("CAST", "EXTRACT", "OVERLAY", "SUBSTRING", "TRIM", "TRY_CAST")},
+            "POSITION": _position,
+        }
+
+
+DIALECT = ExpressionDialect()

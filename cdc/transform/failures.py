@@ -1,0 +1,133 @@
+"""Values that make an expression fail: which row and expression it was, or NULL in their place with a count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.errors import TransformError
+from cdc.schema import TableId
+from cdc.transform.engine import Engine, ExpressionFailed, Statement
+
+if TYPE_CHECKING:
+    from cdc.transform.compiled import CompiledRule
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One computed column, or the filter (then `column` is empty).
+
+    Attributes:
+        column: name of the resulting column.
+        text: as the rule has it.
+        sql: the engine's.
+        secret: it reads a masked column.
+    """
+
+    column: str
+    text: str
+    sql: str
+    secret: bool = False
+
+    @property
+    def what(self) -> str:
+        """For messages."""
+        return f"column {self.column}" if self.column else "the filter"
+
+
+@dataclass
+class Counts:
+    """How many values were made NULL because an expression failed, by table and column; the filter's is empty."""
+
+    values: Counter[tuple[TableId, str]] = field(default_factory=Counter)
+
+
+def tolerant(
+    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
+    counts: Counts | None,
+) -> pa.Table:  # fmt: skip
+    """The result of a batch of which some value failed. Raises TransformError unless the rule says `null`."""
+    filter_ = compiled._filter
+    if compiled.rule.on_error != "null":
+        raise _named(compiled, engine, block, batch, error)
+    found = counts if counts is not None else Counts()
+    where = f"TRY({filter_.sql})" if filter_ is not None else None
+    select = [*(['"__row"'] if filter_ is not None else []), *(f"TRY({each.sql})" for each in compiled._expressions)]
+    with engine.prepare(select, where, batch.schema) as statement:
+        result = statement.run(batch)
+    for each in compiled._expressions:
+        found.values[block.table, each.column] += _failing(engine, each, where, batch)
+    if filter_ is not None:
+        found.values[block.table, ""] += _failing(engine, filter_, None, batch)
+    found.values = +found.values
+    return result
+
+
+def _failing(engine: Engine, expression: Expression, where: str | None, batch: pa.RecordBatch) -> int:
+    """How many rows an expression fails on."""
+    count = f"count(*) FILTER (WHERE TRY(({expression.sql}) IS NULL) IS NULL)"
+    with engine.prepare([count], where, batch.schema) as statement:
+        return int(statement.run(batch).column(0)[0].as_py())
+
+
+def _named(
+    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed
+) -> TransformError:
+    """The error with its row and expression, found by halving the batch."""
+    filter_ = compiled._filter
+    where = filter_.sql if filter_ is not None else None
+    attempts = [(each, [each.sql], where) for each in compiled._expressions]
+    if filter_ is not None:
+        attempts.insert(0, (filter_, ['"__row"'], where))
+    for expression, select, condition in attempts:
+        with engine.prepare(select, condition, batch.schema) as statement:
+            row, said = _first(statement, batch)
+        if row is not None:
+            if expression.secret:
+                said = "the engine's words are left out, as they could show a masked value"
+            return explain(compiled, block, row, expression.what, expression.text, said)
+    return explain(compiled, block, None, "the rule", "", str(error))
+
+
+def _first(statement: Statement, batch: pa.RecordBatch) -> tuple[int | None, str]:
+    """The first row that fails, and what the engine says of it; (None, '') when none does."""
+
+    def failure(start: int, count: int) -> str | None:
+        try:
+            statement.run(batch.slice(start, count))
+        except ExpressionFailed as error:
+            return str(error)
+        return None
+
+    start, count = 0, batch.num_rows
+    said = failure(start, count)
+    if said is None:
+        return None, ""
+    while count > 1:
+        half = count // 2
+        first = failure(start, half)
+        if first is not None:
+            count, said = half, first
+        else:
+            start, count = start + half, count - half
+    return start, failure(start, 1) or said
+
+
+def explain(
+    compiled: CompiledRule, block: ChangeBlock, row: int | None, what: str, text: str, said: str
+) -> TransformError:
+    """The error that the user is told: table, key, column, expression and the next step; never a masked value."""
+    masked = {mask.column.casefold() for mask in compiled.rule.masks}
+    key = ", ".join(
+        f"{name}={'(masked)' if name.casefold() in masked else block.rows.column(name)[row].as_py()}"
+        for name in (block.schema.primary_key if row is not None else ())
+    )
+    where = f"{compiled.rule.name}: table {block.table}, {what}"
+    at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
+    place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
+    hint = "guard it with TRY_CAST or CASE, or set on-error: null for the rule"
+    return TransformError(f"`{text}`{place}: {said}", where=where, hint=hint)

@@ -1,0 +1,188 @@
+"""The columns that a rule makes of a table's: which pass, which are computed, and the resulting schema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cdc.errors import SpecError
+from cdc.schema import Column, DataType, Kind, TableSchema
+from cdc.transform.check import Scope, check
+from cdc.transform.rule import Mask, Rule
+from cdc.transform.sqltext import SqlText
+from cdc.transform.syntax import ExpressionError, Item, Mistake, Name, Span, Star
+from cdc.transform.typed import NOWHERE, Typed, cast, columns, literal, mistake
+from cdc.transform.types import JSON, Array, IntervalType, Map, NullType, Row
+
+
+@dataclass(frozen=True)
+class Output:
+    """One column of the result.
+
+    Attributes:
+        column: as it is in the resulting schema.
+        node: what it is; a bare `column` node passes at no cost.
+        sql: the expression as written.
+        source: the source column that `*` stands for here; empty for an item of the projection.
+    """
+
+    column: Column
+    node: Typed
+    sql: str = ""
+    source: str = ""
+
+    @property
+    def star(self) -> bool:
+        """True when `*` brought it."""
+        return bool(self.source)
+
+    @property
+    def passes(self) -> bool:
+        """True when the values are those of a column, untouched."""
+        return self.node.op == "column"
+
+
+def outputs(rule: Rule, scope: Scope) -> list[Output]:
+    """The result's columns in order. Raises SpecError with every problem."""
+    masked = _masks(rule, scope)
+    if rule.projection is None:
+        return [_source(column, masked) for column in scope.schema.columns]
+    text = rule.projection.text
+    found: list[Output] = []
+    mistakes: list[Mistake] = []
+    for item in rule.projection.items:
+        if isinstance(item, Star):
+            present = {output.column.name.casefold() for output in found}
+            found += [
+                _source(column, masked) for column in scope.schema.columns if column.name.casefold() not in present
+            ]
+            continue
+        try:
+            _put(found, _item(item, scope, masked, text, fallible=rule.on_error == "null"))
+        except ExpressionError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise SpecError([text.problem(each) for each in mistakes])
+    return found
+
+
+def _put(found: list[Output], output: Output) -> None:
+    """Append, or replace the column of that name at its place."""
+    for number, each in enumerate(found):
+        if each.column.name.casefold() == output.column.name.casefold():
+            found[number] = output
+            return
+    found.append(output)
+
+
+def _source(column: Column, masked: dict[str, Typed]) -> Output:
+    plain = Typed("column", column.type, nullable=column.nullable, value=column.name)
+    node = masked.get(column.name)
+    if node is None:
+        return Output(column, plain, column.name, column.name)
+    return Output(_hidden(column, node), node, f"mask of {column.name}", column.name)
+
+
+def _hidden(column: Column, node: Typed) -> Column:
+    """A masked column: text without the source's default, which could show a value."""
+    assert isinstance(node.type, DataType)
+    return replace(column, type=node.type, nullable=node.nullable, default=None)
+
+
+def _item(item: Item, scope: Scope, masked: dict[str, Typed], text: SqlText, *, fallible: bool) -> Output:
+    node = check(item.node, scope)
+    sql = text.text[item.span.start : item.span.end]
+    node = _with_masks(node, masked)
+    if isinstance(item.node, Name) and node.op == "column" and node.value in scope.schema.names:
+        column = scope.schema.column(node.value)
+        return Output(replace(column, name=item.name or column.name), node, sql)
+    name = item.name or (
+        str(node.value) if node.op == "column" else item.node.name if isinstance(item.node, Name) else ""
+    )
+    kind = _column_type(node, name)
+    if kind is JSON and node.type != JSON:
+        node = cast(node, JSON)
+    nullable = node.nullable or (fallible and node.fails)
+    return Output(Column(name, kind, nullable), node, sql)
+
+
+def _column_type(node: Typed, name: str) -> DataType:
+    if isinstance(node.type, Array | Map | Row):
+        return JSON
+    if isinstance(node.type, NullType):
+        raise mistake(node.span, f"the column {name} has no type", "write CAST(NULL AS type)")
+    if isinstance(node.type, IntervalType):
+        raise mistake(node.span, "a column cannot be an INTERVAL", "add it to a moment")
+    if node.type.kind is Kind.DECIMAL and (node.type.length or 10) > 38 and node.op != "column":
+        raise mistake(node.span, f"{node.type} has more digits than expressions compute with", "CAST it")
+    return node.type
+
+
+def _masks(rule: Rule, scope: Scope) -> dict[str, Typed]:
+    """What stands for each masked column, by its name in the table."""
+    found = {}
+    for mask in rule.masks:
+        try:
+            found.update(_masked(mask, scope))
+        except ExpressionError as error:
+            raise SpecError([mask.text.problem(each) for each in error.mistakes]) from error
+    return found
+
+
+def _masked(mask: Mask, scope: Scope) -> dict[str, Typed]:
+    from cdc.transform.catalogue import FUNCTIONS
+
+    name = Name(mask.column, Span(0, 1))
+    column = scope.find(name)
+    if column is None or column.value not in scope.schema.names:
+        raise ExpressionError(scope.unknown(name))
+    args = [column, *([literal(mask.number, NOWHERE)] if mask.number is not None else [])]
+    return {str(column.value): FUNCTIONS[mask.function].typed(args, Span(0, 1))}
+
+
+def _with_masks(node: Typed, masked: dict[str, Typed]) -> Typed:
+    """The tree with masks in place of the columns they hide, so that nothing computed from one shows it."""
+    used = [column for column in columns(node) if column in masked]
+    if not used:
+        return node
+    if node.op == "column":
+        return masked[node.value]
+    hint = "compute from another column, or write the masking into the expression"
+    raise mistake(node.span, f"the column {used[0]} is masked, it cannot be computed with", hint)
+
+
+def resulting_schema(rule: Rule, source: TableSchema, found: Sequence[Output]) -> TableSchema:
+    """The schema of the rule's rows, with its key. Raises SpecError when a key column is not among them."""
+    by_name = {output.column.name.casefold(): output.column.name for output in found}
+    if rule.primary_keys:
+        keys = tuple(_named(by_name, key, rule.keys_text) for key in rule.primary_keys)
+    else:
+        keys = tuple(_carried(key, found, by_name, rule) for key in source.primary_key)
+    for key in rule.partition_keys:
+        _named(by_name, key, rule.partition_text)
+    made = tuple(
+        replace(output.column, nullable=False) if output.column.name in keys else output.column for output in found
+    )
+    return TableSchema(made, keys, source.comment)
+
+
+def _named(by_name: dict[str, str], key: str, text: SqlText | None) -> str:
+    if key.casefold() not in by_name:
+        where = text or SqlText(key)
+        start = max(where.text.find(key), 0)
+        hint = f"the rule makes {', '.join(by_name.values())}"
+        raise SpecError([where.problem(Mistake(Span(start, start + 1), f"there is no column {key}", hint))])
+    return by_name[key.casefold()]
+
+
+def _carried(key: str, found: Sequence[Output], by_name: dict[str, str], rule: Rule) -> str:
+    """The source's key column in the result: by its name, or renamed."""
+    if key.casefold() in by_name:
+        return by_name[key.casefold()]
+    for output in found:
+        if output.passes and output.node.value == key:
+            return output.column.name
+    where = rule.projection.text if rule.projection is not None else SqlText(key)
+    message = f"the projection leaves out {key}, which is part of the table's primary key"
+    hint = "add it, or name other columns with primary-keys"
+    raise SpecError([where.problem(Mistake(Span(0, 1), message, hint))])

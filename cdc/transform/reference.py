@@ -1,0 +1,160 @@
+"""The page docs/functions.md, written from the catalogue: `python -m cdc.transform.reference`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from cdc.transform.catalogue import FUNCTIONS
+from cdc.transform.catalogue.function import Function
+from cdc.transform.types import Array
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
+
+RESULTS = {
+    "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
+    "FLOOR": "like x; a decimal without its fraction",
+    "ROUND": "like x", "MOD": "like `x % y`", "UUID": "CHAR(36)", "IF": "common type", "COALESCE": "common type",
+    "NULLIF": "like a", "GREATEST": "common type", "LEAST": "common type", "CURRENT_TIMESTAMP": "TIMESTAMP_LTZ(3)",
+    "LOCALTIMESTAMP": "TIMESTAMP(3)", "CURRENT_DATE": "DATE", "CURRENT_TIME": "TIME(0)", "EXTRACT": "BIGINT",
+    "YEAR": "BIGINT", "QUARTER": "BIGINT", "MONTH": "BIGINT", "WEEK": "BIGINT", "DAYOFYEAR": "BIGINT",
+    "DAYOFMONTH": "BIGINT", "DAYOFWEEK": "BIGINT", "HOUR": "BIGINT", "MINUTE": "BIGINT", "SECOND": "BIGINT",
+    "TIMESTAMPADD": "like t", "TIMESTAMPDIFF": "BIGINT", "DATE_ADD": "DATE", "DATE_TRUNC": "like t",
+    "DATE_FORMAT": "STRING", "DATE_FORMAT_TZ": "STRING", "TO_DATE": "DATE", "TO_TIMESTAMP": "TIMESTAMP(3)",
+    "TO_TIMESTAMP_LTZ": "TIMESTAMP_LTZ(3)", "FROM_UNIXTIME": "STRING", "UNIX_TIMESTAMP": "BIGINT",
+    "PARSE_JSON": "JSON",
+    "TRY_PARSE_JSON": "JSON", "ARRAY": "ARRAY", "MAP": "MAP", "ROW": "ROW", "ARRAY_CONTAINS": "BOOLEAN",
+    "ARRAY_POSITION": "INT", "ELEMENT": "like an element", "MASK": "STRING", "HASH": "STRING",
+    "TRUNCATE_TEXT": "STRING",
+}  # fmt: skip
+"""Results of functions whose type depends on their arguments or is made by a rule."""
+
+DIFFERENCES: tuple[tuple[str, str, str], ...] = (
+    ("NULL = 1", "NULL", "FALSE"),
+    ("NULL <> 1", "NULL", "TRUE"),
+    ("NULL NOT IN (1)", "NULL", "TRUE"),
+    ("1 = CAST(1 AS BIGINT)", "TRUE", "FALSE"),
+    ("'50% off' LIKE '50%'", "TRUE", "FALSE (a regular expression)"),
+    ("'abc' LIKE 'b'", "FALSE", "TRUE (a regular expression)"),
+    ("'a' || NULL", "NULL", "anull"),
+    ("12345678901234567890 + 1", "12345678901234567891", "NULL (over 19 digits)"),
+    ("CAST(300 AS TINYINT)", "an error", "44"),
+    ("CAST('2.22' AS INT)", "an error", "2"),
+    ("TRY_CAST('x' AS INT)", "NULL", "NULL"),
+    ("CAST('maybe' AS BOOLEAN)", "an error", "FALSE"),
+    ("CAST(TIMESTAMP '2024-01-01 00:00:00' AS STRING)", "2024-01-01 00:00:00.000000", "2024-01-01T00:00"),
+    ("CAST(x'61' AS STRING)", "a", "YQ== (Base64)"),
+    ("__namespace_name__ || '.t'", "NULL", "null.t"),
+)
+"""What operators answer: expression, here, in Flink CDC. A test runs each."""
+
+_HEAD = """# Functions and operators of transform rules
+
+Generated from the catalogue of functions by `make schemas`; edit that, not this page.
+
+Expressions are SQL: NULL is unknown, numbers of different types compare by value, `AND`, `OR`, `CASE` and `COALESCE`
+look at an operand only where those before it leave the answer open. Text is compared character by character, in case.
+A value that an expression fails on (a division by zero, a number that does not fit, text that is no number) stops the
+pipeline with table, key, column and expression, or is NULL and counted where the rule says `on-error: null`.
+Nothing is rounded silently: decimals compute with up to 38 digits, and a result that needs more fails.
+
+## Operators
+
+| operator | meaning |
+|---|---|
+| `= <> != < <= > >=` | comparison; NULL when an operand is |
+| `IS [NOT] DISTINCT FROM` | comparison in which NULL equals NULL |
+| `IS [NOT] NULL`, `IS [NOT] TRUE`, `FALSE`, `UNKNOWN` | never NULL |
+| `[NOT] BETWEEN a AND b`, `[NOT] IN (a, b)` | as the comparisons they stand for |
+| `[NOT] LIKE p [ESCAPE c]` | `%` any text, `_` any character; no escape character unless given |
+| `[NOT] SIMILAR TO p [ESCAPE c]` | SQL's regular expressions, the whole text |
+| `AND`, `OR`, `NOT` | three-valued |
+| `+ - * /`, `DIV`, `%` | integers stay integers, at least INT (`7 / 2` is 3); BIGINT UNSIGNED is DECIMAL(20, 0) |
+| `+ -` on DECIMAL(p1, s1), (p2, s2) | scale max(s1, s2), one more digit in front |
+| `*` | DECIMAL(p1 + p2, s1 + s2) |
+| `/` | scale max(6, s1 + p2 + 1), the last digit half to even |
+| FLOAT, DOUBLE | FLOAT with FLOAT or an integer is FLOAT, all else DOUBLE; compared as DOUBLE |
+| `t + INTERVAL '1' DAY`, `INTERVAL '1 02:03' DAY TO MINUTE` | YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND |
+| `a \\|\\| b` | joined text; NULL when one is |
+| `a[1]`, `m['k']`, `r[1]`, `v['k']`, `v[1]` | element, value, field, part of JSON; NULL when there is none |
+| `CASE WHEN c THEN x ELSE y END`, `CASE v WHEN ...` | the first that is true |
+| `CAST(x AS type)`, `TRY_CAST(x AS type)` | fails, or NULL, when the value does not fit |
+| `DATE '...'`, `TIMESTAMP '...'`, `x'0AFF'`, `'it''s'` | constants |
+
+## Conversions
+
+| from | to | rule |
+|---|---|---|
+| number | integer | the fraction is cut; out of range fails |
+| number | DECIMAL(p, s) | rounded half away from zero to s; too many digits in front fails |
+| text | number | the whole text, blanks around allowed |
+| text | BOOLEAN | true, t, yes, y, 1 and false, f, no, n, 0 in any case |
+| number, BOOLEAN | each other | not 0 is true; 1 and 0 |
+| any | VARCHAR(n), CHAR(n) | cut to n characters |
+| TIMESTAMP, TIMESTAMP_LTZ | text | `2024-01-31 03:04:05.678`, as many digits as the type; LTZ in the session's zone |
+| text | DATE, TIME, TIMESTAMP | `2024-01-31`, `-838:59:59.5`, `2024-01-31 03:04:05.678`, with a blank or `T` |
+| text | TIMESTAMP_LTZ | the same, in the session's zone unless it ends in `Z` or `+02:00` |
+| TIMESTAMP | TIMESTAMP_LTZ and back | by the session's zone; of an hour that is there twice, the second |
+| TIMESTAMP(6) | TIMESTAMP(3) | digits are cut |
+| text | JSON | must be JSON |
+| JSON | text | the text itself when it is a JSON string, else the JSON |
+| text | bytes and back | UTF-8 |
+| ARRAY, MAP, ROW | JSON, text | JSON; a computed column of such a type is JSON |
+
+Types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT (each also UNSIGNED), DECIMAL(p, s), FLOAT, DOUBLE, CHAR(n),
+VARCHAR(n), STRING, BINARY(n), VARBINARY(n), BYTES, DATE, TIME(p), TIMESTAMP(p), TIMESTAMP_LTZ(p) and JSON.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [_HEAD]
+    for group, functions in groupby(FUNCTIONS.values(), key=lambda function: function.group):
+        rows = [function for function in functions if not function.alias_of]
+        if rows:
+            parts += [f"\n## {group}\n", "| function | result | meaning |", "|---|---|---|", *map(_row, rows)]
+    parts += [
+        "\nRegular expressions are RE2's: no look-ahead and no back-references.\n",
+        "## Where Flink CDC answers differently\n",
+        "There is no switch for the other answer.\n",
+        "| expression | here | Flink CDC |",
+        "|---|---|---|",
+        *(_line(*difference) for difference in DIFFERENCES),
+        *(_line(*function.example) for function in _shown() if function.example is not None),
+    ]
+    parts += ["", *(f"- `{function.name}`: {function.flink.rstrip('.')}." for function in _shown() if function.flink)]
+    return "\n".join(parts) + "\n"
+
+
+def _shown() -> list[Function]:
+    return [function for function in FUNCTIONS.values() if not function.alias_of]
+
+
+def _row(function: Function) -> str:
+    names = [f"`{function.name}({_arguments(function)})`"]
+    names += [f"`{other.name}`" for other in FUNCTIONS.values() if other.alias_of == function.name]
+    result = RESULTS.get(function.name) or str(function.result)
+    if isinstance(function.result, Array):
+        result = str(function.result)
+    return f"| {', '.join(names)} | {result} | {_cell(function.meaning)} |"
+
+
+def _arguments(function: Function) -> str:
+    shown = ""
+    for parameter in function.parameters:
+        name = parameter.name + ("..." if parameter.repeated else "")
+        joined = f", {name}" if shown else name
+        shown += f"[{joined}]" if parameter.optional else joined
+    return shown
+
+
+def _line(expression: str, here: str, there: str) -> str:
+    return f"| `{_cell(expression)}` | {_cell(here)} | {_cell(there)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,171 @@
+"""One transform rule, parsed: what it says, with every name and expression still to be checked against a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal as Choice
+from typing import TypeVar
+
+from cdc.errors import Problem, SpecError
+from cdc.transform.catalogue import FUNCTIONS
+from cdc.transform.catalogue.mask import MASKS
+from cdc.transform.check import Callee
+from cdc.transform.convert import Arity
+from cdc.transform.parse import Condition, Projection, parse_filter, parse_projection
+from cdc.transform.sqltext import SqlText
+from cdc.transform.syntax import Mistake, Span
+
+T = TypeVar("T")
+OnError = Choice["fail", "null"]
+_MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
+
+
+@dataclass(frozen=True)
+class OwnFunction:
+    """A function of the user's: how many arguments it takes, and how it is typed."""
+
+    arity: Arity
+    callee: Callee
+
+
+@dataclass(frozen=True)
+class Mask:
+    """`mask:` of one column: the function and its number."""
+
+    column: str
+    function: str
+    number: int | None
+    text: SqlText
+
+
+@dataclass(frozen=True)
+class RuleTexts:
+    """A rule as it stands in the file; what is missing there is None."""
+
+    projection: SqlText | None = None
+    filter: SqlText | None = None
+    primary_keys: SqlText | None = None
+    partition_keys: SqlText | None = None
+    table_options: SqlText | None = None
+    delimiter: str = ","
+    converter: SqlText | None = None
+    mask: Mapping[str, SqlText] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A parsed rule.
+
+    Attributes:
+        name: such as `transform[0]`, for messages.
+        projection, filter: None where the file has none.
+        primary_keys, partition_keys: column names with their text; empty when the file has none.
+        table_options: for creating the sink table.
+        soft_delete: deletes become inserts of the deleted row.
+        masks: columns whose values are hidden.
+        metadata: names of the source's `metadata.list`.
+        own: the user's functions by upper-case name.
+        on_error: what a value does that makes an expression fail.
+    """
+
+    name: str
+    projection: Projection | None = None
+    filter: Condition | None = None
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    keys_text: SqlText | None = None
+    partition_text: SqlText | None = None
+    table_options: Mapping[str, str] = field(default_factory=dict)
+    soft_delete: bool = False
+    masks: tuple[Mask, ...] = ()
+    metadata: tuple[str, ...] = ()
+    own: Mapping[str, OwnFunction] = field(default_factory=dict)
+    on_error: OnError = "fail"
+
+
+def parse_rule(
+    name: str,
+    texts: RuleTexts,
+    *,
+    metadata: tuple[str, ...] = (),
+    own: Mapping[str, OwnFunction] | None = None,
+    on_error: OnError = "fail",
+) -> Rule:
+    """Parse everything of a rule that needs no table. Raises SpecError with all its problems."""
+    functions = own or {}
+    problems: list[Problem] = []
+
+    def arity(function: str) -> Arity | None:
+        if function in functions:
+            return functions[function].arity
+        return FUNCTIONS[function].arity if function in FUNCTIONS else None
+
+    known = [*functions, *FUNCTIONS]
+    projection = _kept(problems, lambda: parse_projection(texts.projection, arity, known) if texts.projection else None)
+    condition = _kept(problems, lambda: parse_filter(texts.filter, arity, known) if texts.filter else None)
+    masks = [_kept(problems, lambda c=column, t=text: _mask(c, t)) for column, text in texts.mask.items()]  # type: ignore[misc]
+    options = _kept(problems, lambda: _options(texts.table_options, texts.delimiter)) or {}
+    soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+    return Rule(
+        name, projection, condition, _names(texts.primary_keys), _names(texts.partition_keys), texts.primary_keys,
+        texts.partition_keys, options, soft, tuple(mask for mask in masks if mask is not None), metadata, functions,
+        on_error,
+    )  # fmt: skip
+
+
+def _kept(problems: list[Problem], parse: Callable[[], T]) -> T | None:
+    try:
+        return parse()
+    except SpecError as error:
+        problems += error.problems
+        return None
+
+
+def _names(text: SqlText | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    return tuple(part.strip().strip("`") for part in text.text.split(",") if part.strip())
+
+
+def _mask(column: str, text: SqlText) -> Mask:
+    match = _MASK.fullmatch(text.text)
+    name = match[1].upper() if match else ""
+    if match is None or name not in MASKS:
+        hint = f"one of {', '.join(MASKS)}, such as MASK(4)"
+        raise SpecError([text.problem(Mistake(Span(0, 1), f"`{text.text}` is no way of masking", hint))])
+    number = int(match[2]) if match[2] else None
+    if (name == "TRUNCATE_TEXT") != (number is not None) and name != "MASK":
+        hint = "TRUNCATE_TEXT takes a number, HASH and REDACT take none"
+        raise SpecError([text.problem(Mistake(Span(0, 1), f"`{text.text}` cannot be read", hint))])
+    return Mask(column, name, number, text)
+
+
+def _options(text: SqlText | None, delimiter: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    offset = 0
+    for part in text.text.split(delimiter) if text is not None else []:
+        key, equals, value = part.partition("=")
+        if part.strip() and (not equals or not key.strip()):
+            assert text is not None
+            start = offset + len(part) - len(part.lstrip())
+            mistake = Mistake(
+                Span(start, start + 1), f"`{part.strip()}` is not `key=value`", "see table-options.delimiter"
+            )
+            raise SpecError([text.problem(mistake)])
+        if part.strip():
+            options[key.strip()] = value.strip()
+        offset += len(part) + len(delimiter)
+    return options
+
+
+def _soft_delete(text: SqlText | None) -> bool:
+    if text is None:
+        return False
+    if text.text.strip().upper() != "SOFT_DELETE":
+        mistake = Mistake(Span(0, 1), f"there is no converter `{text.text.strip()}`", "SOFT_DELETE is the one there is")
+        raise SpecError([text.problem(mistake)])
+    return True

@@ -1,0 +1,171 @@
+"""Types inside expressions: column types, and what only an expression holds (arrays, maps, rows, intervals, NULL)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cdc.schema import DataType, Kind
+
+DIGITS = 38
+"""The most digits a decimal computes with; nothing is ever rounded to fit, a value that does not fit fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A list of values of one type."""
+
+    element: SqlType
+
+    def __str__(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys to values."""
+
+    key: SqlType
+    value: SqlType
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Several values side by side."""
+
+    fields: tuple[SqlType, ...]
+
+    def __str__(self) -> str:
+        return f"ROW<{', '.join(map(str, self.fields))}>"
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalType:
+    """What INTERVAL literals have."""
+
+    def __str__(self) -> str:
+        return "INTERVAL"
+
+
+@dataclass(frozen=True, slots=True)
+class NullType:
+    """The type of a bare NULL; fits everywhere."""
+
+    def __str__(self) -> str:
+        return "NULL"
+
+
+SqlType = DataType | Array | Map | Row | IntervalType | NullType
+
+BOOLEAN, INT, BIGINT = DataType(Kind.BOOLEAN), DataType(Kind.INT), DataType(Kind.BIGINT)
+FLOAT, DOUBLE, STRING = DataType(Kind.FLOAT), DataType(Kind.DOUBLE), DataType(Kind.STRING)
+BYTES, DATE, JSON = DataType(Kind.BYTES), DataType(Kind.DATE), DataType(Kind.JSON)
+TIME, TIMESTAMP, LTZ = DataType(Kind.TIME, 6), DataType(Kind.TIMESTAMP, 6), DataType(Kind.TIMESTAMP_LTZ, 6)
+NULL = NullType()
+
+INTEGER_DIGITS = {
+    Kind.TINYINT: 3, Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT: 5, Kind.SMALLINT_UNSIGNED: 5, Kind.INT: 10,
+    Kind.INT_UNSIGNED: 10, Kind.BIGINT: 19, Kind.BIGINT_UNSIGNED: 20,
+}  # fmt: skip
+_SIGNED_BITS = {
+    Kind.TINYINT: 8, Kind.TINYINT_UNSIGNED: 9, Kind.SMALLINT: 16, Kind.SMALLINT_UNSIGNED: 17, Kind.INT: 32,
+    Kind.INT_UNSIGNED: 33, Kind.BIGINT: 64, Kind.BIGINT_UNSIGNED: 65,
+}  # fmt: skip
+TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
+BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES})
+MOMENTS = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ})
+FLOATS = frozenset({Kind.FLOAT, Kind.DOUBLE})
+
+
+def kind_of(kind: SqlType) -> Kind | None:
+    """The kind of a column type, None for the others."""
+    return kind.kind if isinstance(kind, DataType) else None
+
+
+def is_integer(kind: SqlType) -> bool:
+    """TINYINT to BIGINT, signed or not."""
+    return kind_of(kind) in INTEGER_DIGITS
+
+
+def is_exact(kind: SqlType) -> bool:
+    """An integer, or a decimal that can be computed with."""
+    return is_integer(kind) or (kind_of(kind) is Kind.DECIMAL and not is_wide(kind))
+
+
+def is_number(kind: SqlType) -> bool:
+    """What arithmetic takes."""
+    return is_exact(kind) or kind_of(kind) in FLOATS
+
+
+def is_wide(kind: SqlType) -> bool:
+    """A decimal of more digits than expressions compute with; it travels as text."""
+    return isinstance(kind, DataType) and kind.kind is Kind.DECIMAL and (kind.length or 10) > DIGITS
+
+
+def is_text(kind: SqlType) -> bool:
+    """CHAR, VARCHAR and STRING."""
+    return kind_of(kind) in TEXTS
+
+
+def decimal(precision: int, scale: int) -> DataType:
+    """A decimal type."""
+    return DataType(Kind.DECIMAL, precision, scale)
+
+
+def digits(kind: SqlType) -> tuple[int, int]:
+    """Precision and scale of an exact number."""
+    assert isinstance(kind, DataType)
+    if kind.kind is Kind.DECIMAL:
+        return kind.length or 10, kind.scale or 0
+    return INTEGER_DIGITS[kind.kind], 0
+
+
+def common_integer(kinds: Iterable[SqlType]) -> DataType:
+    """The smallest signed type that holds all, at least INT for arithmetic; DECIMAL(20, 0) beyond BIGINT."""
+    bits = max(_SIGNED_BITS[kind.kind] for kind in kinds if isinstance(kind, DataType))
+    return INT if bits <= 32 else BIGINT if bits <= 64 else decimal(20, 0)
+
+
+def common_number(kinds: Sequence[SqlType]) -> DataType | None:
+    """The type that holds the values of all: same type, wider integer, decimal, or DOUBLE; None beyond 38 digits."""
+    if len(set(kinds)) == 1 and isinstance(kinds[0], DataType):
+        return kinds[0]
+    if any(kind_of(kind) in FLOATS for kind in kinds):
+        return DOUBLE
+    if all(is_integer(kind) for kind in kinds):
+        signed = [kind for kind in kinds if isinstance(kind, DataType)]
+        return max(signed, key=lambda kind: _SIGNED_BITS[kind.kind]) if _same_sign(signed) else common_integer(kinds)
+    sizes = [digits(kind) for kind in kinds]
+    scale = max(size[1] for size in sizes)
+    precision = max(size[0] - size[1] for size in sizes) + scale
+    return decimal(precision, scale) if precision <= DIGITS else None
+
+
+def _same_sign(kinds: list[DataType]) -> bool:
+    return len({kind.kind.value.endswith("UNSIGNED") for kind in kinds}) == 1
+
+
+def common_type(kinds: Sequence[SqlType]) -> SqlType | None:
+    """The type of a value that is one of several (CASE, COALESCE, an array's elements); None when there is none."""
+    known = [kind for kind in kinds if not isinstance(kind, NullType)]
+    if not known:
+        return NULL
+    if len(set(known)) == 1:
+        return known[0]
+    if all(is_number(kind) for kind in known):
+        return common_number(known)
+    found = {kind_of(kind) for kind in known}
+    if found <= TEXTS:
+        lengths = [kind.length for kind in known if isinstance(kind, DataType) and kind.kind is not Kind.STRING]
+        whole = Kind.STRING in found or any(length is None for length in lengths)
+        return STRING if whole else DataType(Kind.VARCHAR, max(length for length in lengths if length is not None))
+    if found <= BINARIES:
+        return BYTES
+    if found <= MOMENTS or found == {Kind.TIME}:
+        fraction = max((kind.length or 0) for kind in known if isinstance(kind, DataType))
+        top = next(kind for kind in (Kind.TIME, Kind.TIMESTAMP_LTZ, Kind.TIMESTAMP) if kind in found)
+        return DataType(top, fraction)
+    return None

@@ -1,0 +1,264 @@
+"""The user's own functions in Python: inline code with one `eval`, or `module:function`.
+
+    def eval(price: Decimal, country: str | None) -> Decimal: ...       # once per row
+    def eval(a: Annotated[pa.Array, "BIGINT"]) -> Annotated[pa.Array, "BIGINT"]: ...   # once per batch
+
+`open(options)` beside it runs once before the first row of a task, `close()` after the last. A function whose argument
+cannot be None is not called for NULL: the answer is NULL.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from cdc.schema import Kind
+from cdc.transform.conversions import engine_type
+from cdc.transform.convert import Arity
+from cdc.transform.engine import EngineFunction
+from cdc.transform.rule import OwnFunction
+from cdc.transform.syntax import Span
+from cdc.transform.typed import Typed, call, cast, literal, mistake
+from cdc.transform.types import JSON, Map, NullType, SqlType, is_number, is_text, kind_of
+from cdc.transform.user_types import arrow_of, sql_type
+
+JAVA = "a Java class cannot be called: write the function in Python, inline with python-code or as module: package:name"
+
+
+class FunctionError(ValueError):
+    """A user's function that cannot be used; `line` is the line of its code, 0 when it has none."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: its type, whether None is allowed, and its default (`...` when it must be given)."""
+
+    name: str
+    type: SqlType
+    nullable: bool
+    default: Any = ...
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function as the file has it, loaded. Loading it again in another process gives the same.
+
+    Attributes:
+        name: as rules call it, in any case.
+        code: Python source with one top-level `eval`; empty when `module` is given.
+        module: `package.module:function`.
+        options: handed to `open`.
+    """
+
+    name: str
+    code: str = ""
+    module: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+class Loaded:
+    """A loaded function. Raises FunctionError when it is made of something that cannot be called."""
+
+    def __init__(self, function: UserFunction) -> None:
+        self.function = function
+        self._namespace = _namespace(function)
+        self._call: Callable[..., Any] = self._namespace[_entry(function)]
+        self.parameters, self.result, self.result_nullable, self.arrow = _signature(self._call)
+
+    @property
+    def engine_name(self) -> str:
+        """Its name in the engine."""
+        return f"own_{self.function.name.lower()}"
+
+    def open(self) -> None:
+        """Run the user's `open`, when there is one."""
+        if callable(self._namespace.get("open")):
+            self._namespace["open"](dict(self.function.options))
+
+    def close(self) -> None:
+        """Run the user's `close`, when there is one."""
+        if callable(self._namespace.get("close")):
+            self._namespace["close"]()
+
+    def typed(self, args: list[Typed], span: Span) -> Typed:
+        """The typed call; arguments are widened, never read from text."""
+        given = [
+            _fitting(self.function.name, arg, parameter) for arg, parameter in zip(args, self.parameters, strict=False)
+        ]
+        for parameter in self.parameters[len(args) :]:
+            given.append(cast(literal(parameter.default, span), parameter.type))
+        strict = [arg for arg, parameter in zip(given, self.parameters, strict=True) if not parameter.nullable]
+        nullable = self.result_nullable or any(arg.nullable for arg in strict)
+        return call(f"own {self.function.name.upper()}", self.result, given, span, nullable=nullable, fails=True)
+
+    def own(self) -> OwnFunction:
+        """For rules."""
+        least = sum(parameter.default is ... for parameter in self.parameters)
+        return OwnFunction(Arity(least, len(self.parameters)), self)
+
+    def engine(self) -> EngineFunction:
+        """For the engine."""
+        arguments = tuple(engine_type(parameter.type) for parameter in self.parameters)
+        return EngineFunction(self.engine_name, arguments, engine_type(self.result), self._on_arrays)
+
+    def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
+        try:
+            if self.arrow:
+                made = self._call(*(_whole(array) for array in arrays))
+                return _checked(made, len(arrays[0]))
+            return pa.array(self._rows(arrays), arrow_of(self.result))
+        except Exception as error:
+            raise ValueError(f"cdc: {self.function.name}: {type(error).__name__}: {error}") from error
+
+    def _rows(self, arrays: tuple[pa.ChunkedArray, ...]) -> list[Any]:
+        columns = [_values(array, parameter.type) for array, parameter in zip(arrays, self.parameters, strict=True)]
+        strict = [number for number, parameter in enumerate(self.parameters) if not parameter.nullable]
+        made = []
+        for row in zip(*columns, strict=True):
+            skipped = any(row[number] is None for number in strict)
+            made.append(None if skipped else _given(self._call(*row), self.result))
+        return made
+
+
+def load(function: UserFunction) -> Loaded:
+    """Load a function, in the driver to type it and in each task to call it. Raises FunctionError."""
+    return Loaded(function)
+
+
+def _entry(function: UserFunction) -> str:
+    return function.module.partition(":")[2] if function.module else "eval"
+
+
+def _namespace(function: UserFunction) -> dict[str, Any]:
+    if function.module:
+        path, _, name = function.module.partition(":")
+        if not name:
+            raise FunctionError(f"`{function.module}` is not package.module:function")
+        try:
+            return dict(vars(importlib.import_module(path)), **{name: getattr(importlib.import_module(path), name)})
+        except (ImportError, AttributeError) as error:
+            raise FunctionError(f"{function.module} cannot be loaded: {error}") from error
+    namespace: dict[str, Any] = {"__name__": f"user_function_{function.name}"}
+    try:
+        exec(compile(function.code, f"<{function.name}>", "exec"), namespace)
+    except SyntaxError as error:
+        raise FunctionError(f"the code is not Python: {error.msg}", error.lineno or 0) from error
+    except Exception as error:
+        raise FunctionError(f"the code fails when it is loaded: {type(error).__name__}: {error}") from error
+    if not inspect.isfunction(namespace.get("eval")):
+        raise FunctionError("the code has no top-level function eval")
+    return namespace
+
+
+def _signature(function: Callable[..., Any]) -> tuple[tuple[Parameter, ...], SqlType, bool, bool]:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise FunctionError(f"an annotation cannot be read: {error}") from error
+    if "return" not in hints:
+        raise FunctionError("the function does not say what it returns, such as -> str")
+    parameters, arrow = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+            raise FunctionError(f"the argument {parameter.name} must be a plain one, without * or /")
+        if parameter.name not in hints:
+            raise FunctionError(f"the argument {parameter.name} has no annotation, such as {parameter.name}: int")
+        kind, nullable, array = _typed(hints[parameter.name], f"the argument {parameter.name}")
+        arrow.append(array)
+        default = ... if parameter.default is parameter.empty else parameter.default
+        parameters.append(Parameter(parameter.name, kind, nullable, default))
+    result, nullable, array = _typed(hints["return"], "the result")
+    if len({*arrow, array}) > 1:
+        raise FunctionError("either all arguments and the result are Arrow arrays, or none is")
+    if not parameters:
+        raise FunctionError("the function takes no argument")
+    return tuple(parameters), result, nullable, array
+
+
+def _typed(hint: object, what: str) -> tuple[SqlType, bool, bool]:
+    try:
+        return sql_type(hint)
+    except ValueError as error:
+        raise FunctionError(f"{what}: {error}") from error
+
+
+def _fitting(name: str, arg: Typed, parameter: Parameter) -> Typed:
+    source, to = arg.type, parameter.type
+    fits = (
+        isinstance(source, NullType)
+        or source == to
+        or (is_number(source) and is_number(to) and (kind_of(to) is not Kind.BIGINT or kind_of(source) in _WHOLE))
+        or (is_text(source) and is_text(to))
+        or (kind_of(source) is not None and kind_of(source) in _SAME.get(kind_of(to), ()))
+        or (type(source) is type(to) and not isinstance(source, type(JSON)))
+    )
+    if not fits:
+        message = f"{name} takes {to} as {parameter.name}, got {source}"
+        raise mistake(arg.span, message, "CAST it")
+    return cast(arg, to)
+
+
+_WHOLE = frozenset(
+    {
+        Kind.TINYINT,
+        Kind.SMALLINT,
+        Kind.INT,
+        Kind.BIGINT,
+        Kind.TINYINT_UNSIGNED,
+        Kind.SMALLINT_UNSIGNED,
+        Kind.INT_UNSIGNED,
+    }
+)
+_SAME: dict[Kind | None, frozenset[Kind]] = {
+    Kind.BYTES: frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES}),
+    Kind.TIMESTAMP: frozenset({Kind.TIMESTAMP, Kind.DATE}),
+    Kind.TIMESTAMP_LTZ: frozenset({Kind.TIMESTAMP_LTZ}),
+    Kind.TIME: frozenset({Kind.TIME}),
+    Kind.JSON: frozenset({Kind.JSON}),
+    Kind.BOOLEAN: frozenset({Kind.BOOLEAN}),
+    Kind.DATE: frozenset({Kind.DATE}),
+}
+
+
+def _whole(array: pa.ChunkedArray) -> pa.Array:
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _checked(made: object, count: int) -> pa.Array:
+    if not isinstance(made, pa.Array | pa.ChunkedArray) or len(made) != count:
+        raise ValueError(f"an Arrow array of {count} values was expected")
+    return _whole(made)
+
+
+def _values(array: pa.ChunkedArray, kind: SqlType) -> list[Any]:
+    values = array.to_pylist()
+    if isinstance(kind, Map):
+        return [None if value is None else dict(value) for value in values]
+    if kind == JSON:
+        return [None if value is None else json.loads(value) for value in values]
+    if kind_of(kind) is Kind.TIME:
+        return pa.array(values, pa.duration("us")).to_pylist()  # type: ignore[no-any-return]
+    return values  # type: ignore[no-any-return]
+
+
+def _given(value: Any, kind: SqlType) -> Any:
+    if value is None:
+        return None
+    if kind == JSON:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(kind, Map):
+        return list(value.items())
+    if kind_of(kind) is Kind.TIME:
+        return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+    return value

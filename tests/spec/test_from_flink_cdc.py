@@ -1,0 +1,95 @@
+"""The page for those who come from Flink CDC says of every option of it what the models do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc import registry
+from cdc.options import Block
+from cdc.spec.check import check
+from cdc.spec.model import PipelineOptions
+from cdc.units import parse_duration
+
+PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "from-flink-cdc.md").read_text(encoding="utf-8")
+MODELS: dict[str, type[Block]] = {
+    "Source `mysql`": registry.options("source", "mysql"),
+    "Block `pipeline`": PipelineOptions,
+    "Sink `doris`": registry.options("sink", "doris"),
+    "Sink `starrocks`": registry.options("sink", "starrocks"),
+}
+
+
+def rows() -> list[tuple[str, str, str, str]]:
+    """Section, option, default there, here."""
+    found = []
+    for section in MODELS:
+        text = PAGE.partition(f"## {section}\n")[2].partition("\n## ")[0]
+        found += [(section, *row) for row in re.findall(r"^\| `([^`]+)` \| ([^|]*) \| ([^|]*) \|", text, re.MULTILINE)]
+    return found
+
+
+def test_the_page_has_all_of_them() -> None:
+    listed = {(section, option) for section, option, _, _ in rows()}
+    for section, model in MODELS.items():
+        assert {(section, key) for key in (*model.flink_only, *model.flink_defaults)} - listed <= {
+            ("Sink `starrocks`", key)
+            for key in (
+                "sink.max-retries",
+                "sink.semantic",
+                "sink.version",
+                "sink.buffer-flush.max-rows",
+            )
+        }
+    assert [len([row for row in rows() if row[0] == section]) for section in MODELS] == [38, 13, 26, 21]
+
+
+def default(model: type[Block], option: str) -> Any:
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    return fields[option].default if option in fields else None
+
+
+@pytest.mark.parametrize(("section", "option", "there", "here"), rows())
+def test_an_option_is_as_the_page_says(section: str, option: str, there: str, here: str) -> None:
+    model = MODELS[section]
+    if here == "ignored":
+        assert model.ignored(option.replace("*", "x")) is not None
+        return
+    assert here in ("as there", "differs")
+    assert model.ignored(option) is None
+    prefixes = getattr(model, "prefixes", {})
+    names = {field.alias or name for name, field in model.model_fields.items()}
+    assert option in names or any(option.startswith(prefix) for prefix in prefixes)
+    ours = default(model, option)
+    if here == "as there" and ours is not None and not option.endswith("*") and there not in ("required", "none"):
+        same = str(ours).lower() == there.lower()
+        assert same or ours == parse_duration(there)
+    if option in model.flink_defaults:
+        assert here == "differs"
+        assert there == model.flink_defaults[option]
+
+
+TEXT = """source: {type: mysql, hostname: 127.0.0.1, username: u, password: p, tables: a.b, EXTRA}
+sink: {type: values}
+"""
+
+
+def test_defaults_that_are_not_set_are_named() -> None:
+    spec = check("p.yaml", TEXT.replace(", EXTRA", "").encode(), env={}).spec
+    assert set(spec.other_defaults().split(", ")) == {
+        "scan.incremental.snapshot.chunk.size 100000 (8096)",
+        "scan.newly-added-table.enabled true (false)",
+        "treat-tinyint1-as-boolean.enabled false (true)",
+        "parallelism by the machine (1)",
+    }
+    extra = "scan.incremental.snapshot.chunk.size: 100000, treat-tinyint1-as-boolean.enabled: false"
+    text = TEXT.replace("EXTRA", f"{extra}, scan.newly-added-table.enabled: true") + "pipeline: {parallelism: 2}\n"
+    assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""
+
+
+def test_pipelines_without_flink_cdcs_source_hear_nothing_of_it() -> None:
+    text = "source: {type: values, rows: []}\nsink: {type: values}\n"
+    assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""

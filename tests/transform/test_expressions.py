@@ -1,0 +1,263 @@
+"""Expressions and their answers: SQL's, on a row with a value of every type and a row of NULLs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from cdc.errors import TransformError
+from cdc.transform.engine import Engine
+from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
+
+LOCAL_NOW = dt.datetime(2026, 1, 2, 0, 30, 15, 123000)
+LONGEST = dt.timedelta(hours=838, minutes=59, seconds=59.5)
+CASES: list[tuple[str, str, Any, Any]] = [
+    # expression, type, answer for the full row, answer for the row of NULLs
+    ("n + 1", "INT", 8, None),
+    ("n / 2", "INT", 3, None),
+    ("-n / 2", "INT", -3, None),
+    ("-7 % 3", "INT", -1, -1),
+    ("7 % -3", "INT", 1, 1),
+    ("tiny + tiny", "INT", 200, None),
+    ("n + id", "BIGINT", 8, None),
+    ("u - 1", "DECIMAL(21, 0)", Decimal(2**64 - 2), None),
+    ("u / 2", "DECIMAL(20, 0)", Decimal(2**63 - 1), None),
+    ("u > -1", "BOOLEAN", True, None),
+    ("u = 18446744073709551615", "BOOLEAN", True, None),
+    ("d + 1", "DECIMAL(13, 2)", Decimal("13.34"), None),
+    ("d * d", "DECIMAL(20, 4)", Decimal("152.2756"), None),
+    ("d / 3", "DECIMAL(21, 13)", Decimal("4.1133333333333"), None),
+    ("d % 5", "DECIMAL(12, 2)", Decimal("2.34"), None),
+    ("w * w", "DECIMAL(38, 20)", Decimal("2.25"), None),
+    ("w + w", "DECIMAL(38, 10)", Decimal("3"), None),
+    ("w > CAST(1 AS DECIMAL(38, 30))", "BOOLEAN", True, None),
+    ("CAST(1 AS DECIMAL(38, 30)) < 99999999999999999999999999999999999999", "BOOLEAN", True, True),
+    ("-99999999999999999999999999999999999999 >= CAST(1 AS DECIMAL(38, 30))", "BOOLEAN", False, False),
+    ("f + n", "FLOAT", 7.5, None),
+    ("f * d", "DOUBLE", 6.17, None),
+    ("g / 2", "DOUBLE", 1.25, None),
+    ("n = 7.0", "BOOLEAN", True, None),
+    ("n = id + 6", "BOOLEAN", True, None),
+    ("0.10 = 0.1e0", "BOOLEAN", True, True),
+    ("CAST(0.1 AS FLOAT) = 0.1e0", "BOOLEAN", False, False),
+    ("n = '7'", "BOOLEAN", True, None),
+    ("NULL = NULL", "BOOLEAN", None, None),
+    ("n <> NULL", "BOOLEAN", None, None),
+    ("n IS DISTINCT FROM NULL", "BOOLEAN", True, False),
+    ("n IS NOT DISTINCT FROM 7", "BOOLEAN", True, False),
+    ("n IN (1, 7, NULL)", "BOOLEAN", True, None),
+    ("n NOT IN (1, NULL)", "BOOLEAN", None, None),
+    ("n IN (1, 7.0)", "BOOLEAN", True, None),
+    ("n BETWEEN 1 AND 7", "BOOLEAN", True, None),
+    ("n NOT BETWEEN 8 AND NULL", "BOOLEAN", True, None),
+    ("NOT z", "BOOLEAN", False, None),
+    ("z AND NULL", "BOOLEAN", None, None),
+    ("z OR NULL", "BOOLEAN", True, None),
+    ("z IS UNKNOWN", "BOOLEAN", False, True),
+    ("z IS NOT TRUE", "BOOLEAN", False, True),
+    ("n > 1 IS NOT TRUE", "BOOLEAN", False, True),
+    ("n = 7 OR 10 / (n - 7) > 1", "BOOLEAN", True, None),
+    ("n <> 7 AND 10 / (n - 7) > 1", "BOOLEAN", False, None),
+    ("COALESCE(NULLIF(n, 0), 10 / (n - 7))", "INT", 7, None),
+    ("s LIKE 'Hello%'", "BOOLEAN", True, None),
+    ("s LIKE 'hello%'", "BOOLEAN", False, None),
+    ("s LIKE '%W_rld'", "BOOLEAN", True, None),
+    ("'50%' LIKE '50!%' ESCAPE '!'", "BOOLEAN", True, True),
+    ("'a.c' LIKE 'a.c' AND 'abc' NOT LIKE 'a.c'", "BOOLEAN", True, True),
+    ("v SIMILAR TO '(a|x)%'", "BOOLEAN", True, None),
+    ("v SIMILAR TO 'ab'", "BOOLEAN", False, None),
+    ("s || v", "STRING", "Hello Wörldabc", None),
+    ("CONCAT(v, NULL)", "STRING", None, None),
+    ("CONCAT_WS('-', v, NULL, 'z')", "STRING", "abc-z", "z"),
+    ("UPPER(s)", "STRING", "HELLO WÖRLD", None),
+    ("CHAR_LENGTH(s)", "INT", 11, None),
+    ("SUBSTRING(s, 0, 2)", "STRING", "He", None),
+    ("SUBSTRING(s, -3)", "STRING", "rld", None),
+    ("SUBSTRING(v, -9)", "STRING", "", None),
+    ("SUBSTRING(s FROM 2 FOR 3)", "STRING", "ell", None),
+    ("TRIM(BOTH 'H' FROM s)", "STRING", "ello Wörld", None),
+    ("TRIM('  a ')", "STRING", "a", "a"),
+    ("RTRIM('abb', 'b')", "STRING", "a", "a"),
+    ("POSITION('l' IN s FROM 4)", "INT", 4, None),
+    ("LOCATE('l', s, 5)", "INT", 10, None),
+    ("INSTR(s, 'zz')", "INT", 0, None),
+    ("OVERLAY(s PLACING 'XX' FROM 2 FOR 3)", "STRING", "HXXo Wörld", None),
+    ("LPAD(v, 5, 'xy')", "STRING", "xyabc", None),
+    ("RPAD(v, 2, 'x')", "STRING", "ab", None),
+    ("LPAD(v, -1, 'x')", "STRING", None, None),
+    ("LPAD(v, 5, '')", "STRING", None, None),
+    ("LEFT(s, 2) || RIGHT(s, 2)", "STRING", "Held", None),
+    ("LEFT(s, -1)", "STRING", "", None),
+    ("REPLACE(v, 'b', '-')", "STRING", "a-c", None),
+    ("REPEAT(v, 2)", "STRING", "abcabc", None),
+    ("STARTSWITH(s, 'Hel') AND ENDSWITH(s, 'ld')", "BOOLEAN", True, None),
+    ("SPLIT_INDEX('a,b', ',', 1)", "STRING", "b", "b"),
+    ("SPLIT_INDEX('a,b', ',', 2)", "STRING", None, None),
+    ("TO_BASE64('é')", "STRING", "w6k=", "w6k="),
+    ("FROM_BASE64('w6k=')", "STRING", "é", "é"),
+    ("FROM_BASE64_BINARY('w6k=')", "BYTES", "é".encode(), "é".encode()),
+    ("REGEXP_REPLACE(s, '(l+)', '<$1>')", "STRING", "He<ll>o Wör<l>d", None),
+    ("REGEXP_EXTRACT(s, '(l+)o', 1)", "STRING", "ll", None),
+    ("REGEXP_EXTRACT(s, 'zz')", "STRING", None, None),
+    ("REGEXP_COUNT(s, 'l')", "INT", 3, None),
+    ("REGEXP_INSTR(s, 'W')", "INT", 7, None),
+    ("REGEXP_EXTRACT_ALL(s, 'l')[3]", "STRING", "l", None),
+    ("YEAR(t)", "BIGINT", 2024, None),
+    ("HOUR(l)", "BIGINT", 2, None),
+    ("HOUR(c)", "BIGINT", 25, None),
+    ("DAYOFWEEK(DATE '2024-02-04')", "BIGINT", 1, 1),
+    ("WEEK(DATE '2024-12-30')", "BIGINT", 1, 1),
+    ("EXTRACT(SECOND FROM t)", "BIGINT", 5, None),
+    ("t + INTERVAL '1' MONTH", "TIMESTAMP(3)", dt.datetime(2024, 2, 29, 3, 4, 5, 678000), None),
+    ("day + INTERVAL '1' DAY", "DATE", dt.date(2024, 2, 1), None),
+    ("day - INTERVAL '1' HOUR", "TIMESTAMP(0)", dt.datetime(2024, 1, 30, 23), None),
+    ("t - INTERVAL '1 02:03:04' DAY TO SECOND", "TIMESTAMP(3)", dt.datetime(2024, 1, 30, 1, 1, 1, 678000), None),
+    ("TIMESTAMPADD(MONTH, 1, day)", "DATE", dt.date(2024, 2, 29), None),
+    ("TIMESTAMPADD(HOUR, n, t)", "TIMESTAMP(3)", dt.datetime(2024, 1, 31, 10, 4, 5, 678000), None),
+    ("TIMESTAMPDIFF(MONTH, DATE '2024-01-31', DATE '2024-02-29')", "BIGINT", 0, 0),
+    ("TIMESTAMPDIFF(YEAR, DATE '2024-05-05', DATE '2020-05-06')", "BIGINT", -3, -3),
+    ("TIMESTAMPDIFF(HOUR, t, l)", "BIGINT", 23, None),
+    ("DATE_ADD(day, 1)", "DATE", dt.date(2024, 2, 1), None),
+    ("DATE_TRUNC('month', t)", "TIMESTAMP(3)", dt.datetime(2024, 1, 1), None),
+    ("DATE_FORMAT(t, 'yyyy/MM/dd HH:mm:ss.SSS')", "STRING", "2024/01/31 03:04:05.678", None),
+    ("DATE_FORMAT(l, 'yyyy-MM-dd''T''HH')", "STRING", "2024-02-01T02", None),
+    ("DATE_FORMAT_TZ(l, 'HH:mm', 'UTC')", "STRING", "18:04", None),
+    ("TO_DATE('2024-02-30')", "DATE", None, None),
+    ("TO_DATE('05/06/2024', 'dd/MM/yyyy')", "DATE", dt.date(2024, 6, 5), dt.date(2024, 6, 5)),
+    ("TO_DATE(l)", "DATE", dt.date(2024, 2, 1), None),
+    ("TO_TIMESTAMP('2024-01-01 00:00:00')", "TIMESTAMP(3)", dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1)),
+    ("CAST(TO_TIMESTAMP_LTZ(1700000000, 0) AS STRING)", "STRING", "2023-11-15 06:13:20.000", "2023-11-15 06:13:20.000"),
+    ("FROM_UNIXTIME(1700000000)", "STRING", "2023-11-15 06:13:20", "2023-11-15 06:13:20"),
+    ("UNIX_TIMESTAMP('1970-01-01 08:00:01')", "BIGINT", 1, 1),
+    ("CURRENT_DATE", "DATE", dt.date(2026, 1, 2), dt.date(2026, 1, 2)),
+    ("LOCALTIMESTAMP", "TIMESTAMP(3)", LOCAL_NOW, LOCAL_NOW),
+    ("CURRENT_TIMESTAMP = NOW()", "BOOLEAN", True, True),
+    ("LOCALTIME", "TIME(0)", dt.timedelta(minutes=30, seconds=15), dt.timedelta(minutes=30, seconds=15)),
+    ("CAST(t AS STRING)", "STRING", "2024-01-31 03:04:05.678", None),
+    ("CAST(l AS STRING)", "STRING", "2024-02-01 02:04:05.678", None),
+    ("CAST(c AS STRING)", "STRING", "-25:00:00.000005", None),
+    ("CAST('-838:59:59.5' AS TIME(3))", "TIME(3)", -LONGEST, -LONGEST),
+    ("CAST(t AS TIMESTAMP(0))", "TIMESTAMP(0)", dt.datetime(2024, 1, 31, 3, 4, 5), None),
+    ("CAST(TIMESTAMP '1969-12-31 23:59:59.9' AS TIMESTAMP(0)) = '1969-12-31 23:59:59'", "BOOLEAN", True, True),
+    ("CAST(d AS STRING)", "STRING", "12.34", None),
+    ("CAST(-2.9 AS INT)", "INT", -2, -2),
+    ("CAST(g AS BIGINT)", "BIGINT", 2, None),
+    ("TRY_CAST('2.5' AS INT)", "INT", None, None),
+    ("TRY_CAST(n + 300 AS TINYINT)", "TINYINT", None, None),
+    ("TRY_CAST('1_000' AS INT)", "INT", None, None),
+    ("CAST(' 12 ' AS INT)", "INT", 12, 12),
+    ("CAST(s AS VARCHAR(3))", "VARCHAR(3)", "Hel", None),
+    ("CAST('yes' AS BOOLEAN)", "BOOLEAN", True, True),
+    ("CAST(z AS INT)", "INT", 1, None),
+    ("CAST(n AS BOOLEAN)", "BOOLEAN", True, None),
+    ("CAST(1.005 AS DECIMAL(5, 2))", "DECIMAL(5, 2)", Decimal("1.01"), Decimal("1.01")),
+    ("CAST(x AS DECIMAL(10, 2))", "DECIMAL(10, 2)", Decimal("1.00"), None),
+    ("CAST(b AS STRING)", "STRING", "xy", None),
+    ("x'4a' = CAST('J' AS BYTES)", "BOOLEAN", True, True),
+    ("j['k']", "JSON", '"v"', None),
+    ("CAST(j['k'] AS STRING)", "STRING", "v", None),
+    ("CAST(j['a'][1] AS INT)", "INT", 1, None),
+    ("j['a'][0]", "JSON", None, None),
+    ("JSON_VALUE(j, '$.a[1]')", "STRING", "x", None),
+    ("PARSE_JSON('{\"q\": 1}')['q']", "JSON", "1", "1"),
+    ("TRY_PARSE_JSON('x')", "JSON", None, None),
+    ("ARRAY[1, 2, n][3]", "INT", 7, None),
+    ("ARRAY[1, 2][0]", "INT", None, None),
+    ("vec[2]", "FLOAT", 2.5, None),
+    ("MAP['a', 1, 'b', 2]['b']", "INT", 2, 2),
+    ("MAP['a', 1]['z']", "INT", None, None),
+    ("ROW(1, 'x')[2]", "STRING", "x", "x"),
+    ("CARDINALITY(ARRAY[1, 2])", "INT", 2, 2),
+    ("ARRAY_CONTAINS(ARRAY[1, 7], n)", "BOOLEAN", True, None),
+    ("ARRAY_POSITION(ARRAY[1, n], 9)", "INT", 0, 0),
+    ("ELEMENT(ARRAY[n])", "INT", 7, None),
+    ("ARRAY[1, n]", "JSON", "[1,7]", "[1,null]"),
+    ("CASE WHEN n > 5 THEN 'big' ELSE v END", "STRING", "big", None),
+    ("CASE n WHEN 7 THEN 1 ELSE 2.5 END", "DECIMAL(11, 1)", Decimal("1.0"), Decimal("2.5")),
+    ("IF(n > 5, d, 0)", "DECIMAL(12, 2)", Decimal("12.34"), Decimal(0)),
+    ("IFNULL(s, 'none')", "STRING", "Hello Wörld", "none"),
+    ("NULLIF(n, 7.0)", "INT", None, None),
+    ("GREATEST(n, d)", "DECIMAL(12, 2)", Decimal("12.34"), None),
+    ("LEAST(n, NULL, 3)", "INT", 3, 3),
+    ("ROUND(2.345, 2)", "DECIMAL(4, 2)", Decimal("2.35"), Decimal("2.35")),
+    ("ROUND(-2.5)", "DECIMAL(2, 0)", Decimal(-3), Decimal(-3)),
+    ("CEIL(d)", "DECIMAL(9, 0)", Decimal(13), None),
+    ("FLOOR(-n)", "INT", -7, None),
+    ("ABS(-n)", "INT", 7, None),
+    ("MASK('4111111111111234', 4)", "STRING", "************1234", "************1234"),
+    ("MASK(v, 3)", "STRING", "***", None),
+    ("TRUNCATE_TEXT(n, 1)", "STRING", "7", None),
+    ("REDACT(b)", "STRING", "[redacted]", None),
+    ("__table_name__ || '.' || __data_event_type__", "STRING", "orders.+I", "orders.+I"),
+    ("__schema_name__", "STRING", "shop", "shop"),
+    ("__namespace_name__", "STRING", None, None),
+    ("t > '2024-01-01'", "BOOLEAN", True, None),
+    ("l > t", "BOOLEAN", True, None),
+    ("day = TIMESTAMP '2024-01-31 00:00:00'", "BOOLEAN", True, None),
+    ("c < '00:00:01'", "BOOLEAN", True, None),
+    ("geo IS NULL", "BOOLEAN", False, True),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(zone=ZONE, hash_key=b"key")
+
+
+@pytest.mark.parametrize(("expression", "kind", "full", "empty"), CASES, ids=[case[0][:40] for case in CASES])
+def test_an_expression_has_this_type_and_these_answers(
+    expression: str, kind: str, full: Any, empty: Any, engine: Engine
+) -> None:
+    made = compiled(engine=engine, projection=f"id, {expression} AS answer")
+    assert str(made.schema.column("answer").type) == kind
+    answers = [row["answer"] for _, row in applied(made, [("+I", ROW), ("+I", EMPTY)])]
+    assert answers == [full, empty]
+    if empty is None:
+        assert made.schema.column("answer").nullable
+
+
+FAILING = [
+    ("n / (n - 7)", "Division by zero"),
+    ("g / (g - 2.5)", "Division by zero"),
+    ("d % (n - 7)", "Division by zero"),
+    ("n + 2147483647", "Overflow"),
+    ("w * 99999999999999999999999999999", "verflow"),
+    ("CAST(s AS INT)", "not a value of type INT"),
+    ("CAST(n * 100 AS TINYINT)", "out of range"),
+    ("PARSE_JSON(s)", "not JSON"),
+    ("TO_TIMESTAMP(s)", "not a value of type TIMESTAMP"),
+    ("SUBSTRING(s, 1, n - 9)", "negative length"),
+]
+
+
+@pytest.mark.parametrize(("expression", "reason"), FAILING, ids=[case[0] for case in FAILING])
+def test_a_value_that_does_not_fit_fails_and_is_named(expression: str, reason: str, engine: Engine) -> None:
+    made = compiled(engine=engine, projection=f"id, {expression} AS answer")
+    with pytest.raises(TransformError, match=reason) as caught:
+        applied(made, [("+I", EMPTY), ("+I", ROW), ("+I", {"id": 3})])
+    assert "shop.orders" in str(caught.value)
+    assert "id=1" in str(caught.value)
+    assert "column answer" in str(caught.value)
+
+
+def test_a_hash_is_keyed_and_the_same_for_equal_values(engine: Engine) -> None:
+    rows = [("+I", {"id": 1, "s": "a"}), ("+I", {"id": 2, "s": "a"}), ("+I", {"id": 3})]
+    own = [row["h"] for _, row in applied(compiled(engine=engine, projection="id, HASH(s) AS h"), rows)]
+    other = [
+        row["h"] for _, row in applied(compiled(engine=Engine(hash_key=b"b"), projection="id, HASH(s) AS h"), rows)
+    ]
+    assert own[0] == own[1] != other[0]
+    assert len(own[0]) == 64
+    assert own[2] is None
+
+
+def test_a_uuid_is_one_per_row_image_and_the_same_in_a_replay(engine: Engine) -> None:
+    made = compiled(engine=engine, projection="id, UUID() AS a, UUID() AS b")
+    rows = [("+I", {"id": 1}), ("+I", {"id": 2})]
+    first, again = applied(made, rows), applied(made, rows)
+    assert first == again
+    assert len({row[name] for _, row in first for name in ("a", "b")}) == 4
+    assert all(len(row["a"]) == 36 for _, row in first)

@@ -1,0 +1,46 @@
+"""The page of functions is fresh, and what it says of each difference is what the engine answers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from cdc.errors import CdcError
+from cdc.schema import Column, DataType, TableSchema
+from cdc.transform.catalogue import FUNCTIONS
+from cdc.transform.engine import Engine
+from cdc.transform.reference import DIFFERENCES, PAGE, RESULTS, page
+from tests.transform_rules import ZONE, applied, compiled
+
+EXAMPLES = [*DIFFERENCES, *(each.example for each in FUNCTIONS.values() if each.example and not each.alias_of)]
+SCHEMA = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+
+
+def test_the_page_is_what_the_catalogue_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run `make schemas`"
+
+
+def test_every_function_is_on_the_page_with_its_result() -> None:
+    text = page()
+    for function in FUNCTIONS.values():
+        assert f"`{function.name}" in text
+        assert function.alias_of or function.name in RESULTS or not callable(function.result), function.name
+
+
+@pytest.mark.parametrize(("expression", "here", "there"), EXAMPLES, ids=[example[0] for example in EXAMPLES])
+def test_a_difference_is_as_the_page_says(expression: str, here: str, there: str) -> None:
+    del there  # what another tool answers cannot be run here
+    assert shown(expression) == here.partition(" (")[0]
+
+
+def shown(expression: str) -> str:
+    try:
+        made = compiled(SCHEMA, Engine(zone=ZONE, hash_key=b"k"), projection=f"id, {expression} AS a")
+        value: Any = applied(made, [("+I", {"id": 1})])[0][1]["a"]
+    except CdcError:
+        return "an error"
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
