@@ -1,7 +1,7 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo run-ready test test-fast lint format bench schemas services requirements clean
+.PHONY: help setup demo run-ready test test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -33,6 +33,9 @@ test: setup ## run all tests (real servers: make services)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)
+
+chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
+	PYTHONPATH=tests:tests/crash $(PY) tests/crash/chaos.py $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .

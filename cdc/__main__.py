@@ -1,5 +1,19 @@
-"""`python -m cdc` is the `cdc` command."""
+"""`python -m cdc` is the `cdc` command, and this is where both begin."""
 
-from cdc.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+from cdc.signals import leave_at_once
+
+
+def main() -> None:
+    """Entry point of the `cdc` command."""
+    leave_at_once(sys.argv[1:])  # before anything that takes time is imported
+    from cdc.cli import main as run_command
+
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

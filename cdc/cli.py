@@ -17,6 +17,7 @@ from cdc import __version__
 from cdc.background import give_way
 from cdc.dev import DevGroup
 from cdc.printed import printed, printed_field
+from cdc.signals import ignore, leave_at_once
 
 _LONGEST = 2_000
 """Characters of an error: its place, what happened and the next step are cut one by one before."""
@@ -168,6 +169,7 @@ def schema(
 def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
     code: object = 0
+    leave_at_once(sys.argv[1:])
     try:
         app()
     except SystemExit as error:
@@ -181,6 +183,7 @@ def main() -> None:
 
 def _leave(code: int) -> None:
     """End the process; after a run at once, as DuckDB's binding reports every object that outlives it."""
+    ignore()
     sys.stdout.flush()
     sys.stderr.flush()
     if "pyspark" in sys.modules:

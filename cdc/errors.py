@@ -13,6 +13,7 @@
     |   |-- SinkUnavailable           no connection; retryable
     |   |-- CommitFailed              the sink said no: nothing is visible; retryable
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
+    |   |-- LoadsLost                 the sink gave up rows that were decided; names their tables
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
     |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory
@@ -25,9 +26,9 @@ Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class CdcError(Exception):
@@ -52,9 +53,12 @@ class CdcError(Exception):
 
     def to_json(self) -> str:
         """One line of JSON from which `from_json` makes the same error in another process."""
-        return json.dumps(
-            {"error": type(self).__name__, "message": self.message, "where": self.where, "hint": self.hint}
-        )
+        own = {"error": type(self).__name__, "message": self.message, "where": self.where, "hint": self.hint}
+        return json.dumps(own | {"more": self.more()})
+
+    def more(self) -> dict[str, Any]:
+        """Further arguments of the error by name, JSON values: what its class has besides."""
+        return {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return (from_json, (self.to_json(),))
@@ -146,6 +150,32 @@ class CommitUnknown(SinkError):
     """No answer to a commit: the state of its name has to be asked for before anything else."""
 
 
+class LoadsLost(SinkError):
+    """The sink gave up prepared rows of a decided batch; all else of the batch is committed.
+
+    Attributes:
+        tables: by sink table (`db.table`) the first partition of the batch whose rows may be prepared anew: from it on
+            nothing is in the sink, or what is there does not matter, as the rows replace themselves.
+        unsure: sink tables of which the sink cannot tell any more whether rows are in, and which would get them twice.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        tables: Mapping[str, int] | None = None,
+        unsure: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.tables, self.unsure = dict(tables or {}), tuple(unsure)
+
+    def more(self) -> dict[str, Any]:
+        """The tables."""
+        return {"tables": self.tables, "unsure": self.unsure}
+
+
 class ChangeRefused(SinkError):
     """A schema change that the sink cannot carry out."""
 
@@ -173,8 +203,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
     for cls in (
         CdcError, PatternTimeout,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
-        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, ChangeRefused, TransformError, EngineError, StateError,
-        WorkerLost,
+        SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
+        StateError, WorkerLost,
     )
 }  # fmt: skip
 
@@ -183,4 +213,5 @@ def from_json(text: str) -> CdcError:
     """The error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
     fields = json.loads(text)
     kind = _BY_NAME.get(fields["error"], EngineError)
-    return kind(fields["message"], where=fields["where"], hint=fields["hint"])
+    more = fields.get("more", {}) if kind is not EngineError else {}
+    return kind(fields["message"], where=fields["where"], hint=fields["hint"], **more)

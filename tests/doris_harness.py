@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import time
 from dataclasses import dataclass, field
@@ -26,11 +27,11 @@ _VISIBLE_S = 60
 
 
 def sink_options(server: DorisServer, **more: Any) -> DorisSinkOptions:
-    """Options for a server; `more` by the names of the pipeline file."""
+    """Options for a server; `more` by the names of the pipeline file. A server that is gone is not waited for."""
     given = {
         "type": "doris", "username": server.user, "password": server.password,
         "fenodes": f"{server.host}:{server.http_port}", "jdbc-url": f"jdbc:mysql://{server.host}:{server.sql_port}",
-        "table.create.properties.replication_num": "1",
+        "table.create.properties.replication_num": "1", "retry-timeout": "300 ms",
     }  # fmt: skip
     return DorisSinkOptions.model_validate(given | more)
 
@@ -66,11 +67,17 @@ class Harness:
         return [{name: _plain(value, types.get(name)) for name, value in zip(names, row, strict=True)} for row in found]
 
     def settled(self, database: str) -> None:
-        """Wait until nothing is committed and not visible: publishing is asynchronous."""
+        """Wait until nothing of a database is committed and not visible: publishing is asynchronous."""
         deadline = time.monotonic() + _VISIBLE_S
-        while self.server.query(f"SHOW TRANSACTION FROM `{database}` WHERE status = 'committed'"):
+        while any(state == "COMMITTED" for state in self._label_states(database)):
             assert time.monotonic() < deadline, "a committed transaction does not become visible"
             time.sleep(0.01)
+
+    def _label_states(self, database: str) -> list[str]:
+        """The states of all loads that pipelines on this state directory have noted."""
+        notes = [json.loads(line) for file in self.state.glob("labels/*") for line in file.read_text().splitlines()]
+        labels = {note["label"] for note in notes if note["database"] == database}
+        return [self.server.state(database, label) for label in labels]
 
     def states(self) -> list[str]:
         """The states of all transactions of the stand-in."""

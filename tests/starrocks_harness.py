@@ -28,11 +28,11 @@ TYPES = TableId("shop", "types")
 
 
 def sink_options(server: StarRocksServer, **more: Any) -> StarRocksSinkOptions:
-    """Options for a server; `more` by the names of the pipeline file."""
+    """Options for a server; `more` by the names of the pipeline file. A server that is gone is not waited for."""
     given = {
         "type": "starrocks", "username": server.user, "password": server.password,
         "jdbc-url": f"jdbc:mysql://{server.host}:{server.sql_port}", "load-url": f"{server.host}:{server.http_port}",
-        "table.create.properties.replication_num": "1",
+        "table.create.properties.replication_num": "1", "retry-timeout": "300 ms",
     }  # fmt: skip
     return StarRocksSinkOptions.model_validate(given | more)
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 450
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc.errors", "cdc.printed", "cdc.schema", "cdc.units", "cdc.faults", "cdc.without_pandas"),
+    ("cdc.errors", "cdc.printed", "cdc.schema", "cdc.units", "cdc.faults", "cdc.signals", "cdc.without_pandas"),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.flow.offsets import BATCH_KEY
+from cdc.state.durable import sync_file, way_out
 
 
 def mend(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:
@@ -43,14 +43,10 @@ def sync_offsets(checkpoint: Path, batch: int) -> None:
     """
     path = checkpoint / "offsets" / str(batch)
     try:
-        for part in (path, path.parent):
-            handle = os.open(part, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        sync_file(path)
     except OSError as error:
-        raise StateError(f"Spark's offsets cannot be put on disk: {error.strerror}", where=str(path)) from error
+        reason = f"Spark's offsets cannot be put on disk: {error.strerror}"
+        raise StateError(reason, where=str(path), hint=way_out(error)) from error
 
 
 def _mend_offsets(checkpoint: Path, decided: Callable[[int], bool]) -> list[str]:

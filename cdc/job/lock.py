@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import StateError
+from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
@@ -33,7 +34,11 @@ class RunLock:
 
     def acquire(self) -> None:
         """Take the lock. Raises StateError when another run holds it."""
-        file = open(self._path, "a+", encoding="utf-8")  # noqa: SIM115 - held until release
+        try:
+            make_folder(self._path.parent)
+            file = open(self._path, "a+", encoding="utf-8", opener=private)  # noqa: SIM115 - held until release
+        except OSError as error:
+            raise state_error(self._path, error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -86,10 +91,13 @@ class RunLock:
     def _write(self, holder: dict[str, int | str]) -> None:
         self._holder = holder
         if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(json.dumps(holder))
-            self._file.flush()
+            try:
+                self._file.seek(0)
+                self._file.truncate()
+                self._file.write(json.dumps(holder))
+                self._file.flush()
+            except OSError as error:
+                raise state_error(self._path, error) from error
 
     def _await_java(self, holder: dict[str, int | str]) -> None:
         pid = holder.get("java")
@@ -101,7 +109,7 @@ class RunLock:
                 raise StateError(
                     f"the Java process {pid} of an earlier run is still alive",
                     where=str(self._path.parent),
-                    hint=f"end it (kill {pid}) and start again",
+                    hint=f"end it (kill -9 {pid}) and start again",
                 )
             self._sleep(0.1)
             waited += 0.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
-from cdc.job.state_location import default_state_dir
+from cdc.job.state_location import state_root
 from cdc.schema import TableId
 from cdc.source import Context, Resyncs
 from cdc.spec.model import PipelineSpec
@@ -15,7 +15,7 @@ from cdc.state.directory import StateDir
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
     source does not capture the table or cannot read it anew."""
-    state = StateDir(state_dir or default_state_dir(spec))
+    state = StateDir(state_root(state_dir, spec))
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         raise StateError(

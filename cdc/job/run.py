@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
@@ -30,12 +33,13 @@ from cdc.job.report import Reporter
 from cdc.job.session import (
     DEFAULT_MASTER,
     as_guest,
+    check_executors,
     start_session,
     warm_workers,
     with_retries,
     without_variables,
 )
-from cdc.job.state_location import default_state_dir
+from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
 from cdc.planning import check_routes
@@ -82,11 +86,11 @@ def run(
     control = control or Control()
     reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json")
-    state = StateDir(state_dir or default_state_dir(spec))
-    pipeline = state.open(name=spec.name, source=spec.source.type)
+    state = StateDir(state_root(state_dir, spec))
     lock = RunLock(state.root)
     lock.acquire()
     try:
+        pipeline = state.open(name=spec.name, source=spec.source.type)
         state.clear_control()
         with log_records(reporter.line), json_log.of_python():
             mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
@@ -128,9 +132,14 @@ def _run_locked(
         reporter.line(sentence, level="warning")
     runner.recover()
     with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
-        signals.take_over()
+        if spark is None:
+            reporter.line("stopped before anything was read")
+            return
+        parallelism = mode.parallelism(spec, spark)
         task = PrepareTask(source, sink, route, SinkSchemas(state.store))
-        plan = StreamPlan(task, state, _limits(spec), mode.parallelism(spec, spark))
+        plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
+        if not mode.master.startswith("local"):
+            check_executors(spark, plan.check_shared, parallelism)
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
@@ -156,19 +165,38 @@ def _session(
     lock: RunLock,
     json_log: JsonLog,
     control: Control,
-) -> Iterator[SparkSession]:
+) -> Iterator[SparkSession | None]:
+    """The session; None when the run was asked to stop while it started."""
     with contextlib.ExitStack() as stack:
         if control.guest:
             stack.enter_context(as_guest())
         with json_log.of_children(), without_variables(spec.secret_variables):
-            spark = start_session(pipeline, master, java, lock.make_scratch())
+            spark = _started(partial(start_session, pipeline, master, java, lock.make_scratch()), control.stop)
+        if spark is None:
+            yield None
+            return
         try:
             jvm: Any = spark.sparkContext._jvm
             lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
-            yield spark
+            yield None if control.stop.is_set() else spark
         finally:
             with contextlib.suppress(*JAVA_GONE):
                 spark.stop()
+
+
+def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:
+    """Start Spark in a thread of its own: in the main thread it would take SIGINT for itself, to end in the middle.
+
+    None when it failed to start after a stop was asked for: the same signal may have ended Java.
+    """
+    with ThreadPoolExecutor(1, "start-spark") as thread:
+        starting = thread.submit(start)
+        try:
+            return starting.result()
+        except EngineError:
+            if stop.is_set():
+                return None
+            raise
 
 
 def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounded: bool) -> StreamingQuery:

@@ -41,6 +41,11 @@ class StreamPlan:
     state: StateDir
     limits: Limits
     parallelism: int
+    token: str
+
+    def check_shared(self) -> None:
+        """Raise StateError when this machine does not see the driver's state directory. Executor."""
+        self.state.check_token(self.token)
 
 
 class SealedPlan:
@@ -126,6 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
+        self._check_shared()
         try:
             result = self._plan.task(partition.batch, partition.split, attempt)
         except CdcError as error:
@@ -135,6 +141,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
         yield (result.to_json(),)
+
+    @crossing
+    def _check_shared(self) -> None:
+        self._plan.check_shared()
 
     @crossing
     def commit(self, end: Offset) -> None:

@@ -21,15 +21,12 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
+from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
-
-ABORTED = 130
-"""Exit code after a second signal."""
 
 JAVA_GONE = (Py4JError, ConnectionError)
 """What any call into Spark raises when its Java process has ended."""
 
-_STOP = (signal.SIGINT, signal.SIGTERM)
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
@@ -53,7 +50,7 @@ class Signals:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.getsignal(number) for number in _STOP}
+        before = {number: signal.getsignal(number) for number in STOPPING}
         self.take_over()
         try:
             yield
@@ -62,9 +59,9 @@ class Signals:
                 signal.signal(number, handler)
 
     def take_over(self) -> None:
-        """Install the handlers, again after Spark has started: it takes SIGINT for itself, to end in the middle."""
+        """Install the handlers. Main thread."""
         if threading.current_thread() is threading.main_thread():
-            for number in _STOP:
+            for number in STOPPING:
                 signal.signal(number, self.handle)
 
 

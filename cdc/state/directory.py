@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,22 @@ class StateDir:
             path.touch(0o600)
         except OSError as error:
             raise state_error(path, error) from error
+
+    def put_token(self) -> str:
+        """Leave a new word in the directory, by which executors tell that they see this very one. Driver."""
+        token = secrets.token_hex(8)
+        self.store.within("control").write("token", token.encode())
+        return token
+
+    def check_token(self, token: str) -> None:
+        """Raise StateError when the word of the driver is not to be found here. Executor."""
+        if self.store.within("control").read("token") != token.encode():
+            raise StateError(
+                f"the machine {socket.gethostname()} does not see the state directory of the driver",
+                where=str(self.root),
+                hint="executors need it too: put it in a folder that all machines mount under the same path (NFS), and "
+                "name that with --state-dir; or run on one machine with --master local[*]",
+            )
 
     def clear_control(self) -> None:
         """Forget requests of an earlier run. Driver, before the start."""

@@ -95,7 +95,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 def open_new(path: Path) -> BinaryIO:
     """Open a new file for this user alone, whose folder is made; what had its name is emptied. Raises OSError."""
     make_folder(path.parent)
-    return open(path, "wb", opener=_private)
+    return open(path, "wb", opener=private)
 
 
 def close_synced(file: BinaryIO) -> None:
@@ -147,5 +147,6 @@ def sweep(folder: Path) -> None:
         remove(left)
 
 
-def _private(path: str, flags: int) -> int:
+def private(path: str, flags: int) -> int:
+    """An opener for `open`: what it makes is for this user alone."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)

@@ -141,6 +141,9 @@ def _to_text(sql: str, source: DataType, *, safe: bool) -> str:
         wall = f"CAST({sql} AS TIMESTAMP)"
         whole = f"strftime({wall}, '%Y-%m-%d %H:%M:%S')"
         return f"({whole} || '.' || left(strftime({wall}, '%f'), {digits}))" if digits else whole
+    if kind is Kind.DECIMAL and source.length == source.scale:  # the engine writes .5
+        text = f"CAST({sql} AS VARCHAR)"
+        return f"(CASE WHEN {sql} < 0 THEN '-0' || substr({text}, 2) ELSE '0' || {text} END)"
     return f"CAST({sql} AS VARCHAR)"
 
 
@@ -218,7 +221,7 @@ def floor_fraction(sql: str, to: DataType) -> str:
 def _between(sql: str, source: DataType, to: DataType, word: str) -> str:
     name = engine_type(to)
     if to.kind is Kind.JSON:
-        return f"CAST({sql} AS VARCHAR)"
+        return _to_text(sql, source, safe=word == "TRY_CAST")
     if to.kind is Kind.TIME:
         cut = 10 ** (6 - (to.length or 0))
         value = sql if source.kind is Kind.TIME else (

@@ -65,7 +65,9 @@ class Engine:
         for setting in (
             f"TimeZone = '{zone}'", "ieee_floating_point_ops = false", f"memory_limit = '{MEMORY}'",
             "enable_external_access = false", "autoinstall_known_extensions = false",
-            "autoload_known_extensions = false", "lock_configuration = true",
+            "autoload_known_extensions = false",
+            # Parts that are written twice would be computed once, ahead of the TRY or CASE that guards them.
+            "disabled_optimizers = 'common_subexpressions'", "lock_configuration = true",
         ):  # fmt: skip
             self._connection.execute(f"SET {setting}")
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
 from cdc.schema import TableId
-from connectors.doris.replies import State, TxnReply, backends_reply, state_reply, txn_reply
+from connectors.doris.replies import State, TxnReply, backends_reply, load_reply, refusal, state_reply, txn_reply
 from connectors.shared.servers.address import Address
-from connectors.streamload.http import HttpClient, Servers, Upload
+from connectors.streamload.http import HttpClient, Upload
 from connectors.streamload.pack import Packing
 
 
+@dataclass(frozen=True, slots=True)
 class DorisClient:
-    """One cluster. Errors as in `connectors.streamload.http` and `connectors.doris.replies`."""
+    """One cluster; every call is tried once. Errors as in `connectors.streamload.http` and `connectors.doris.replies`.
 
-    def __init__(self, servers: Servers, *, ask_backends: bool = False) -> None:
-        """With `ask_backends`, loads go straight to the back ends that a front end lists."""
-        self._http, self._ask_backends = HttpClient(servers), ask_backends
+    Attributes:
+        ask_backends: loads go straight to the back ends that a front end lists.
+    """
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _client, (self._http.servers, self._ask_backends)
+    http: HttpClient
+    ask_backends: bool = False
 
     def load(self, table: TableId, headers: Mapping[str, str], packing: Packing = "") -> Upload:
         """Begin a stream load; the rows are written to what is returned."""
@@ -38,26 +40,36 @@ class DorisClient:
     def state(self, database: str, label: str) -> State:
         """The state of a label's newest transaction."""
         path = f"/api/{quote(database, safe='')}/get_load_state?{urlencode({'label': label})}"
-        return state_reply(self._http.request("GET", path, repeatable=True))
+        return state_reply(self.http.request("GET", path, repeatable=True))
+
+    def transaction_of(self, table: TableId, label: str) -> int | None:
+        """The id of the transaction that has the label, None when the label is free.
+
+        A load that is begun under the label is refused with the id before a row is read. That is so in every version
+        and for every account that may load; SHOW TRANSACTION takes other privileges and other words in each.
+        """
+        upload = self.load(table, {"label": label, "two_phase_commit": "true", "format": "csv"})
+        if upload.early is None:
+            upload.cancel()
+            return None
+        reply = load_reply(upload.early)
+        if not reply.label_taken:
+            raise refusal(reply.message, f"{table}, label {label}")
+        return reply.txn if reply.txn > 0 else None
 
     def error_lines(self, url: str) -> str:
         """The first reasons at a load's ErrorURL, which needs no login; empty when it cannot be read."""
-        return self._http.fetch(url)
+        return self.http.fetch(url)
 
     def _finish(self, database: str, headers: Mapping[str, str]) -> TxnReply:
         path = f"/api/{quote(database, safe='')}/_stream_load_2pc"
-        return txn_reply(self._http.request("PUT", path, headers))
+        return txn_reply(self.http.request("PUT", path, headers))
 
     def _loading(self) -> HttpClient:
-        """Who takes loads; the list of back ends is asked for once in a process."""
-        if self._ask_backends:
-            servers = self._http.servers
-            found = backends_reply(self._http.request("GET", "/api/backends?is_alive=true", repeatable=True))
-            secure = servers.frontends[0].secure
-            backends = tuple(Address(host, port, secure) for host, port in found)
-            return HttpClient(Servers(servers.frontends, servers.account, backends, servers.tls, servers.limits))
-        return self._http
-
-
-def _client(servers: Servers, ask_backends: bool) -> DorisClient:
-    return DorisClient(servers, ask_backends=ask_backends)
+        """Who takes loads."""
+        if not self.ask_backends:
+            return self.http
+        servers = self.http.servers
+        found = backends_reply(self.http.request("GET", "/api/backends?is_alive=true", repeatable=True))
+        secure = servers.frontends[0].secure
+        return HttpClient(replace(servers, backends=tuple(Address(host, port, secure) for host, port in found)))

@@ -1,8 +1,7 @@
 """Runs planned steps on the server, and waits for the schema-change jobs that they start. Driver.
 
 A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
-too. So all of this pipeline's transactions are decided when a step runs (`Sink.apply` is called between batches), and
-those that are committed but not visible yet are waited for: a copy of a table would miss their rows.
+too. So all of this pipeline's transactions are decided when a step runs (`Sink.apply` is called between batches).
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ import re
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.doris.alter import Step
-from connectors.shared.sql.client import Refused, Session, quoted
+from connectors.shared.sql.client import Refused, Session
 from connectors.streamload.alter_jobs import AlterJobs
-from connectors.streamload.labels import LabelSpace
-from connectors.streamload.patience import Patience, Waits
 
 _BUSY = re.compile(
     r"is not NORMAL|transactions in the COMMITTED state|still some transactions|lock timeout|is not stable", re.I
@@ -27,7 +25,7 @@ _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
 class Runner:
     """Carries out steps one after another in one session."""
 
-    def __init__(self, session: Session, waits: Waits) -> None:
+    def __init__(self, session: Session, waits: RetryPolicy) -> None:
         self._session, self._waits = session, waits
         self._jobs = AlterJobs(
             session,
@@ -53,26 +51,9 @@ class Runner:
         """Wait for jobs that an earlier run started: until they end, the tables do not show the change."""
         self._jobs.wait_for_running(tables)
 
-    def wait_until_visible(self, databases: Iterable[str], space: LabelSpace) -> None:
-        """Wait until all that this pipeline has committed in these databases can be read."""
-        for database in databases:
-            waiting = Patience(self._waits, f"{database}: waiting for committed loads to become visible")
-            while left := self._committed(database, space):
-                if not waiting.pause():
-                    raise SinkUnavailable(
-                        f"{left} is committed and has not become visible within {self._waits.limit_s:.0f} s",
-                        where=database,
-                        hint="see SHOW TRANSACTION and the back ends' logs; start again to go on waiting",
-                    )
-
-    def _committed(self, database: str, space: LabelSpace) -> str | None:
-        query = f"SHOW TRANSACTION FROM {quoted(database)} WHERE status = 'committed'"
-        labels = (str(record["Label"]) for record in self._session.records(query))
-        return next((label for label in labels if space.read(label) is not None), None)
-
     def _execute(self, table: TableId, step: Step) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
-        waiting = Patience(self._waits, f"{table}: waiting for another operation on the table")
+        waiting = Backoff(self._waits, f"{table}: waiting for another operation on the table")
         while True:
             try:
                 self._session.run(step.sql)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Duration, Field, OptionError, Remark, SecretStr, Size
+from connectors.shared.servers.address import Address, TimeLimits, parse_list
 from connectors.streamload.options import (
     BACKEND_PORT,
     BATCHES,
     HTTP_PORT,
     LOAD_PROPERTIES,
+    SQL_PORT,
     TABLE_PROPERTIES,
     JdbcUrl,
     LoadSinkOptions,
     addresses,
-    at_least_once,
-    no_effect,
+    jdbc_addresses,
 )
 from connectors.streamload.pack import Packing
 
@@ -39,9 +41,6 @@ _HARMFUL = {
     "unique_key_update_mode": "it would leave columns as they were",
     "enable_profile": "it slows every load down",
 }
-PACKINGS: Mapping[str, Packing] = {"": "", "gz": "gzip", "lz4": "lz4"}
-"""How bodies are compressed, by the header `compress_type`."""
-_HARMLESS = frozenset({"", "false", "off_mode", "upsert", "0", "0.0"})
 _PARTITIONS = "tables are created without partitions; create a table yourself to partition it, the sink fills it"
 
 
@@ -55,6 +54,11 @@ class DorisSinkOptions(LoadSinkOptions):
     """Loads into Apache Doris by stream load in two phases; a source database becomes a Doris database."""
 
     implementation: ClassVar[str] = "connectors.doris.sink:DorisSink"
+    set_by_sink: ClassVar[frozenset[str]] = _SET_BY_SINK
+    harmful: ClassVar[Mapping[str, str]] = _HARMFUL
+    harmless: ClassVar[frozenset[str]] = frozenset({"", "false", "off_mode", "upsert", "0", "0.0"})
+    packing_header: ClassVar[str] = "compress_type"
+    packings: ClassVar[Mapping[str, Packing]] = {"": "", "gz": "gzip", "lz4": "lz4"}
     prefixes: ClassVar[dict[str, str]] = {
         TABLE_PROPERTIES: "Properties of new tables, such as `table.create.properties.replication_num`.",
         LOAD_PROPERTIES: "Headers of the loads, such as `sink.properties.compress_type: gz`.",
@@ -97,7 +101,6 @@ class DorisSinkOptions(LoadSinkOptions):
         description="Whether a front end chooses the back end of every load (Flink CDC: false). When false, the list "
         "of back ends is asked for, and rows go straight there. No effect with `benodes`.",
     )
-    username: str = Field(min_length=1, description="User of Doris.")
     password: SecretStr = Field(
         SecretStr(""), description="Password of the user; take it from `${NAME}` or `${file:path}`."
     )
@@ -136,32 +139,31 @@ class DorisSinkOptions(LoadSinkOptions):
     )
 
     def problems(self) -> Iterator[Remark]:
-        """Headers that would lose rows, and options that contradict each other."""
+        """Options that contradict each other."""
         yield from super().problems()
         if self.enable_2pc and self.delivery_guarantee == "at-least-once":
             yield Remark("sink.enable-2pc", "contradicts sink.delivery-guarantee: at-least-once", "remove one of them")
-        for key, name, text in self.headers():
-            if name in _HARMFUL and text.lower() not in _HARMLESS:
-                yield Remark(key, f"cannot be used: {_HARMFUL[name]}", "remove the key")
-            if name == "compress_type" and text.lower() not in PACKINGS:
-                yield Remark(key, "only gz and lz4 can be sent", "write one of them, or remove the key")
 
     def warnings(self) -> Iterator[Remark]:
-        """Headers without effect, and settings that lose what the defaults keep."""
+        """Settings that do not what they say."""
         yield from super().warnings()
-        for key, name, _ in self.headers():
-            if name in _SET_BY_SINK:
-                yield no_effect(key)
         if self.enable_2pc is False:
             yield Remark(
                 "sink.enable-2pc",
                 "has no effect: rows are committed exactly once (Flink CDC would load them at least once)",
                 "sink.delivery-guarantee: at-least-once is without two-phase commit",
             )
-        if self.delivery_guarantee == "at-least-once":
-            yield at_least_once()
 
-    def load_headers(self) -> dict[str, str]:
-        """The headers that the user adds to every load, by name."""
-        ours = _SET_BY_SINK | _HARMFUL.keys() | {"strict_mode", "max_filter_ratio"}
-        return {name: text for _, name, text in self.headers() if name not in ours}
+    def http_frontends(self) -> tuple[Address, ...]:
+        """Those of `fenodes`."""
+        return parse_list(self.fenodes, default_port=HTTP_PORT)
+
+    def sql_frontends(self) -> tuple[Address, ...]:
+        """Those of `jdbc-url`, else the hosts of `fenodes`."""
+        if self.jdbc_url is not None:
+            return jdbc_addresses(self.jdbc_url)
+        return tuple(replace(address, port=SQL_PORT, secure=False) for address in self.http_frontends())
+
+    def time_limits(self) -> TimeLimits:
+        """Those of connections and loads."""
+        return TimeLimits(connect_s=self.connect_timeout_s, answer_s=self.load_timeout_s)

@@ -43,6 +43,11 @@ class State(StrEnum):
         """Whether the rows are in for good."""
         return self in (State.COMMITTED, State.VISIBLE)
 
+    @property
+    def open(self) -> bool:
+        """Whether the transaction has not ended."""
+        return self in (State.PREPARE, State.PRECOMMITTED)
+
 
 @dataclass(frozen=True, slots=True)
 class LoadReply:

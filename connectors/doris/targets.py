@@ -31,8 +31,7 @@ class Targets:
         if found is not None:
             return found
         try:
-            with self._sql.session() as session:
-                found = read_table(session, table).target(self._longest_string)
+            found = self._sql.ask(lambda session: read_table(session, table)).target(self._longest_string)
         except Refused as error:
             hint = "it was dropped or renamed in Doris, or the user lacks SELECT on it"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from None

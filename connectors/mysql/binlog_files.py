@@ -21,7 +21,7 @@ from cdc.state.store import LocalStore
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
@@ -109,8 +109,8 @@ class BinlogFilesSource(Source):
         """Decode one range, which may span files."""
         part: LogRange = opened(split).payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        for chunk in _chunks(self._files(), part.start, part.end):
-            yield from rows.decode(chunk)
+        for buffer in _buffers(self._files(), part.start, part.end):
+            yield from rows.decode(buffer)
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""
@@ -161,14 +161,14 @@ class BinlogFilesSource(Source):
     def _plan(
         self, schemas: Schemas, start: MySqlOffset, files: Mapping[str, Path], limits: Limits | None, notices: list[str]
     ) -> Iterator[Segment]:
-        from connectors.mysql.follow.segmenter import Planner
+        from connectors.mysql.follow.segmenter import Segmenter
 
         position = start.position
         dialect = _dialect(_file(files, position.file))
         tracker = schemas.tracker(start.schemas, self._wanted, dialect, 0, notices)
-        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
-        for chunk in _chunks(files, position, None):
-            yield from planner.feed(chunk)
+        segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        for buffer in _buffers(files, position, None):
+            yield from segmenter.feed(buffer)
 
     def _files(self) -> dict[str, Path]:
         """The files by name, in log order. Raises SourceError when there are none, or not one for each number."""
@@ -204,9 +204,9 @@ def _check_neighbours(path: Path, later: Path) -> None:
         )
 
 
-def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[EventChunk]:
-    """All chunks from `start` to `end` (None: to the last file's end)."""
-    from connectors.mysql.log.log_file import read_chunks
+def _buffers(files: Mapping[str, Path], start: LogPosition, end: LogPosition | None) -> Iterator[ReceiveBuffer]:
+    """All buffers from `start` to `end` (None: to the last file's end)."""
+    from connectors.mysql.log.log_file import read_buffers
 
     names = list(files)
     for name in (start.file, *([end.file] if end is not None else [])):
@@ -216,7 +216,7 @@ def _chunks(files: Mapping[str, Path], start: LogPosition, end: LogPosition | No
         begin = start.position if names[index] == start.file else 4
         stop = end.position if end is not None and names[index] == end.file else None
         if stop is None or begin < stop:
-            yield from read_chunks(files[names[index]], begin, stop)
+            yield from read_buffers(files[names[index]], begin, stop)
 
 
 def _file(files: Mapping[str, Path], name: str) -> Path:
@@ -227,7 +227,7 @@ def _file(files: Mapping[str, Path], name: str) -> Path:
 
 def _dialect(path: Path) -> Dialect:
     """How the server that wrote the file reads statements: the version text of its format description."""
-    from connectors.mysql.log.log_file import read_chunks
+    from connectors.mysql.log.log_file import read_buffers
 
-    first = next(read_chunks(path, chunk_bytes=_FIRST_BYTES))
+    first = next(read_buffers(path, buffer_bytes=_FIRST_BYTES))
     return Dialect.of(first.body(0)[2:52].rstrip(b"\0").decode("latin-1"))

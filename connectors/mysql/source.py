@@ -114,7 +114,7 @@ class MySqlSource(Source):
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
             self._looked = True
-            if (joined := self._newcomers(start)) != start:
+            if (joined := self._added_tables(start)) != start:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
@@ -148,7 +148,7 @@ class MySqlSource(Source):
         return snapshot.plan(start, end, limits, wait_s)
 
     def _is_lost(self, at: MySqlOffset) -> bool:
-        """A task has found its part of the log purged, and no jump up to `at` has settled that."""
+        """A task has found its part of the log purged, and no jump up to `at` has answered that."""
         entries = LostNote(self._context.store).entries()
         return entries is not None and not self._coordinator().jumped(entries, at)
 
@@ -159,15 +159,15 @@ class MySqlSource(Source):
         self._log().stop()
         return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
-    def _newcomers(self, start: MySqlOffset) -> MySqlOffset:
+    def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
-        from connectors.mysql.snapshot.plan.added_tables import newcomers
+        from connectors.mysql.snapshot.plan.added_tables import added_tables
 
         schemas = self._schemas()
         known = schemas.history.tables(start.schemas)
         allowed = self._options.newly_added
         try:
-            found = newcomers(start, known, self._wanted, self._streams, allowed=allowed)
+            found = added_tables(start, known, self._wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
             self._looked = False  # the log's follower waits for a server that is away
             return start

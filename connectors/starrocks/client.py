@@ -21,7 +21,7 @@ from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from connectors.starrocks import replies
 from connectors.starrocks.replies import Reply
-from connectors.streamload.http import HttpClient, Servers, Upload
+from connectors.streamload.http import HttpClient, Upload
 from connectors.streamload.pack import Packing
 
 log = logging.getLogger(__name__)
@@ -40,6 +40,9 @@ class State(StrEnum):
     VISIBLE = "VISIBLE"
     ABORTED = "ABORTED"
     UNKNOWN = "UNKNOWN"
+
+
+DONE = (State.COMMITTED, State.VISIBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,11 @@ class LabelFinishedError(Exception):
 
 
 class Transactions:
-    """Calls of the interface. Thread safe and picklable."""
+    """Calls of the interface, each tried once. Thread safe and picklable."""
 
-    def __init__(self, servers: Servers, limits: TransactionLimits, packing: Packing = "") -> None:
+    def __init__(self, http: HttpClient, limits: TransactionLimits, packing: Packing = "") -> None:
         """`packing`: how bodies are compressed; the headers of the loads have to say so."""
-        self._http, self._limits, self._packing = HttpClient(servers), limits, packing
-
-    def __reduce__(self) -> tuple[type[Transactions], tuple[Servers, TransactionLimits, Packing]]:
-        return Transactions, (self._http.servers, self._limits, self._packing)
+        self._http, self._limits, self._packing = http, limits, packing
 
     def begin(self, table: TableId, label: str) -> int:
         """Begin a transaction of our own under the label; returns its id.
@@ -145,7 +145,7 @@ class Transactions:
         Raises LabelFinishedError when its rows are committed: they cannot be taken back.
         """
         found = self.state(table.database, label).state
-        if found in (State.COMMITTED, State.VISIBLE):
+        if found in DONE:
             raise LabelFinishedError(label)
         if found in (State.ABORTED, State.UNKNOWN):
             return found

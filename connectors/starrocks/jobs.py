@@ -10,11 +10,11 @@ import logging
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import Refused, Session
 from connectors.starrocks.alter import Check, Remark, Statement, Step
 from connectors.streamload.alter_jobs import AlterJobs
-from connectors.streamload.patience import Patience, Waits
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _NO_LEADER = ("leader", "forward")
 class Runner:
     """Carries out steps one after another in one session."""
 
-    def __init__(self, session: Session, waits: Waits) -> None:
+    def __init__(self, session: Session, waits: RetryPolicy) -> None:
         self._session, self._waits = session, waits
         self._jobs = AlterJobs(
             session,
@@ -60,7 +60,7 @@ class Runner:
 
     def _execute(self, step: Statement) -> None:
         """Run a statement; one that another operation on the table keeps from running is tried again."""
-        waiting = Patience(self._waits, f"{step.table}: waiting for another operation on the table")
+        waiting = Backoff(self._waits, f"{step.table}: waiting for another operation on the table")
         while True:
             try:
                 self._session.run(step.sql)

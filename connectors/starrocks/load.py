@@ -7,29 +7,29 @@ tells how many rows it loaded; anything but the number that was sent fails the l
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.shared.dead_letters.dead_letters import DeadLetters
-from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
 from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.http import Upload
+from connectors.streamload.label_record import LabelWriter
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.table_load import TableLoad
 from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
-_MOST_LABELS = 20
 ALWAYS = {"strict_mode": "true", "max_filter_ratio": "0"}
 """Loads are strict: otherwise a value that cannot be read becomes NULL without a word."""
 
@@ -41,115 +41,58 @@ class Loader:
     transactions: Transactions
     targets: Targets
     labels: LabelSpace
+    record: LabelWriter
     headers: Mapping[str, str]
     rules: WindowRules
+    retry: RetryPolicy
     dead_letters: str | None = None
 
-    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> TableLoad:
+    def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StarRocksLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
-        labels = [
-            self.labels.label(task.batch, first.table, task.partition, part, again)
-            for again in range(_MOST_LABELS if target.upserts else 1)
-        ]
+        encoder = WindowEncoder(first.schema, target, STARROCKS, self.rules)
+        labels = self.labels.choices(task, first.table, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
-        return TableLoad(
-            self, first.table, labels, WindowEncoder(first.schema, target, STARROCKS, self.rules), dead_letters
-        )
+        return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 
-def handle(label: str) -> dict[str, Any]:
+def handle(label: str, *, upserts: bool) -> dict[str, Any]:
     """What the decision file keeps of a load; the label is empty when there was no row to send."""
-    return {"label": label}
+    return {"label": label, "upserts": upserts}
 
 
-class TableLoad:
-    """One open load, as `connectors.shared.sending.sender` drives it."""
+class StarRocksLoad(TableLoad[Upload]):
+    """One transaction."""
 
     def __init__(
-        self, loader: Loader, table: TableId, labels: Sequence[str], encoder: WindowEncoder, dead_letters: DeadLetters
+        self,
+        loader: Loader,
+        table: TableId,
+        labels: tuple[str, ...],
+        upserts: bool,
+        encoder: WindowEncoder,
+        dead_letters: DeadLetters,
     ) -> None:
         """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""
-        self._loader, self._table, self._labels, self._label = loader, table, labels, labels[0]
-        self._encoder, self._dead_letters = encoder, dead_letters
-        self._upload: Upload | None = None
+        super().__init__(table, labels[0], encoder, dead_letters, loader.retry)
+        self._loader, self._labels, self._upserts = loader, labels if upserts else labels[:1], upserts
         self._transaction: int | None = None
-        self._rows = 0
-        self._lock = threading.Lock()
-        self._cancelled = False
-
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
-        """Check, encode and send a window. None when its text needs other headers than those sent."""
-        encoded = self._encoder.encode(blocks, headers_sent=self._upload is not None)
-        if encoded is None:
-            return None
-        if encoded.rows:
-            upload = self._upload or self._open(encoded)
-            if not upload.write(encoded.text):
-                self._refused(upload)
-            self._rows += encoded.rows
-        self._dead_letters.write(encoded.dead_letters)
-        return encoded.written
-
-    def finish(self) -> Any:
-        """End the body, prepare, check what was loaded; returns the handle."""
-        if self._upload is None:
-            self._dead_letters.close()
-            return handle("")
-        try:
-            self._check_load(replies.read(self._upload.finish()))
-            self._check_prepared(self._loader.transactions.prepare(self._table, self._label))
-        except CommitUnknown as error:
-            # Nothing is decided yet, so what became of it does not matter: it is sent again.
-            self._give_up()
-            raise SinkUnavailable(error.message, where=error.where, hint="the rows are sent again") from error
-        except SinkError:
-            self._give_up()
-            raise
-        self._dead_letters.close()
-        return handle(self._label)
-
-    def cancel(self) -> None:
-        """Break off; may come from another thread while one is inside `write` or `finish`."""
-        with self._lock:
-            if self._cancelled:
-                return
-            self._cancelled = True
-            upload, begun = self._upload, self._transaction is not None
-        if upload is not None:
-            upload.cancel()
-        self._dead_letters.discard()
-        if begun:
-            self._loader.transactions.roll_back(self._table, self._label)
 
     def _open(self, encoded: Encoded) -> Upload:
         """Begin the transaction and the request whose body the rows are."""
-        transactions = self._loader.transactions
-        number = self._begin()
-        with self._lock:
-            self._transaction = number
-            if self._cancelled:
-                transactions.roll_back(self._table, self._label)
-                raise SinkUnavailable("the load was cancelled", where=self._where)
+        self._transaction = self._begin()
         try:
             headers = {**self._loader.headers, **ALWAYS, **encoded.headers}
-            upload = transactions.load(self._table, self._label, headers)
+            return self._loader.transactions.load(self._table, self._label, headers)
         except SinkError:
             self._give_up()
             raise
-        with self._lock:
-            self._upload = upload
-            cancelled = self._cancelled
-        if cancelled:
-            upload.cancel()
-            self._give_up()
-            raise SinkUnavailable("the load was cancelled", where=self._where)
-        return upload
 
     def _begin(self) -> int:
         """Begin under the first label that is not used up."""
         for label in self._labels:
             self._label = label
+            self._loader.record.note(self._table, label)
             try:
                 return self._loader.transactions.begin(self._table, label)
             except LabelFinishedError:
@@ -160,11 +103,27 @@ class TableLoad:
             hint="restore the newest state directory; for a new start, empty the table: it would get rows twice",
         )
 
-    def _refused(self, upload: Upload) -> None:
-        """The server answered before the body was whole."""
-        reply = replies.read(upload.finish())
+    def _refused(self, body: Upload) -> NoReturn:
+        reply = replies.read(body.finish())
         self._give_up()
         raise replies.failure("rows were refused", self._where, reply)
+
+    def _nothing(self) -> Any:
+        return handle("", upserts=self._upserts)
+
+    def _ended(self, body: Upload) -> Any:
+        """End the body, prepare, check what was loaded."""
+        try:
+            self._check_load(replies.read(body.finish()))
+            self._check_prepared(self._loader.transactions.prepare(self._table, self._label))
+        except CommitUnknown as error:
+            # Nothing is decided yet, so what became of it does not matter: it is sent again.
+            self._give_up()
+            raise SinkUnavailable(error.message, where=error.where, hint="the rows are sent again") from error
+        except SinkError:
+            self._give_up()
+            raise
+        return handle(self._label, upserts=self._upserts)
 
     def _check_load(self, reply: Reply) -> None:
         if not reply.ok:
@@ -193,8 +152,5 @@ class TableLoad:
 
     def _give_up(self) -> None:
         """Roll back, so that nothing stays open whatever comes next."""
-        self._loader.transactions.roll_back(self._table, self._label)
-
-    @property
-    def _where(self) -> str:
-        return f"{self._table} (label {self._label})"
+        if self._transaction is not None:
+            self._loader.transactions.roll_back(self._table, self._label)

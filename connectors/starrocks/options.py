@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
-from cdc.options import AnyCase, Duration, Field, Remark, SecretStr
+from cdc.options import AnyCase, Duration, Field, Remark
+from connectors.shared.servers.address import Address, TimeLimits, parse_list
 from connectors.streamload.options import (
     BATCHES,
     HTTP_PORT,
@@ -14,33 +15,39 @@ from connectors.streamload.options import (
     JdbcUrl,
     LoadSinkOptions,
     addresses,
-    at_least_once,
-    no_effect,
+    jdbc_addresses,
 )
 from connectors.streamload.pack import Packing
 
-_OWN_HEADERS = frozenset({
-    "db", "table", "label", "columns", "format", "column_separator", "row_delimiter", "strict_mode", "max_filter_ratio",
+_SET_BY_SINK = frozenset({
+    "columns", "format", "column_separator", "row_delimiter",
     "jsonpaths", "json_root", "strip_outer_array", "ignore_json_size", "enclose", "escape", "skip_header", "trim_space",
-    "content-encoding", "timeout", "idle_transaction_timeout", "prepared_timeout", "transaction_type", "where",
-    "partial_update", "partial_update_mode", "merge_condition", "authorization", "expect", "content-length",
+    "content-encoding", "timeout", "idle_transaction_timeout", "prepared_timeout", "authorization", "expect",
+    "content-length",
 })  # fmt: skip
+_ROUTED = "routes say where rows go"
 _HARMFUL = {
+    "label": "labels are made by the sink; sink.label-prefix begins them",
+    "db": _ROUTED,
+    "table": _ROUTED,
     "where": "it would leave rows out",
     "partial_update": "it would leave columns out",
     "partial_update_mode": "it would leave columns out",
     "merge_condition": "it would leave rows out",
     "transaction_type": "loads of this sink are transactions of one table",
 }
-_LABELLED = frozenset({"label", "db", "table"})
-PACKINGS: Mapping[str, Packing] = {"": "", "gzip": "gzip", "lz4_frame": "lz4", "zstd": "zstd"}
-"""How bodies are compressed, by the header `compression`."""
+_ANSWER_S = 600.0
 
 
 class StarRocksSinkOptions(LoadSinkOptions):
     """Loads into StarRocks with its transaction interface; a source database becomes a StarRocks database."""
 
     implementation: ClassVar[str] = "connectors.starrocks.sink:StarRocksSink"
+    set_by_sink: ClassVar[frozenset[str]] = _SET_BY_SINK
+    harmful: ClassVar[Mapping[str, str]] = _HARMFUL
+    harmless: ClassVar[frozenset[str]] = frozenset({"", "false"})
+    packing_header: ClassVar[str] = "compression"
+    packings: ClassVar[Mapping[str, Packing]] = {"": "", "gzip": "gzip", "lz4_frame": "lz4", "zstd": "zstd"}
     prefixes: ClassVar[dict[str, str]] = {
         TABLE_PROPERTIES: "Properties of new tables, such as `table.create.properties.replication_num`.",
         LOAD_PROPERTIES: "Headers of the loads, such as `sink.properties.compression: lz4_frame`.",
@@ -68,10 +75,6 @@ class StarRocksSinkOptions(LoadSinkOptions):
         alias="load-url",
         description="Where front ends speak HTTP: `fe1:8030;fe2:8030`, each with `https://` before it for TLS. The "
         "first that answers is used. They name the back ends, which this machine and Spark's workers have to reach.",
-    )
-    username: str = Field(min_length=1, description="User of StarRocks.")
-    password: SecretStr = Field(
-        description="Password of the user, may be empty; take it from `${NAME}` or `${file:path}`."
     )
     delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase] = Field(
         "exactly-once",
@@ -127,30 +130,24 @@ class StarRocksSinkOptions(LoadSinkOptions):
         None, alias="table.create.num-buckets", ge=1, description="Buckets of new tables. Default: StarRocks chooses."
     )
 
-    def problems(self) -> Iterator[Remark]:
-        """Headers that would lose rows, or break what the sink sends."""
-        yield from super().problems()
-        for key, name, text in self.headers():
-            if name in _HARMFUL and text.lower() not in ("", "false"):
-                yield Remark(key, f"cannot be used: {_HARMFUL[name]}", "remove the key")
-            if name in _LABELLED:
-                yield Remark(key, "is set by the sink", "remove the key; sink.label-prefix begins the labels")
-            if name == "compression" and text.lower() not in PACKINGS:
-                yield Remark(key, "only gzip, lz4_frame and zstd can be sent", "write one of them, or remove the key")
-
     def warnings(self) -> Iterator[Remark]:
-        """Headers without effect, and settings that lose what the defaults keep."""
+        """Settings that do not fit every value."""
         yield from super().warnings()
-        for key, name, _ in self.headers():
-            if name in _OWN_HEADERS - _HARMFUL.keys() - _LABELLED - {"max_filter_ratio", "strict_mode"}:
-                yield no_effect(key)
         if self.character_bytes < 4:
             yield Remark("unicode-char.max-bytes", "text with 4-byte characters may not fit; such rows stop the run")
-        if self.delivery_guarantee == "at-least-once":
-            yield at_least_once()
 
-    def load_headers(self) -> dict[str, str]:
-        """The headers that the user adds to every load, by name."""
-        return {
-            key.removeprefix(LOAD_PROPERTIES): text for key, name, text in self.headers() if name not in _OWN_HEADERS
-        }
+    def http_frontends(self) -> tuple[Address, ...]:
+        """Those of `load-url`."""
+        return parse_list(self.load_url, default_port=HTTP_PORT)
+
+    def sql_frontends(self) -> tuple[Address, ...]:
+        """Those of `jdbc-url`."""
+        return jdbc_addresses(self.jdbc_url)
+
+    def time_limits(self) -> TimeLimits:
+        """Those of connections and loads."""
+        return TimeLimits(
+            connect_s=self.connect_timeout_ms / 1000,
+            continue_s=self.continue_timeout_ms / 1000,
+            answer_s=_ANSWER_S if self.socket_timeout_ms <= 0 else self.socket_timeout_ms / 1000,
+        )

@@ -79,6 +79,11 @@ def failure(what: str, where: str, reply: Reply, details: str = "") -> SinkError
     return SinkError(f"{text} ({reply.status})", where=where, hint=f"see the log of {reply.server}")
 
 
+def is_denied(reply: Reply) -> bool:
+    """Whether the account may not do this: trying again cannot help."""
+    return any(part in reply.message.lower() for part, hint in _HINTS if hint is _DENIED)
+
+
 _DENIED = "check sink.username and sink.password, and GRANT INSERT, SELECT and ALTER on the tables to that user"
 _FILTERED = "compare the table's columns in StarRocks with the source's; nothing of this batch was loaded"
 _TOO_MANY = "other loads take all transactions of the database; raise max_running_txn_num_per_db, or wait"

@@ -9,33 +9,32 @@ from __future__ import annotations
 
 import logging
 import shutil
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from cdc.block import ChangeBlock
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
 from connectors.shared.dead_letters.dead_letters import DeadLetters
-from connectors.shared.sending.sender import Written
 from connectors.starrocks import replies
-from connectors.starrocks.client import State, Transactions
+from connectors.starrocks.client import DONE, Transactions
 from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
 from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.labels import LabelSpace
-from connectors.streamload.window import WindowEncoder, WindowRules
+from connectors.streamload.table_load import TableLoad
+from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
 _FOLDER = "loads"
 _PIECE = 1 << 20
-_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 _LOADED = ("SUCCESS", "PUBLISH TIMEOUT")
 
 
@@ -55,83 +54,92 @@ class StagedLoader:
         label = self.labels.label(task.batch, first.table, task.partition, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
         path = self.directory / _FOLDER / str(task.batch) / f"{label}.{task.attempt}"
-        return StagedLoad(path, label, WindowEncoder(first.schema, target, STARROCKS, self.rules), dead_letters)
+        encoder = WindowEncoder(first.schema, target, STARROCKS, self.rules)
+        return StagedLoad(path, first.table, label, encoder, dead_letters)
 
 
-class StagedLoad:
-    """One file of load text, as `connectors.shared.sending.sender` drives it."""
+class _StagedFile:
+    """A file of load text under way."""
 
-    def __init__(self, path: Path, label: str, encoder: WindowEncoder, dead_letters: DeadLetters) -> None:
-        self._path, self._label, self._encoder, self._dead_letters = path, label, encoder, dead_letters
-        self._file: BinaryIO | None = None
-        self._headers: Mapping[str, str] = {}
-        self._rows = 0
+    def __init__(self, path: Path, headers: Mapping[str, str]) -> None:
+        self.path, self.headers = path, dict(headers)
+        try:
+            self._file: BinaryIO = open_new(path)
+        except OSError as error:
+            raise state_error(path, error) from error
 
-    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
-        """Check, encode and write a window. None when its text needs other headers than the file's."""
-        encoded = self._encoder.encode(blocks, headers_sent=self._file is not None)
-        if encoded is None:
-            return None
-        if encoded.rows:
-            try:
-                if self._file is None:
-                    self._file = open_new(self._path)
-                    self._headers = encoded.headers
-                self._file.write(encoded.text)
-            except OSError as error:
-                raise state_error(self._path, error) from error
-            self._rows += encoded.rows
-        self._dead_letters.write(encoded.dead_letters)
-        return encoded.written
+    def write(self, data: memoryview) -> bool:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise state_error(self.path, error) from error
+        return True
 
-    def finish(self) -> Any:
-        """Make the file durable; returns the handle."""
-        self._dead_letters.close()
-        if self._file is None:
-            return {"label": ""}
+    def close(self) -> None:
+        """Make it durable."""
         try:
             close_synced(self._file)
         except OSError as error:
-            raise state_error(self._path, error) from error
-        return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": dict(self._headers)}
+            raise state_error(self.path, error) from error
 
     def cancel(self) -> None:
-        """Remove the file."""
-        self._dead_letters.discard()
-        if self._file is not None:
-            self._file.close()
-            self._path.unlink(missing_ok=True)
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class StagedLoad(TableLoad[_StagedFile]):
+    """One file of load text."""
+
+    def __init__(
+        self, path: Path, table: TableId, label: str, encoder: WindowEncoder, dead_letters: DeadLetters
+    ) -> None:
+        super().__init__(table, label, encoder, dead_letters, RetryPolicy(timeout_s=0))
+        self._path = path
+
+    def _open(self, encoded: Encoded) -> _StagedFile:
+        return _StagedFile(self._path, encoded.headers)
+
+    def _refused(self, body: _StagedFile) -> NoReturn:
+        raise SinkError("the file takes no more rows", where=str(body.path))
+
+    def _ended(self, body: _StagedFile) -> Any:
+        body.close()
+        return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": body.headers}
+
+    def _nothing(self) -> Any:
+        return {"label": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """Loads the files of one batch. Driver."""
+    """Loads the files of one batch; a server that is away is waited for as `retry` says. Driver."""
 
     transactions: Transactions
     directory: Path
     headers: Mapping[str, str]
     batch: int
-    sleep: Callable[[float], None] = time.sleep
+    retry: RetryPolicy
 
     def __call__(self, table: TableId, handle: Mapping[str, Any]) -> None:
         """Load one file, or find that it is loaded. Raises CommitFailed or SinkError."""
         label = str(handle["label"])
         if not label:
             return
-        last: SinkError | None = None
-        for pause_s in (*_PAUSES_S, 0.0):
+        where = f"{table} (label {label})"
+
+        def load() -> None:
             try:
                 if self._done(table, label) or self._load(table, label, handle):
                     return
-                last = CommitFailed("StarRocks is still busy with the load", where=f"{table} (label {label})")
             except (SinkUnavailable, CommitUnknown) as error:
-                last = error
-            self.sleep(pause_s)
-        if last is not None:
-            raise CommitFailed(last.message, where=last.where, hint=last.hint or "start again to try once more")
+                hint = error.hint or "start again to try once more"
+                raise CommitFailed(error.message, where=error.where, hint=hint) from error
+            raise CommitFailed("StarRocks is still busy with the load", where=where)
+
+        self.retry.call(load, f"the load of {where}")
 
     def _done(self, table: TableId, label: str) -> bool:
-        return self.transactions.state(table.database, label).state in (State.COMMITTED, State.VISIBLE)
+        return self.transactions.state(table.database, label).state in DONE
 
     def _load(self, table: TableId, label: str, handle: Mapping[str, Any]) -> bool:
         """Send the file; False when the label is in use at this moment."""

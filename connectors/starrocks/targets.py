@@ -59,10 +59,9 @@ class Targets:
         if table in self._whole.get(database, {}):
             return self._whole[database][table]
         try:
-            with self._sql.session() as session:
-                if self._reads[database] <= _SINGLE_READS or database in self._whole:
-                    return read_table(session, table)
-                self._whole[database] = read_layout(session, [database]).tables()
+            if self._reads[database] <= _SINGLE_READS or database in self._whole:
+                return self._sql.ask(lambda session: read_table(session, table))
+            self._whole[database] = self._sql.ask(lambda session: read_layout(session, [database])).tables()
         except Refused as error:
             hint = "GRANT SELECT on the table to the user"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from error

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.sql.client import Session, quoted, text_literal
-from connectors.streamload.patience import Patience, Waits
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class AlterJobs:
     """
 
     session: Session
-    waits: Waits
+    waits: RetryPolicy
     server: str
     newest_by: str
     blocked: str
@@ -52,7 +52,7 @@ class AlterJobs:
 
         Raises ChangeRefused when the server cancels it, SinkUnavailable when it has not ended in time.
         """
-        waiting = Patience(self.waits, f"{table}: schema change")
+        waiting = Backoff(self.waits, f"{table}: schema change")
         while True:
             job = self.last(table)
             if job is None or str(job.get("JobId")) == before:
@@ -78,7 +78,7 @@ class AlterJobs:
         hint = "start again to go on waiting, with a longer table.schema-change.timeout if need be"
         if state == "WAITING_TXN":
             hint = f"it waits for loads that began before it, of other writers or left over: {self.blocked}"
-        reason = f"the schema change has not ended within {self.waits.limit_s:.0f} s; it is {state}"
+        reason = f"the schema change has not ended within {self.waits.timeout_s:.0f} s; it is {state}"
         return SinkUnavailable(reason, where=str(table), hint=hint)
 
 

@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 from connectors.streamload.pack import Packer, Packing, packer
 from connectors.streamload.wire import Answer, Headers, Wire
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3
-_LEAST_TRIES = 3
 _SHOWN = 300
 _LOST = "the state of the label tells what became of it"
 _CUT = "see the server's log; the part of the batch is loaded again"
@@ -53,7 +53,7 @@ class Servers:
 
 
 class HttpClient:
-    """Requests to one cluster, a connection each. Thread safe; picklable: which server worked last is forgotten."""
+    """Requests to one cluster, a connection each, tried once with every server. Thread safe and picklable."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers = servers
@@ -85,10 +85,11 @@ class HttpClient:
             return wire.answer()
 
         last: CdcError | None = None
-        for frontend in self._in_turn(self.servers.frontends):
+        for frontend in preference.in_order(self.servers.frontends):
             try:
                 wire, answer = self._follow(frontend, path, exchange, CommitUnknown)
                 wire.close()
+                preference.answered(self.servers.frontends, frontend)
                 return answer
             except SinkUnavailable as error:
                 last = error
@@ -113,9 +114,12 @@ class HttpClient:
             return wire.may_continue()
 
         last: CdcError | None = None
-        for address in self._in_turn(self.servers.backends or self.servers.frontends):
+        for address in self._takers():
             try:
-                return Upload(*self._follow(address, path, exchange, SinkUnavailable), packer(packing))
+                taken = self._follow(address, path, exchange, SinkUnavailable)
+                if address in self.servers.frontends:
+                    preference.answered(self.servers.frontends, address)
+                return Upload(*taken, packer(packing))
             except SinkUnavailable as error:
                 last = error
         raise _unavailable(last)
@@ -136,14 +140,15 @@ class HttpClient:
     def _authorized(self, headers: Headers) -> dict[str, str]:
         return {"Authorization": self.servers.account.authorization, **headers}
 
-    def _in_turn(self, addresses: tuple[Address, ...]) -> Sequence[Address]:
-        """Whom to try, in order. Back ends take turns; a front end is asked again, as it may name another back end."""
+    def _takers(self) -> tuple[Address, ...]:
+        """Whom to offer a body, in order: back ends take turns."""
+        backends = self.servers.backends
+        if not backends:
+            return preference.in_order(self.servers.frontends)
         with self._lock:
-            start = self._turn % len(addresses) if addresses else 0
-            if addresses is self.servers.backends:
-                self._turn += 1
-        tries = max(_LEAST_TRIES, len(addresses))
-        return [addresses[(start + number) % len(addresses)] for number in range(tries)] if addresses else []
+            start = self._turn % len(backends)
+            self._turn += 1
+        return backends[start:] + backends[:start]
 
     def _follow(
         self,

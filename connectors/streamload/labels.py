@@ -14,10 +14,13 @@ import re
 from dataclasses import dataclass
 
 from cdc.schema import TableId
+from cdc.sink import TaskAttempt
 
 LONGEST = 128
 """Characters: Doris `^[-_A-Za-z0-9:]{1,128}$` (label_regex_length), StarRocks `^[-\\w]{1,128}$` (FeNameFormat)."""
 LONGEST_PREFIX = 32
+MOST_LABELS = 20
+"""A load whose label is committed already takes the next one, up to so many."""
 _LONGEST_PIPELINE = 49
 _PREFIX = re.compile(r"[-_A-Za-z0-9]*")
 _FOREIGN = re.compile(r"[^-_A-Za-z0-9]")
@@ -65,6 +68,10 @@ class LabelSpace:
         """The label of one load, at most `LONGEST` characters. `again`: how many labels of this load are used up."""
         text = f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
         return f"{text}_r{again}" if again else text
+
+    def choices(self, task: TaskAttempt, table: TableId, part: int) -> tuple[str, ...]:
+        """The labels of one load in the order in which they are tried."""
+        return tuple(self.label(task.batch, table, task.partition, part, again) for again in range(MOST_LABELS))
 
     def read(self, label: str) -> Label | None:
         """Take a label apart; None when it is not one of this pipeline."""

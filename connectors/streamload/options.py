@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, Duration, Field, FilePath, OptionError, Remark, SinkOptions
-from connectors.shared.servers.address import Address, parse_list
+from cdc.options import AnyCase, Duration, Field, FilePath, OptionError, Remark, SecretStr, SinkOptions
+from connectors.shared.servers.address import Address, TimeLimits, parse_list
 from connectors.streamload.labels import check_prefix
+from connectors.streamload.pack import Packing
 
 HTTP_PORT, BACKEND_PORT, SQL_PORT = 8030, 8040, 9030
 TABLE_PROPERTIES, LOAD_PROPERTIES = "table.create.properties.", "sink.properties."
@@ -71,8 +73,26 @@ JdbcUrl = Annotated[str, AfterValidator(_check_jdbc)]
 
 
 class LoadSinkOptions(SinkOptions):
-    """What both sinks take."""
+    """What both sinks take.
 
+    Attributes:
+        set_by_sink: headers of loads that the user's would not reach.
+        harmful: headers that would lose rows, with what they would do.
+        harmless: values with which a harmful header does nothing.
+        packing_header, packings: how bodies are compressed, by the values of that header.
+    """
+
+    set_by_sink: ClassVar[frozenset[str]]
+    harmful: ClassVar[Mapping[str, str]]
+    harmless: ClassVar[frozenset[str]]
+    packing_header: ClassVar[str]
+    packings: ClassVar[Mapping[str, Packing]]
+
+    username: str = Field(min_length=1, description="User of the servers.")
+    password: SecretStr = Field(
+        description="Password of the user, may be empty; take it from `${NAME}` or `${file:path}`."
+    )
+    delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase]
     label_prefix: Annotated[str, AfterValidator(_check_label_prefix)] = Field(
         "cdc",
         alias="sink.label-prefix",
@@ -113,6 +133,11 @@ class LoadSinkOptions(SinkOptions):
         le=64,
         description="How many tables one task encodes and sends at a time, and how many the driver commits at a time.",
     )
+    retry_timeout_s: Duration = Field(
+        600.0,
+        alias="retry-timeout",
+        description="How long servers that are away or busy are tried again, with growing pauses.",
+    )
     load_timeout_s: Duration = Field(
         600.0,
         alias="sink.load.timeout",
@@ -145,6 +170,12 @@ class LoadSinkOptions(SinkOptions):
         for key, name, text in self.headers():
             if name == "max_filter_ratio" and text.strip("0.") != "":
                 yield Remark(key, "would lose the rows that the server filters", "remove the key: every row counts")
+            if name in self.harmful and text.lower() not in self.harmless:
+                yield Remark(key, f"cannot be used: {self.harmful[name]}", "remove the key")
+            if name == self.packing_header and text.lower() not in self.packings:
+                *others, last = sorted(filter(None, self.packings))
+                reason = f"only {', '.join(others)} and {last} can be sent"
+                yield Remark(key, reason, "write one of them, or remove the key")
 
     def warnings(self) -> Iterator[Remark]:
         """Settings that lose what the defaults keep."""
@@ -152,6 +183,12 @@ class LoadSinkOptions(SinkOptions):
         for key, name, text in self.headers():
             if name == "strict_mode" and text.lower() == "false":
                 yield Remark(key, "has no effect: loads are strict, as otherwise bad values would become NULL silently")
+            if name in self.set_by_sink:
+                reason = "has no effect: the sink encodes rows by itself and sets this header"
+                yield Remark(key, reason, "remove the key")
+        if self.delivery_guarantee == "at-least-once":
+            reason = "tables without a key may get rows twice"
+            yield Remark("sink.delivery-guarantee", reason, "exactly-once is safe")
         if not self.enable_delete:
             yield Remark("sink.enable-delete", "deleted rows stay in the sink; they are counted")
 
@@ -169,12 +206,23 @@ class LoadSinkOptions(SinkOptions):
             if key.startswith(TABLE_PROPERTIES)
         }
 
+    def load_headers(self) -> dict[str, str]:
+        """The headers that the user adds to every load, by name."""
+        ours = self.set_by_sink | self.harmful.keys() | {"strict_mode", "max_filter_ratio"}
+        return {name: text for _, name, text in self.headers() if name not in ours}
 
-def no_effect(key: str) -> Remark:
-    """The warning about a header that the sink sets by itself."""
-    return Remark(key, "has no effect: the sink encodes rows by itself and sets this header", "remove the key")
+    def packing(self) -> Packing:
+        """How bodies are compressed."""
+        return self.packings[self.load_headers().get(self.packing_header, "").lower()]
 
+    @abstractmethod
+    def http_frontends(self) -> tuple[Address, ...]:
+        """Where front ends speak HTTP, in order of preference."""
 
-def at_least_once() -> Remark:
-    """The warning about the weaker guarantee."""
-    return Remark("sink.delivery-guarantee", "tables without a key may get rows twice", "exactly-once is safe")
+    @abstractmethod
+    def sql_frontends(self) -> tuple[Address, ...]:
+        """Where front ends speak SQL, in order of preference."""
+
+    @abstractmethod
+    def time_limits(self) -> TimeLimits:
+        """How long to wait for what."""

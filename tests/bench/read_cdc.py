@@ -18,7 +18,7 @@ from reader import Range, Watch, arguments
 from cdc.schema import TableId
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import read_range
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
@@ -35,7 +35,7 @@ class Timed:
         self.fetch_s = self.decode_s = 0.0
         self.chunks_read = 0
 
-    def chunks(self, chunks: Iterator[EventChunk]) -> Iterator[EventChunk]:
+    def chunks(self, chunks: Iterator[ReceiveBuffer]) -> Iterator[ReceiveBuffer]:
         while True:
             started = time.perf_counter()
             chunk = next(chunks, None)

@@ -17,7 +17,7 @@ from spend import OtherLoad, cpu_of
 from workload import DATABASE, Workload
 
 from cdc_services.server import StartedServer
-from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.log_file import read_buffers
 
 HERE = Path(__file__).parent
 Figures = dict[str, Any]
@@ -95,7 +95,7 @@ def _python_peer(bench: Bench, workloads: Mapping[str, Workload]) -> ByWorkload:
 def range_of(bench: Bench, workload: Workload) -> Figures:
     """The range as the reader scripts get it."""
     file = bench.server.datadir / workload.start.file
-    events = sum(len(chunk) for chunk in read_chunks(file, workload.start.position, workload.end.position))
+    events = sum(len(chunk) for chunk in read_buffers(file, workload.start.position, workload.end.position))
     start, end = workload.start, workload.end
     return {
         "table": workload.table, "file": start.file, "start": start.position, "end": end.position,

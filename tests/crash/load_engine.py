@@ -29,6 +29,7 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Sink
 from cdc.state.directory import StateDir
+from cdc.state.store import Store
 from cdc.testing import ListSource
 
 Item = SchemaChange | ChangeBlock
@@ -135,7 +136,7 @@ class LoadEngine:
     """
 
     folder: Path
-    make_sink: Callable[[Path], Sink]
+    make_sink: Callable[[Store], Sink]
     between: Callable[[], None]
     rng: Random = field(default_factory=lambda: Random(0))
     parallelism: int = 2

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import doris_harness
 import starrocks_harness
@@ -21,14 +19,12 @@ from starrocks_servers import own_starrocks
 
 from cdc.sink import Sink
 from cdc.source import Context
-from cdc.state.store import LocalStore
+from cdc.state.store import Store
 from cdc_standins import StandIn
 from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
 
-_PAUSES_S = (0.01, 0.02, 0.05, 0.1, 0.2)
-"""Between questions to a server that does not answer; the sinks wait longer."""
 _SETTLED_S = 60.0
 _FINAL = frozenset({"VISIBLE", "ABORTED"})
 
@@ -64,9 +60,9 @@ class Place:
         self.standin.revive()
         self.standin.query(f"DROP DATABASE IF EXISTS {name} FORCE")
 
-    def sink(self, name: str, **more: Any) -> Callable[[Path], Sink]:
+    def sink(self, name: str, **more: Any) -> Callable[[Store], Sink]:
         """How a process of this case's pipeline makes its sink; `more` options by the names of the pipeline file."""
-        return lambda folder: self.make(Context(f"pipeline-{self.kind}-{name}", LocalStore(folder)), **more)
+        return lambda store: self.make(Context(f"pipeline-{self.kind}-{name}", store), **more)
 
     def arm(self, fault: Fault) -> None:
         """The next time the server comes by."""
@@ -197,7 +193,7 @@ KILLS = {
 @contextmanager
 def doris_place() -> Iterator[Place]:
     """A Doris of one's own."""
-    with own_doris() as server, patch("connectors.doris.settle._PAUSES_S", _PAUSES_S):
+    with own_doris() as server:
 
         def make(context: Context, **more: Any) -> Sink:
             return DorisSink(doris_harness.sink_options(server, **more), context)
@@ -208,7 +204,7 @@ def doris_place() -> Iterator[Place]:
 @contextmanager
 def starrocks_place() -> Iterator[Place]:
     """A StarRocks of one's own."""
-    with own_starrocks() as server, patch("connectors.starrocks.settle._PAUSES_S", _PAUSES_S):
+    with own_starrocks() as server:
         assert server.standin is not None
 
         def make(context: Context, **more: Any) -> Sink:

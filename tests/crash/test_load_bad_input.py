@@ -59,16 +59,15 @@ class Decided:
         return _run(self.folder, self.engine.state.root, sink_of(self.place.standin, **self.options))
 
 
-_BRIEFLY = "from connectors import doris, starrocks; import connectors.doris.settle, connectors.starrocks.settle; "
-_BRIEFLY += "doris.settle._PAUSES_S = starrocks.settle._PAUSES_S = (0.1, 0.1); "
-"""A server that is away is asked again for a quarter of a second, not for most of a minute."""
-
-
 def _run(folder: Path, state: Path, sink: dict[str, Any]) -> tuple[int, str]:
-    document = {"source": {"type": "values", "rows": []}, "sink": sink, "pipeline": {"name": "p"}}
+    document = {
+        "source": {"type": "values", "rows": []},
+        "sink": {"retry-timeout": "300 ms", **sink},
+        "pipeline": {"name": "p"},
+    }
     file = folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
-    command = [sys.executable, "-c", _BRIEFLY + "from cdc.cli import main; main()", "run", str(file)]
+    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(file)]
     command += ["--state-dir", str(state)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert _SECRET not in done.stdout + done.stderr

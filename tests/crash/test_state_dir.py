@@ -13,7 +13,7 @@ import pytest
 from cdc_process import Pipeline, ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload
 
-from cdc.job.watch import ABORTED
+from cdc.signals import ABORTED
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]

@@ -100,7 +100,7 @@ def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[
 def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
     left(tmp_path, driver=1, java=stranger.pid, java_started=_started(stranger.pid))
     waits: list[float] = []
-    with pytest.raises(StateError, match=rf"Java process {stranger.pid} .* is still alive .*kill {stranger.pid}"):
+    with pytest.raises(StateError, match=rf"Java process {stranger.pid} .* is still alive .*kill -9 {stranger.pid}"):
         RunLock(tmp_path, wait_s=1.0, sleep=waits.append).acquire()
     assert sum(waits) == pytest.approx(1.0, abs=0.11)
     stranger.kill()

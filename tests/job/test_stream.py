@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
+from cdc.errors import SourceError, SourceUnavailable, StateError, UnsupportedChange
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
@@ -54,7 +54,7 @@ def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> St
     state = StateDir(folder)
     state.open(name="p", source="list")
     task = PrepareTask(source, sink or ListSink(), same, SinkSchemas(state.store))
-    return StreamReader(SealedPlan(StreamPlan(task, state, Limits(1, 1), 2)))
+    return StreamReader(SealedPlan(StreamPlan(task, state, Limits(1, 1), 2, state.put_token())))
 
 
 def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> None:
@@ -223,3 +223,16 @@ def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> N
     ((row,),) = stream.read(part)
     with pytest.raises(SourceUnavailable, match="the server is away"):
         TaskResult.from_json(row).raise_error()
+
+
+def test_an_executor_without_the_drivers_disk_says_what_must_be_shared(tmp_path: Path) -> None:
+    sink = ListSink()
+    stream = reader(tmp_path, ListSource(ITEMS), sink)
+    (part, *_) = stream.partitions({"item": 1, BATCH_KEY: 1}, {"item": 2, BATCH_KEY: 2})
+    (tmp_path / "control" / "token").unlink()  # as on a machine that has an empty folder of the same name
+    with pytest.raises(CrossingError) as crossed:
+        list(stream.read(part))
+    found = recover(RuntimeError(str(crossed.value)))
+    assert isinstance(found, StateError)
+    assert "does not see the state directory of the driver" in found.message
+    assert "mount under the same path" in found.hint

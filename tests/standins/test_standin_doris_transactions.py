@@ -139,7 +139,7 @@ def test_show_transaction_and_the_state_of_labels(doris: DorisServer, db: str) -
     assert (int(row[0]), row[1], row[3], row[4]) == (txn, "a", "PRECOMMITTED", "BACKEND_STREAMING")
     assert len(row) == 15
     assert doris.query(f"SHOW TRANSACTION FROM {db} WHERE label = 'a'")[0][0] == row[0]
-    assert [one[1] for one in doris.query(f"SHOW TRANSACTION FROM {db} WHERE status = 'precommitted'")] == ["a"]
+    assert "Where clause" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE status = 'precommitted'")
     assert "999999999 does not exist" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE id = 999999999")
     doris.settle(db, "abort", txn_id=txn)
 

@@ -143,6 +143,7 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("CAST(t AS TIMESTAMP(0))", "TIMESTAMP(0)", dt.datetime(2024, 1, 31, 3, 4, 5), None),
     ("CAST(TIMESTAMP '1969-12-31 23:59:59.9' AS TIMESTAMP(0)) = '1969-12-31 23:59:59'", "BOOLEAN", True, True),
     ("CAST(d AS STRING)", "STRING", "12.34", None),
+    ("CAST(0.5 AS STRING) || CAST(-0.05 AS STRING)", "STRING", "0.5-0.05", "0.5-0.05"),
     ("CAST(-2.9 AS INT)", "INT", -2, -2),
     ("CAST(g AS BIGINT)", "BIGINT", 2, None),
     ("TRY_CAST('2.5' AS INT)", "INT", None, None),

@@ -144,6 +144,11 @@ def test_a_failing_value_is_null_and_counted_when_the_rule_says_so() -> None:
     assert made.schema.column("a").nullable
 
 
+def test_a_failing_part_that_is_there_twice_is_null_too() -> None:
+    made = compiled(projection="id, 10 / n + 10 / n AS a", on_error="null")
+    assert [row["a"] for _, row in applied(made, UPDATES)][3:5] == [4, None]
+
+
 def test_a_filter_that_fails_does_not_pass_and_is_counted() -> None:
     counts = Counts()
     made = compiled(filter="10 / n > 1", on_error="null")

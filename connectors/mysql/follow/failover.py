@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResumePoint:
     """A position in a server's log and what is done there: everything before it, and nothing behind it."""
 
     position: LogPosition
@@ -59,19 +59,19 @@ def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool
     finally:
         connection.close()
     open_stream = partial(streams.at, server=info.identity)
-    place = find_place(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
+    place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
     ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
     return replace(start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, 0))
 
 
-def find_place(
+def find_resume_point(
     info: ServerInfo,
     done: str,
     where: str,
     open_stream: OpenStream,
     open_after: Callable[[str], BinlogStream],
     wanted: Callable[[TableId], bool],
-) -> Place:
+) -> ResumePoint:
     """Where the log goes on behind the transactions in `done`, all of which the server has.
 
     Transactions that are not done may stand before done ones, such as those an administrator made on a replica. When
@@ -80,7 +80,7 @@ def find_place(
     first = first_after(open_after(done), LogPosition(info.file, info.position))
     late = GtidRange(gtids_at(open_stream, first), done, mariadb=info.mariadb)
     if late.complete:
-        return Place(first, done)
+        return ResumePoint(first, done)
     position, mixed = _behind_the_last(late, first, where, open_stream)
     concerned = _concerned(mixed, first, position, Dialect.of(info.version), open_stream, wanted)
     if concerned:
@@ -90,7 +90,7 @@ def find_place(
             where=where,
             hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start anew",
         )
-    return Place(position, _with(done, mixed, mariadb=info.mariadb))
+    return ResumePoint(position, _with(done, mixed, mariadb=info.mariadb))
 
 
 def _behind_the_last(
@@ -99,14 +99,14 @@ def _behind_the_last(
     """Where the last transaction of `late` ends, and those from `first` to there that are not of it."""
     mixed: list[Gtid] = []
     end = first
-    for chunk in whole_log(open_stream(first, True)):
-        for index in transaction_begins(chunk):
+    for buffer in whole_log(open_stream(first, True)):
+        for index in transaction_begins(buffer):
             if late.complete:
-                return begin_of(chunk, index), mixed
-            gtid = parse_gtid(chunk, index)
+                return begin_of(buffer, index), mixed
+            gtid = parse_gtid(buffer, index)
             if not late.take(gtid.source, gtid.number):
                 mixed.append(gtid)
-        end = LogPosition(chunk.file, int(chunk.end_position[-1]))
+        end = LogPosition(buffer.file, int(buffer.end_position[-1]))
     if not late.complete:
         raise SourceUnavailable("the log ended before a transaction that the server has", where=where)
     return end, mixed
@@ -121,18 +121,18 @@ def _concerned(
     wanted: Callable[[TableId], bool],
 ) -> set[TableId]:
     """Captured tables that the transactions `mixed` between two positions write to or change."""
-    from connectors.mysql.follow.segmenter import Planner
+    from connectors.mysql.follow.segmenter import Segmenter
 
     chosen = frozenset(mixed)
     found: set[TableId] = set()
     sieve, changes = Sieve(lambda gtid: gtid in chosen), ChangedTables(wanted, (), dialect)
-    planner = Planner(changes, wanted, file=first.file, position=first.position)
-    for chunk in whole_log(open_stream(first, True)):
-        last = chunk.file == end.file
-        for part in sieve.parts(chunk.until(end.position) if last else chunk):
-            for segment in planner.feed(part):
+    segmenter = Segmenter(changes, wanted, file=first.file, position=first.position)
+    for buffer in whole_log(open_stream(first, True)):
+        last = buffer.file == end.file
+        for part in sieve.parts(buffer.until(end.position) if last else buffer):
+            for segment in segmenter.feed(part):
                 found |= segment.tables
-        if last and int(chunk.end_position[-1]) >= end.position:
+        if last and int(buffer.end_position[-1]) >= end.position:
             break
     return found | changes.tables
 

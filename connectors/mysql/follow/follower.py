@@ -11,7 +11,7 @@ from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.segment import Segment, SegmentQueue
-from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import RETRY
@@ -28,11 +28,11 @@ QUIET_S = 10.0
 
 
 class Follower(threading.Thread):
-    """Reads the log through a planner into a queue of segments; reconnects while the server is away.
+    """Reads the log through a segmenter into a queue of segments; reconnects while the server is away.
 
     Args:
         open_stream: see `OpenStream`; raises SourceUnavailable while the server is away.
-        planner: told of every chunk; knows the position to continue at.
+        segmenter: told of every buffer; knows the position to continue at.
         until: stop behind this position instead of following for ever (a bounded run).
         retry: how long the server may be away.
         ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
@@ -41,7 +41,7 @@ class Follower(threading.Thread):
     def __init__(
         self,
         open_stream: OpenStream,
-        planner: Planner,
+        segmenter: Segmenter,
         *,
         ahead_bytes: int,
         until: LogPosition | None = None,
@@ -49,7 +49,7 @@ class Follower(threading.Thread):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(name="binlog-follower", daemon=True)
-        self._open_stream, self._planner, self._clock = open_stream, planner, clock
+        self._open_stream, self._segmenter, self._clock = open_stream, segmenter, clock
         self._ahead_bytes, self._until = ahead_bytes, until
         self._changed = threading.Condition()
         self._queue = SegmentQueue()
@@ -118,7 +118,7 @@ class Follower(threading.Thread):
 
     def _follow(self) -> None:
         while not self._stopped:
-            here = LogPosition(self._planner.file, self._planner.position)
+            here = LogPosition(self._segmenter.file, self._segmenter.position)
             try:
                 self._read(self._open_stream(here, self._until is not None))
                 return
@@ -132,11 +132,11 @@ class Follower(threading.Thread):
         self.note = ""
         try:
             while not self._stopped and not self._reached():
-                chunk = stream.read(READ_S)
+                buffer = stream.read(READ_S)
                 self._backoff = Backoff(self._retry, "following the log")
-                if chunk is None:
+                if buffer is None:
                     continue
-                for segment in self._planner.feed(chunk):
+                for segment in self._segmenter.feed(buffer):
                     self._put(segment)
         except EndOfLog:
             return
@@ -152,5 +152,5 @@ class Follower(threading.Thread):
     def _reached(self) -> bool:
         if self._until is None:
             return False
-        here = (file_number(self._planner.file), self._planner.position)
+        here = (file_number(self._segmenter.file), self._segmenter.position)
         return here >= (file_number(self._until.file), self._until.position)

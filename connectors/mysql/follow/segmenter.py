@@ -1,6 +1,6 @@
 """Follows the log without looking at rows, and cuts it into segments. Stream reader process.
 
-Only headers, table ids and statements are read, in vectors over a chunk: thousands of small transactions a second cost
+Only headers, table ids and statements are read, in vectors over a buffer: thousands of small transactions a second cost
 no Python each. What has to be looked at one by one is rare: statements other than BEGIN and COMMIT, new table ids,
 prepared XA transactions.
 """
@@ -19,10 +19,10 @@ from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql.follow.segment import ANONYMOUS, Segment
 from connectors.mysql.log import events
-from connectors.mysql.log.buffer_view import ChunkView, table_ids
+from connectors.mysql.log.buffer_view import BufferView, table_ids
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name
 
 SEGMENT_BYTES = 256 << 10
@@ -33,16 +33,16 @@ _ANY_ROWS = 1 << 62
 
 
 class SchemaTracker(Protocol):
-    """What the planner tells about schemas; `connectors.mysql.schema.schemas` keeps them."""
+    """What the segmenter tells about schemas; `connectors.mysql.schema.schemas` keeps them."""
 
     @property
     def entries(self) -> int:
         """Entries in the schema history."""
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
         """A statement that may be DDL: the captured tables it changes, already in the history."""
 
-    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+    def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
 
 
@@ -57,13 +57,13 @@ class _Open:
     gtids: list[Any] = field(default_factory=list)
 
 
-class Planner:
-    """Turns chunks, in log order, into segments.
+class Segmenter:
+    """Turns buffers, in log order, into segments.
 
     Args:
         schemas: told of every statement and of every new table id.
         wanted: the captured tables.
-        file, position: where the first chunk begins.
+        file, position: where the first buffer begins.
         limits: of a batch; a segment exceeds them only where a single transaction does.
     """
 
@@ -86,16 +86,16 @@ class Planner:
         self._in_transaction = self._announced = False
         self._open = _Open()
 
-    def feed(self, chunk: EventChunk) -> Iterator[Segment]:
-        """Segments that end in this chunk, in log order.
+    def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
+        """Segments that end in this buffer, in log order.
 
         Raises SourceError for what cannot be followed, after the segments before it.
         """
-        if not len(chunk):
+        if not len(buffer):
             return
-        if chunk.file != self.file:
-            self._next_file(chunk)
-        view = ChunkView(chunk, self.position)
+        if buffer.file != self.file:
+            self._next_file(buffer)
+        view = BufferView(buffer, self.position)
         self._steps = [(-1, self._schemas.entries)]
         first = 0
         for index, look in self._points(view):
@@ -110,25 +110,25 @@ class Planner:
                 first = max(first, stop)
                 self._open.changed |= changed
             self._steps.append((index, self._schemas.entries))
-        stop = view.stop_before(len(chunk))
+        stop = view.stop_before(len(buffer))
         yield from self._segments(view, first, stop)
-        self._gather(view, max(first, stop), len(chunk))
-        self._in_transaction = view.open_at(len(chunk), self._in_transaction)
-        self._announced = view.announces(len(chunk) - 1)
-        self.position = int(chunk.end_position[-1])
+        self._gather(view, max(first, stop), len(buffer))
+        self._in_transaction = view.open_at(len(buffer), self._in_transaction)
+        self._announced = view.announces(len(buffer) - 1)
+        self.position = int(buffer.end_position[-1])
 
-    def _next_file(self, chunk: EventChunk) -> None:
+    def _next_file(self, buffer: ReceiveBuffer) -> None:
         """Transactions never go on in the next file, so one that is open was cut off by a crash of the server."""
         if self._open.tables:
             raise UnsupportedChange(
                 f"{self.file} ends inside a transaction: the server crashed while it wrote it, and undid its rows",
                 where=f"{self.file}:{self.position}",
-                hint=f"start anew at {chunk.file}",
+                hint=f"start anew at {buffer.file}",
             )
-        self.file, self.position, self._ids = chunk.file, 4, {}
+        self.file, self.position, self._ids = buffer.file, 4, {}
         self._in_transaction = self._announced = False
 
-    def _points(self, view: ChunkView) -> list[tuple[int, Callable[[ChunkView, int, int], frozenset[TableId]]]]:
+    def _points(self, view: BufferView) -> list[tuple[int, Callable[[BufferView, int, int], frozenset[TableId]]]]:
         """Events to look at one by one, in log order, and what looks at them: (view, first, index) -> changed."""
         fresh = [] if not len(view.ids) else [int(i) for i in np.unique(view.ids, return_index=True)[1]]
         points = [(int(view.maps[i]), self._new_table) for i in fresh if int(view.ids[i]) not in self._ids]
@@ -136,22 +136,22 @@ class Planner:
         points += [(int(i), self._xa_prepare) for i in view.prepares]
         return sorted(points, key=lambda point: point[0])
 
-    def _new_table(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
-        chunk = view.chunk
+    def _new_table(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
+        buffer = view.buffer
         try:
-            table = table_name(chunk.body(index)[6:])
+            table = table_name(buffer.body(index)[6:])
         except (IndexError, UnicodeDecodeError) as error:
-            raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=chunk.where(index)) from error
-        key = int(table_ids(chunk, np.array([index], np.int64))[0])
+            raise CorruptLog(f"a TABLE_MAP event cannot be read: {error}", where=buffer.where(index)) from error
+        key = int(table_ids(buffer, np.array([index], np.int64))[0])
         self._ids[key] = table if self._wanted(table) else None
-        return self._schemas.table(chunk, index, table) if self._ids[key] is not None else frozenset()
+        return self._schemas.table(buffer, index, table) if self._ids[key] is not None else frozenset()
 
-    def _statement(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
-        chunk = view.chunk
-        if chunk.query_kind[index] == events.ROLLBACK:
+    def _statement(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
+        buffer = view.buffer
+        if buffer.query_kind[index] == events.ROLLBACK:
             self._rollback(view, first, index)
             return frozenset()
-        text = parse_query(chunk, index).sql.lstrip()
+        text = parse_query(buffer, index).sql.lstrip()
         if text[:3].upper() == "XA ":
             self._xa_end(view, index, text)
             return frozenset()
@@ -159,13 +159,13 @@ class Planner:
             view.is_end[index] = True
             return frozenset()
         view.is_end[index] = not view.open_at(index, self._in_transaction)
-        return self._schemas.statement(chunk, index)
+        return self._schemas.statement(buffer, index)
 
-    def _xa_prepare(self, view: ChunkView, first: int, index: int) -> frozenset[TableId]:
+    def _xa_prepare(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
         """Rows of an XA transaction are delivered when it is prepared; remember whether it has any of ours."""
-        body = view.chunk.body(index)
+        body = view.buffer.body(index)
         if len(body) < 13:
-            raise CorruptLog("an XA_PREPARE event is too short to be one", where=view.chunk.where(index))
+            raise CorruptLog("an XA_PREPARE event is too short to be one", where=view.buffer.where(index))
         format_id, gtrid, bqual = (int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9))
         data = body[13 : 13 + gtrid + bqual]
         one_phase = body[0] != 0
@@ -173,7 +173,7 @@ class Planner:
             self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._has_rows(view, first, index)
         return frozenset()
 
-    def _xa_end(self, view: ChunkView, index: int, text: str) -> None:
+    def _xa_end(self, view: BufferView, index: int, text: str) -> None:
         """XA COMMIT or XA ROLLBACK of a prepared transaction."""
         view.is_end[index] = True
         xid = _XID.search(text)
@@ -181,29 +181,29 @@ class Planner:
         if had_rows and text.split()[1].upper() == "ROLLBACK":
             raise UnsupportedChange(
                 "a prepared XA transaction was rolled back after its rows may have been delivered",
-                where=view.chunk.where(index),
+                where=view.buffer.where(index),
                 hint="start the pipeline anew after this position",
             )
 
-    def _rollback(self, view: ChunkView, first: int, index: int) -> None:
+    def _rollback(self, view: BufferView, first: int, index: int) -> None:
         """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction, else refused."""
         if self._has_rows(view, first, index):
             raise UnsupportedChange(
                 "the log holds rows that were rolled back (a transaction that mixes engines)",
-                where=view.chunk.where(index),
+                where=view.buffer.where(index),
                 hint="leave the tables out that are not transactional, or start anew after this position",
             )
-        text = parse_query(view.chunk, index).sql.upper().split()
+        text = parse_query(view.buffer, index).sql.upper().split()
         view.is_end[index] = "TO" not in text[:4]
 
-    def _has_rows(self, view: ChunkView, first: int, index: int) -> bool:
+    def _has_rows(self, view: BufferView, first: int, index: int) -> bool:
         """Whether the transaction that holds the event at `index` has rows of captured tables before it."""
         begin = view.stop_before(index)
         if self._tables(view, max(begin, first), index):
             return True
         return begin == 0 and bool(self._open.tables)
 
-    def _segments(self, view: ChunkView, first: int, stop: int) -> Iterator[Segment]:
+    def _segments(self, view: BufferView, first: int, stop: int) -> Iterator[Segment]:
         """Close what is open with events `first` up to `stop`, in pieces that keep to the limits."""
         if stop <= first:
             return
@@ -220,10 +220,10 @@ class Planner:
             done = max(done + 1, fits)
             last = int(ends[done - 1])
             self._gather(view, first, last + 1)
-            yield self._close(view.chunk, last)
+            yield self._close(view.buffer, last)
             first = last + 1
 
-    def _gather(self, view: ChunkView, first: int, stop: int) -> None:
+    def _gather(self, view: BufferView, first: int, stop: int) -> None:
         """Add events `first` up to `stop` to what is open."""
         if stop <= first:
             return
@@ -231,21 +231,21 @@ class Planner:
         self._open.rows += int(view.rows[stop] - view.rows[first])
         self._open.tables |= self._tables(view, first, stop)
         runs = mariadb_gtid_runs if view.mariadb else gtid_runs
-        self._open.gtids += runs(view.chunk, first, stop)
-        if np.any(view.chunk.type[first:stop] == events.ANONYMOUS_GTID):
+        self._open.gtids += runs(view.buffer, first, stop)
+        if np.any(view.buffer.type[first:stop] == events.ANONYMOUS_GTID):
             self._open.gtids.append(ANONYMOUS)
 
-    def _tables(self, view: ChunkView, first: int, stop: int) -> set[TableId]:
+    def _tables(self, view: BufferView, first: int, stop: int) -> set[TableId]:
         """Captured tables with a TABLE_MAP among events `first` up to `stop`."""
         low, high = np.searchsorted(view.maps, (first, stop))
         known = (self._ids.get(int(key)) for key in np.unique(view.ids[low:high]))
         return {table for table in known if table is not None}
 
-    def _close(self, chunk: EventChunk, last: int) -> Segment:
+    def _close(self, buffer: ReceiveBuffer, last: int) -> Segment:
         done, self._open = self._open, _Open()
         return Segment(
-            chunk.file,
-            int(chunk.end_position[last]),
+            buffer.file,
+            int(buffer.end_position[last]),
             done.bytes,
             done.rows,
             frozenset(done.tables),
@@ -255,5 +255,5 @@ class Planner:
         )
 
     def _entries_at(self, last: int) -> int:
-        """Entries of the schema history written for events up to `last` of the present chunk."""
+        """Entries of the schema history written for events up to `last` of the present buffer."""
         return next(entries for index, entries in reversed(self._steps) if index <= last)

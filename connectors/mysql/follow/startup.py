@@ -22,7 +22,7 @@ from connectors.mysql.ddl.statements import (
     Unparsed,
 )
 from connectors.mysql.follow.follower import OpenStream
-from connectors.mysql.follow.segmenter import Planner
+from connectors.mysql.follow.segmenter import Segmenter
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import (
@@ -32,7 +32,7 @@ from connectors.mysql.log.event_bodies import (
     parse_previous_gtids,
 )
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.options import MySqlSourceOptions
@@ -168,10 +168,10 @@ def _check_no_hole(connection: MySqlConnection, info: ServerInfo, done: str, bef
 
 def first_after(stream: BinlogStream, end: LogPosition) -> LogPosition:
     """Where the first transaction that the server sends begins; `end` when it sends none."""
-    for chunk in whole_log(stream):
-        starts = np.flatnonzero(np.isin(chunk.type, sorted(events.GTID_TYPES)))
+    for buffer in whole_log(stream):
+        starts = np.flatnonzero(np.isin(buffer.type, sorted(events.GTID_TYPES)))
         if len(starts):
-            return begin_of(chunk, int(starts[0]))
+            return begin_of(buffer, int(starts[0]))
     return end
 
 
@@ -181,12 +181,12 @@ def first_at(open_stream: OpenStream, start: LogPosition, time_ms: int) -> LogPo
     MariaDB logs whole seconds: there it is the first transaction of that second.
     """
     end, second_ms = start, time_ms // 1000 * 1000
-    for chunk in whole_log(open_stream(start, True)):
-        late = np.isin(chunk.type, sorted(events.GTID_TYPES)) & (chunk.commit_ms >= time_ms)
-        late |= (chunk.type == events.MARIADB_GTID) & (chunk.commit_ms >= second_ms)
+    for buffer in whole_log(open_stream(start, True)):
+        late = np.isin(buffer.type, sorted(events.GTID_TYPES)) & (buffer.commit_ms >= time_ms)
+        late |= (buffer.type == events.MARIADB_GTID) & (buffer.commit_ms >= second_ms)
         if late.any():
-            return begin_of(chunk, int(np.flatnonzero(late)[0]))
-        end = LogPosition(chunk.file, int(chunk.end_position[-1]))
+            return begin_of(buffer, int(np.flatnonzero(late)[0]))
+        end = LogPosition(buffer.file, int(buffer.end_position[-1]))
     return end
 
 
@@ -194,19 +194,19 @@ def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
     """The transactions done at a position: what its file began with, and what the file holds before the position."""
     mysql, mariadb = GtidSet(), MariaDbGtid()
     is_mariadb = begun = False
-    for chunk in whole_log(open_stream(LogPosition(at.file), True)):
-        if chunk.file != at.file:
+    for buffer in whole_log(open_stream(LogPosition(at.file), True)):
+        if buffer.file != at.file:
             break
-        part = chunk.until(at.position)
-        for index in np.flatnonzero(chunk.type == events.PREVIOUS_GTIDS):
-            mysql = mysql.add_all(parse_previous_gtids(chunk, int(index)))
-        for index in np.flatnonzero(chunk.type == events.MARIADB_GTID_LIST):
-            mariadb, is_mariadb = mariadb.add_all(parse_gtid_list(chunk, int(index))), True
+        part = buffer.until(at.position)
+        for index in np.flatnonzero(buffer.type == events.PREVIOUS_GTIDS):
+            mysql = mysql.add_all(parse_previous_gtids(buffer, int(index)))
+        for index in np.flatnonzero(buffer.type == events.MARIADB_GTID_LIST):
+            mariadb, is_mariadb = mariadb.add_all(parse_gtid_list(buffer, int(index))), True
         mysql = mysql.add_all(gtid_runs(part, 0, len(part)))
         runs = mariadb_gtid_runs(part, 0, len(part))
         mariadb, is_mariadb = mariadb.add_all(runs), is_mariadb or bool(runs)
-        begun |= bool(np.isin(chunk.type, (events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)).any())
-        if begun and int(chunk.end_position[-1]) >= at.position:
+        begun |= bool(np.isin(buffer.type, (events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)).any())
+        if begun and int(buffer.end_position[-1]) >= at.position:
             break
     return str(mariadb) if is_mariadb else str(mysql)
 
@@ -220,15 +220,15 @@ class ChangedTables:
         self._wanted, self._known, self._dialect = wanted, tuple(known), dialect
         self.tables: set[TableId] = set()
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
-        """Remember what it redefines; nothing is told to the planner."""
-        query = parse_query(chunk, index)
+    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+        """Remember what it redefines; nothing is told to the segmenter."""
+        query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
             self.tables |= {table for table in redefined(statement, self._known) if self._wanted(table)}
         return frozenset()
 
-    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+    def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows redefine nothing."""
         return frozenset()
 
@@ -261,23 +261,23 @@ def changed_between(
     if start == end:
         return set()
     changes = ChangedTables(wanted, known, dialect)
-    planner = Planner(changes, wanted, file=start.file, position=start.position)
-    for chunk in whole_log(open_stream(start, True)):
-        for _ in planner.feed(chunk):
+    segmenter = Segmenter(changes, wanted, file=start.file, position=start.position)
+    for buffer in whole_log(open_stream(start, True)):
+        for _ in segmenter.feed(buffer):
             pass
-        if (file_number(planner.file), planner.position) >= (file_number(end.file), end.position):
+        if (file_number(segmenter.file), segmenter.position) >= (file_number(end.file), end.position):
             break
     return changes.tables
 
 
-def whole_log(stream: BinlogStream) -> Iterator[EventChunk]:
-    """All chunks up to the end of the log. Raises as `BinlogStream.read`."""
+def whole_log(stream: BinlogStream) -> Iterator[ReceiveBuffer]:
+    """All buffers up to the end of the log. Raises as `BinlogStream.read`."""
     try:
         while True:
-            chunk = stream.read(READ_S)
-            if chunk is None:
+            buffer = stream.read(READ_S)
+            if buffer is None:
                 raise SourceUnavailable("the server stopped sending its log", where=f"{stream.file}:{stream.position}")
-            yield chunk
+            yield buffer
     except EndOfLog:
         return
     finally:

@@ -110,19 +110,19 @@ class Tail:
 
     def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
         from connectors.mysql.follow.follower import Follower
-        from connectors.mysql.follow.segmenter import Planner
+        from connectors.mysql.follow.segmenter import Segmenter
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options).tracker(
             start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
         )
-        planner = Planner(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
         open_stream = partial(self._streams.at, server=info.identity)
-        follower = Follower(open_stream, planner, ahead_bytes=ahead, until=until, retry=self._streams.retry)
+        follower = Follower(open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry)
         follower.start()
         self._followed, self._note = True, ""
         self._backoffs.clear()

@@ -47,7 +47,7 @@ places in `text`, one more than there are labels. json_columns: how many. json_s
 dates became NULL in this row. slow: SLOW_CAPACITY records. state, fault, image: one record.
 """
 CHUNK: Final = _record("size", "starts", "ends", "types", "positions", "times", "base", "order", "last")
-"""Events of a chunk, whose buffer has `size` bytes. starts .. times: addresses of the arrays of `EventChunk`. base:
+"""Events of a chunk, whose buffer has `size` bytes. starts .. times: addresses of the arrays of `ReceiveBuffer`. base:
 sequence of position 0 of its file. order: address of the table's event numbers, up to entry `last`."""
 IMAGE: Final = _record(
     "steps", "step_count", "rest", "required", "where", "places", "stride", "most", "enough_bytes", "goal"

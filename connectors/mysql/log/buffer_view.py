@@ -1,4 +1,4 @@
-"""A chunk with the vectors that planning needs, made once, so that planning costs no Python per event."""
+"""A buffer with the vectors that planning needs, made once, so that planning costs no Python per event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from cdc.errors import CorruptLog
 from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import EventChunk, Ints
+from connectors.mysql.log.receive_buffer import Ints, ReceiveBuffer
 
 _ROW_BYTES = 100
 """Row estimate: at least one row an event, about one for every 100 bytes."""
@@ -19,8 +19,8 @@ _STANDALONE, _GROUP_COMMIT, _XA = 0x01, 0x02, 0x40 | 0x80
 _START_ALTER, _ROLLBACK_ALTER = 0x02, 0x08
 
 
-class ChunkView:
-    """The vectors of a chunk that begins at `position`. Raises CorruptLog for events too short to have them.
+class BufferView:
+    """The vectors of a buffer that begins at `position`. Raises CorruptLog for events too short to have them.
 
     Attributes:
         bytes, rows: int64[n + 1]; log bytes and estimated rows before event n.
@@ -31,34 +31,34 @@ class ChunkView:
         is_end: bool[n]; the event ends a transaction. For `statements` the planner finds out and writes it here.
     """
 
-    def __init__(self, chunk: EventChunk, position: int) -> None:
-        self.chunk = chunk
-        steps = np.diff(chunk.end_position, prepend=np.int64(position))
+    def __init__(self, buffer: ReceiveBuffer, position: int) -> None:
+        self.buffer = buffer
+        steps = np.diff(buffer.end_position, prepend=np.int64(position))
         self.bytes = np.concatenate(([0], np.cumsum(np.maximum(steps, 0))))
-        is_rows = np.isin(chunk.type, _ROWS)
-        estimate = np.where(is_rows, np.maximum((chunk.end - chunk.start) // _ROW_BYTES, 1), 0)
+        is_rows = np.isin(buffer.type, _ROWS)
+        estimate = np.where(is_rows, np.maximum((buffer.end - buffer.start) // _ROW_BYTES, 1), 0)
         self.rows = np.concatenate(([0], np.cumsum(estimate)))
-        self.maps = _events(chunk, chunk.type == events.TABLE_MAP, _TABLE_ID_SIZE)
-        self.ids = table_ids(chunk, self.maps)
-        gtids = _events(chunk, chunk.type == events.MARIADB_GTID, _MARIADB_FLAGS + 1)
+        self.maps = _events(buffer, buffer.type == events.TABLE_MAP, _TABLE_ID_SIZE)
+        self.ids = table_ids(buffer, self.maps)
+        gtids = _events(buffer, buffer.type == events.MARIADB_GTID, _MARIADB_FLAGS + 1)
         self.mariadb = len(gtids) > 0
-        is_query = chunk.type == events.QUERY
-        self.statements = np.flatnonzero(is_query & (chunk.query_kind >= events.OTHER))
-        self.prepares = np.flatnonzero(chunk.type == events.XA_PREPARE)
-        self.is_end = (chunk.type == events.XID) | (chunk.type == events.XA_PREPARE)
-        self.is_end |= is_query & (chunk.query_kind == events.COMMIT)
-        self.begins = np.flatnonzero(is_query & (chunk.query_kind == events.BEGIN))
+        is_query = buffer.type == events.QUERY
+        self.statements = np.flatnonzero(is_query & (buffer.query_kind >= events.OTHER))
+        self.prepares = np.flatnonzero(buffer.type == events.XA_PREPARE)
+        self.is_end = (buffer.type == events.XID) | (buffer.type == events.XA_PREPARE)
+        self.is_end |= is_query & (buffer.query_kind == events.COMMIT)
+        self.begins = np.flatnonzero(is_query & (buffer.query_kind == events.BEGIN))
         if self.mariadb:
-            flags = chunk.buffer[chunk.start[gtids] + events.HEADER_SIZE + _MARIADB_FLAGS]
+            flags = buffer.data[buffer.start[gtids] + events.HEADER_SIZE + _MARIADB_FLAGS]
             self.begins = np.union1d(self.begins, gtids[(flags & _STANDALONE) == 0])
 
     def stop_before(self, index: int) -> int:
-        """One past the last transaction end before `index`; 0 when there is none in this chunk."""
+        """One past the last transaction end before `index`; 0 when there is none in this buffer."""
         found = np.flatnonzero(self.is_end[:index])
         return int(found[-1]) + 1 if len(found) else 0
 
     def open_at(self, index: int, before: bool) -> bool:
-        """Whether the event at `index` is inside a transaction; `before` says it of the chunk's beginning."""
+        """Whether the event at `index` is inside a transaction; `before` says it of the buffer's beginning."""
         begin = int(np.searchsorted(self.begins, index)) - 1
         last_begin = int(self.begins[begin]) if begin >= 0 else -1
         last_end = self.stop_before(index) - 1
@@ -71,29 +71,29 @@ class ChunkView:
 
         With `binlog_alter_two_phase` the statement is logged when it begins and again when it ends; that one counts.
         """
-        if int(self.chunk.type[index]) != events.MARIADB_GTID:
+        if int(self.buffer.type[index]) != events.MARIADB_GTID:
             return False
-        body = self.chunk.body(index)
+        body = self.buffer.body(index)
         if body[_MARIADB_FLAGS] & _XA:
             return False
         at = _MARIADB_FLAGS + 1 + (8 if body[_MARIADB_FLAGS] & _GROUP_COMMIT else 0)
         return bool(body[at : at + 1]) and bool(body[at] & (_START_ALTER | _ROLLBACK_ALTER))
 
 
-def table_ids(chunk: EventChunk, maps: Ints) -> Ints:
+def table_ids(buffer: ReceiveBuffer, maps: Ints) -> Ints:
     """int64[m]: the 6-byte table id of each TABLE_MAP event."""
-    at = chunk.start[maps] + events.HEADER_SIZE
+    at = buffer.start[maps] + events.HEADER_SIZE
     ids = np.zeros(len(maps), np.int64)
     for byte in range(_TABLE_ID_SIZE):
-        ids |= chunk.buffer[at + byte].astype(np.int64) << (8 * byte)
+        ids |= buffer.data[at + byte].astype(np.int64) << (8 * byte)
     return ids
 
 
-def _events(chunk: EventChunk, wanted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], body_size: int) -> Ints:
+def _events(buffer: ReceiveBuffer, wanted: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], body_size: int) -> Ints:
     found = np.flatnonzero(wanted)
-    short = found[chunk.end[found] - chunk.start[found] < events.HEADER_SIZE + body_size]
+    short = found[buffer.end[found] - buffer.start[found] < events.HEADER_SIZE + body_size]
     if len(short):
         index = int(short[0])
-        name = events.type_name(int(chunk.type[index]))
-        raise CorruptLog(f"a {name} event is too short to be one", where=chunk.where(index))
+        name = events.type_name(int(buffer.type[index]))
+        raise CorruptLog(f"a {name} event is too short to be one", where=buffer.where(index))
     return found

@@ -1,7 +1,7 @@
 """Buffers that log readers fill, each again as soon as nothing refers to it any more.
 
 New memory is cleared by the system page by page when it is written first, in a virtual machine after the host has found
-it; that costs as much as receiving what is put there. A chunk owns its buffer as long as it, or an array made from it,
+it; that costs as much as receiving what is put there. A buffer owns its buffer as long as it, or an array made from it,
 exists: CPython counts the references.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from connectors.mysql.log.receive_buffer import Bytes
 
 BUFFER_BYTES: Final = 4 << 20
-"""Most bytes in one chunk, unless one event is bigger."""
+"""Most bytes in one buffer, unless one event is bigger."""
 _KEPT = 3
 
 _lock = threading.Lock()

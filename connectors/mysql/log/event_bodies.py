@@ -11,7 +11,7 @@ import numpy as np
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import gtid_log
 from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 _QUERY_HEAD = events.QUERY_POST_HEADER
 _MARIADB_STANDALONE = 0x01
@@ -40,64 +40,64 @@ class Gtid:
         return f"{self.source}:{self.number}" if len(self.source) >= 36 else f"{self.source}-{self.number}"
 
 
-def parse_gtid(chunk: EventChunk, index: int) -> Gtid:
+def parse_gtid(buffer: ReceiveBuffer, index: int) -> Gtid:
     """Read a GTID, ANONYMOUS_GTID, GTID_TAGGED or MARIADB_GTID event. Raises CorruptLog."""
-    kind, body = int(chunk.type[index]), chunk.body(index)
+    kind, body = int(buffer.type[index]), buffer.body(index)
     if kind == events.MARIADB_GTID:
-        _need(chunk, index, body, 13)
-        server = int.from_bytes(chunk.buffer[int(chunk.start[index]) + 5 :][:4].tobytes(), "little")
+        _need(buffer, index, body, 13)
+        server = int.from_bytes(buffer.data[int(buffer.start[index]) + 5 :][:4].tobytes(), "little")
         number, domain, flags = struct.unpack_from("<QIB", body)
         xa = bool(flags & (_MARIADB_XA_PREPARED | _MARIADB_XA_COMPLETED))
         return Gtid(f"{domain}-{server}", number, bool(flags & _MARIADB_STANDALONE), xa)
     if kind == events.GTID_TAGGED:
         source, fields = np.zeros(16, np.uint8), np.zeros(4, np.int64)
-        if not gtid_log.tagged_fields(chunk.buffer, int(chunk.start[index]), int(chunk.end[index]), source, fields):
-            raise CorruptLog("a GTID event that cannot be read", where=chunk.where(index))
+        if not gtid_log.tagged_fields(buffer.data, int(buffer.start[index]), int(buffer.end[index]), source, fields):
+            raise CorruptLog("a GTID event that cannot be read", where=buffer.where(index))
         number, at, size, _ = fields.tolist()
-        tag = chunk.buffer[at : at + size].tobytes().decode("ascii", "replace")
+        tag = buffer.data[at : at + size].tobytes().decode("ascii", "replace")
         return Gtid(f"{uuid.UUID(bytes=source.tobytes())}" + (f":{tag}" if tag else ""), number)
     if kind == events.ANONYMOUS_GTID:
         return Gtid("", 0)
-    _need(chunk, index, body, 25)
+    _need(buffer, index, body, 25)
     return Gtid(str(uuid.UUID(bytes=body[1:17])), int.from_bytes(body[17:25], "little"))
 
 
-def gtid_runs(chunk: EventChunk, first: int, last: int) -> list[tuple[str, int, int]]:
+def gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[str, int, int]]:
     """GTIDs of the events `first` up to, not including, `last` as runs (`uuid[:tag]`, from, to), both ends included.
 
     Runs are in log order and not merged beyond neighbours. Anonymous transactions have none. Raises CorruptLog.
     """
     return [
-        (parse_gtid(chunk, index).source, begin, end)
-        for index, begin, end in _runs(chunk, first, last)
-        if chunk.type[index] != events.MARIADB_GTID
+        (parse_gtid(buffer, index).source, begin, end)
+        for index, begin, end in _runs(buffer, first, last)
+        if buffer.type[index] != events.MARIADB_GTID
     ]
 
 
-def mariadb_gtid_runs(chunk: EventChunk, first: int, last: int) -> list[tuple[int, int, int]]:
+def mariadb_gtid_runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, int]]:
     """As `gtid_runs`, for MariaDB: (domain, server id, last sequence number), one per run of a domain and server."""
     found = []
-    for index, _, number in _runs(chunk, first, last):
-        if chunk.type[index] == events.MARIADB_GTID:
-            domain, _, server = parse_gtid(chunk, index).source.partition("-")
+    for index, _, number in _runs(buffer, first, last):
+        if buffer.type[index] == events.MARIADB_GTID:
+            domain, _, server = parse_gtid(buffer, index).source.partition("-")
             found.append((int(domain), int(server), number))
     return found
 
 
-def _runs(chunk: EventChunk, first: int, last: int) -> list[tuple[int, int, int]]:
-    if not 0 <= first <= last <= len(chunk):
-        raise IndexError(f"events {first}:{last} of a chunk of {len(chunk)}")
-    capacity = int(np.isin(chunk.type[first:last], sorted(events.GTID_TYPES)).sum())
+def _runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, int]]:
+    if not 0 <= first <= last <= len(buffer):
+        raise IndexError(f"events {first}:{last} of a buffer of {len(buffer)}")
+    capacity = int(np.isin(buffer.type[first:last], sorted(events.GTID_TYPES)).sum())
     runs = np.empty((capacity, 3), np.int64)
-    count = gtid_log.find_runs(chunk.buffer, chunk.start, chunk.end, chunk.type, first, last, runs)
+    count = gtid_log.find_runs(buffer.data, buffer.start, buffer.end, buffer.type, first, last, runs)
     if count < 0:
-        raise CorruptLog("a GTID event that cannot be read", where=chunk.where(-1 - count))
+        raise CorruptLog("a GTID event that cannot be read", where=buffer.where(-1 - count))
     return [(index, begin, end) for index, begin, end in runs[:count].tolist()]
 
 
-def parse_rotate(chunk: EventChunk, index: int) -> tuple[str, int]:
+def parse_rotate(buffer: ReceiveBuffer, index: int) -> tuple[str, int]:
     """(next file, position in it) of a ROTATE event. Raises CorruptLog."""
-    return rotate_target(chunk.body(index), chunk.where(index))
+    return rotate_target(buffer.body(index), buffer.where(index))
 
 
 def rotate_target(body: bytes, where: str) -> tuple[str, int]:
@@ -123,12 +123,12 @@ def heartbeat_position(body: bytes, where: str) -> tuple[str, int]:
     return name, position
 
 
-def parse_previous_gtids(chunk: EventChunk, index: int) -> list[tuple[str, int, int]]:
+def parse_previous_gtids(buffer: ReceiveBuffer, index: int) -> list[tuple[str, int, int]]:
     """(`uuid[:tag]`, from, to), both ends included, of a PREVIOUS_GTIDS event. Raises CorruptLog.
 
     The layout is that of `dump_command.encode_gtid_set`.
     """
-    body, found = chunk.body(index), []
+    body, found = buffer.body(index), []
     try:
         (head,) = struct.unpack_from("<Q", body)
         tagged = head >> 56 == 1
@@ -147,22 +147,22 @@ def parse_previous_gtids(chunk: EventChunk, index: int) -> list[tuple[str, int, 
                 found.append((source, begin, end - 1))
                 at += 16
     except (struct.error, ValueError, IndexError) as error:
-        raise CorruptLog("a PREVIOUS_GTIDS event that cannot be read", where=chunk.where(index)) from error
+        raise CorruptLog("a PREVIOUS_GTIDS event that cannot be read", where=buffer.where(index)) from error
     return found
 
 
-def parse_gtid_list(chunk: EventChunk, index: int) -> list[tuple[int, int, int]]:
+def parse_gtid_list(buffer: ReceiveBuffer, index: int) -> list[tuple[int, int, int]]:
     """(domain, server id, sequence number) of a MARIADB_GTID_LIST event: all before this file. Raises CorruptLog."""
-    body = chunk.body(index)
-    _need(chunk, index, body, 4)
+    body = buffer.body(index)
+    _need(buffer, index, body, 4)
     count = int.from_bytes(body[:4], "little") & 0x0FFFFFFF
-    _need(chunk, index, body, 4 + 16 * count)
+    _need(buffer, index, body, 4 + 16 * count)
     return [struct.unpack_from("<IIQ", body, 4 + 16 * entry) for entry in range(count)]
 
 
-def _need(chunk: EventChunk, index: int, body: bytes, size: int) -> None:
+def _need(buffer: ReceiveBuffer, index: int, body: bytes, size: int) -> None:
     if len(body) < size:
-        name = events.type_name(int(chunk.type[index]))
+        name = events.type_name(int(buffer.type[index]))
         raise CorruptLog(
-            f"a {name} event of {len(body)} bytes, at least {size} were expected", where=chunk.where(index)
+            f"a {name} event of {len(body)} bytes, at least {size} were expected", where=buffer.where(index)
         )

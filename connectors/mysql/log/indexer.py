@@ -1,4 +1,4 @@
-"""Turns buffers of raw log bytes into verified chunks: the part that files and the replication stream share.
+"""Turns raw log bytes into verified receive buffers: the part that files and the replication stream share.
 
 The kernel (`kernels.framing`) takes everything that comes often; what is left is a few control events per file.
 """
@@ -17,10 +17,10 @@ from connectors.mysql.kernels.gtid_log import NO_TIME
 from connectors.mysql.log import events, format_description
 from connectors.mysql.log.event_bodies import heartbeat_position, rotate_target
 from connectors.mysql.log.expand import expand
-from connectors.mysql.log.receive_buffer import Bytes, EventChunk, file_number
+from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer, file_number
 
 CAPACITY: Final = 1 << 17
-"""Most events in one chunk."""
+"""Most events in one buffer."""
 
 _REASONS: Final = {
     framing.BAD_LENGTH: "an event with an impossible length",
@@ -36,7 +36,7 @@ _HINTS: Final = {
 
 
 class Indexer:
-    """Follows one log: the current file, position and checksum setting, from buffer to buffer.
+    """Follows one log: the current file, position and checksum setting, from data to data.
 
     Args:
         kind: `framing.FILE` or `framing.STREAM`.
@@ -67,7 +67,7 @@ class Indexer:
 
     @property
     def at(self) -> int:
-        """Offset in the last buffer of the first byte that was not consumed."""
+        """Offset in the last data of the first byte that was not consumed."""
         return int(self._state[framing.AT])
 
     @property
@@ -75,30 +75,30 @@ class Indexer:
         """Sequence number that the next packet must have."""
         return int(self._state[framing.SEQUENCE])
 
-    def chunks(self, buffer: Bytes, limit: int, at: int = 0) -> Iterator[EventChunk]:
-        """Chunks of the whole events in `buffer[at:limit]`. Run it to the end, then look at `at` and `stopped`.
+    def buffers(self, data: Bytes, limit: int, at: int = 0) -> Iterator[ReceiveBuffer]:
+        """Buffers of the whole events in `data[at:limit]`. Run it to the end, then look at `at` and `stopped`.
 
-        The chunks keep `buffer`: fill another one next. Raises CorruptLog and UnsupportedChange with file and position.
+        The buffers keep `data`: fill another one next. Raises CorruptLog and UnsupportedChange with file and position.
         """
         self._state[framing.AT] = at
         while True:
             count, stopped = framing.index_events(
-                buffer, limit, self._kind, events.CHECKSUM_SIZE * self._checksum, self._state,
+                data, limit, self._kind, events.CHECKSUM_SIZE * self._checksum, self._state,
                 self._start, self._end, self._type, self._position, self._commit, self._query, CAPACITY,
             )  # fmt: skip
             self.stopped = stopped
             if self.format is None:
                 self._check_first(count, stopped)
             file, checksum, kept = self.file, self._checksum, count
-            if stopped == framing.CONTROL and not self._control(buffer, count - 1):
+            if stopped == framing.CONTROL and not self._control(data, count - 1):
                 kept -= 1
             if kept:
-                chunk = self._chunk(file, buffer, kept, checksum or (count == 1 and self._checksum))
+                buffer = self._buffer(file, data, kept, checksum or (count == 1 and self._checksum))
                 if self._state[framing.EXPAND]:
                     self._state[framing.EXPAND] = 0
-                    yield from expand(chunk)
+                    yield from expand(buffer)
                 else:
-                    yield chunk
+                    yield buffer
             if stopped in _REASONS:
                 raise CorruptLog(_REASONS[stopped], where=self.where, hint=_HINTS.get(stopped, ""))
             if stopped in (framing.MORE, framing.NOT_AN_EVENT):
@@ -125,11 +125,11 @@ class Indexer:
     def _checksum(self) -> bool:
         return self.format is not None and self.format.checksum
 
-    def _chunk(self, file: str, buffer: Bytes, count: int, checksum: bool) -> EventChunk:
-        return EventChunk(
+    def _buffer(self, file: str, data: Bytes, count: int, checksum: bool) -> ReceiveBuffer:
+        return ReceiveBuffer(
             file,
             file_number(file),
-            buffer,
+            data,
             self._start[:count].copy(),
             self._end[:count].copy(),
             self._type[:count].copy(),
@@ -139,9 +139,9 @@ class Indexer:
             checksum,
         )
 
-    def _control(self, buffer: Bytes, index: int) -> bool:
-        """Act on a control event; whether it stays in the chunk, which the events made up by the sender do not."""
-        event = buffer[int(self._start[index]) : int(self._end[index])].tobytes()
+    def _control(self, data: Bytes, index: int) -> bool:
+        """Act on a control event; whether it stays in the buffer, which the events made up by the sender do not."""
+        event = data[int(self._start[index]) : int(self._end[index])].tobytes()
         kind, flags = event[4], int.from_bytes(event[17:19], "little")
         stated = int.from_bytes(event[13:17], "little")
         made_up = self._kind == framing.STREAM and (stated == 0 or bool(flags & events.FLAG_ARTIFICIAL))

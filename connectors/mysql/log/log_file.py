@@ -1,4 +1,4 @@
-"""Archived binary log files: read, verified and indexed chunk by chunk."""
+"""Archived binary log files: read, verified and indexed buffer by buffer."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
 from connectors.mysql.log.buffers import BUFFER_BYTES, carry, take
 from connectors.mysql.log.indexer import Indexer
-from connectors.mysql.log.receive_buffer import Bytes, EventChunk
+from connectors.mysql.log.receive_buffer import Bytes, ReceiveBuffer
 
 
-def read_chunks(
-    path: str | PathLike[str], start: int = 4, end: int | None = None, chunk_bytes: int = BUFFER_BYTES
-) -> Iterator[EventChunk]:
+def read_buffers(
+    path: str | PathLike[str], start: int = 4, end: int | None = None, buffer_bytes: int = BUFFER_BYTES
+) -> Iterator[ReceiveBuffer]:
     """The events of a binary log file that begin at or after `start` and end at or before `end`, in order.
 
     Args:
-        path: the file; its name becomes `EventChunk.file`.
+        path: the file; its name becomes `ReceiveBuffer.file`.
         start: position of an event, as from an earlier `end_position`; 4 is the first.
         end: position after the last event wanted, exactly; None reads to the end of the file.
-        chunk_bytes: bytes read at once; a chunk is bigger only where one event is.
+        buffer_bytes: bytes read at once; a buffer is bigger only where one event is.
 
     Raises:
         CorruptLog: not a binary log, a wrong checksum, an impossible length, or a file that ends inside an event.
@@ -36,28 +36,28 @@ def read_chunks(
     place = Path(fspath(path))
     try:
         with place.open("rb", buffering=0) as file:
-            yield from _read(file, place.name, max(start, len(events.MAGIC)), end, chunk_bytes)
+            yield from _read(file, place.name, max(start, len(events.MAGIC)), end, buffer_bytes)
     except OSError as error:
         raise SourceUnavailable(
             f"cannot read the binary log file: {error.strerror or error}", where=str(place), hint="check the path"
         ) from error
 
 
-def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: int) -> Iterator[EventChunk]:
+def _read(file: BinaryIO, name: str, start: int, end: int | None, buffer_bytes: int) -> Iterator[ReceiveBuffer]:
     _check_magic(file.read(len(events.MAGIC)), name)
     indexer = Indexer(framing.FILE, name, len(events.MAGIC))
     if start > len(events.MAGIC):
         _read_format(file, indexer)
         indexer.position = start
         file.seek(start)
-    buffer, filled, left = take(chunk_bytes), 0, None if end is None else end - start
+    data, filled, left = take(buffer_bytes), 0, None if end is None else end - start
     while True:
-        want = len(buffer) - filled if left is None else min(len(buffer) - filled, left)
-        got = _fill(file, buffer, filled, want)
+        want = len(data) - filled if left is None else min(len(data) - filled, left)
+        got = _fill(file, data, filled, want)
         filled += got
         if left is not None:
             left -= got
-        yield from indexer.chunks(buffer, filled)
+        yield from indexer.buffers(data, filled)
         rest = filled - indexer.at
         if got < want or left == 0:
             if end is not None and indexer.position < end and left:
@@ -71,12 +71,12 @@ def _read(file: BinaryIO, name: str, start: int, end: int | None, chunk_bytes: i
                     hint="copy the file again, after the server has closed it; or the end asked for is inside an event",
                 )
             return
-        buffer, filled = carry(buffer, indexer.at, filled, chunk_bytes), rest
+        data, filled = carry(data, indexer.at, filled, buffer_bytes), rest
 
 
-def _fill(file: BinaryIO, buffer: Bytes, at: int, want: int) -> int:
+def _fill(file: BinaryIO, data: Bytes, at: int, want: int) -> int:
     """Read until `want` bytes are there or the file ends; returns how many came."""
-    view, got = memoryview(buffer.data), 0
+    view, got = memoryview(data.data), 0
     while got < want:
         count = file.readinto(view[at + got : at + want])  # type: ignore[attr-defined]
         if not count:
@@ -101,7 +101,7 @@ def _read_format(file: BinaryIO, indexer: Indexer) -> None:
     if len(header) < events.HEADER_SIZE or header[4] != events.FORMAT_DESCRIPTION or size > 1 << 16:
         raise CorruptLog("the file does not begin with a format description event", where=indexer.where)
     event = np.frombuffer(bytearray(header + file.read(size - events.HEADER_SIZE)), np.uint8)
-    for _ in indexer.chunks(event, len(event)):
+    for _ in indexer.buffers(event, len(event)):
         pass
     if indexer.at != len(event):
         raise CorruptLog("the file ends inside its format description event", where=indexer.where)

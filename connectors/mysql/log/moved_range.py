@@ -15,7 +15,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.log_range import READ_S, read_range
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.sieve import Sieve
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import RETRY
@@ -33,7 +33,7 @@ def read_anywhere(
     open_stream: Callable[[LogPosition], BinlogStream],
     open_range: OpenRange,
     retry: RetryPolicy = RETRY,
-) -> Iterator[EventChunk]:
+) -> Iterator[ReceiveBuffer]:
     """As `read_range`; when `open_stream` says AnotherServer, the same transactions from there.
 
     Both give the same rows in the same order for each key. Raises SourceUnavailable (and the task is tried again from
@@ -41,8 +41,8 @@ def read_anywhere(
     """
     given = False
     try:
-        for chunk in read_range(wanted, open_stream, retry):
-            yield _numbered(chunk, wanted)
+        for buffer in read_range(wanted, open_stream, retry):
+            yield _numbered(buffer, wanted)
             given = True
         return
     except AnotherServer as another:
@@ -55,35 +55,35 @@ def read_anywhere(
     yield from _read_moved(wanted, open_range, retry)
 
 
-def _numbered(chunk: EventChunk, wanted: LogRange) -> EventChunk:
+def _numbered(buffer: ReceiveBuffer, wanted: LogRange) -> ReceiveBuffer:
     """File numbers go on where the old server's ended, as they order the changes."""
-    return chunk if not wanted.files_ahead else replace(chunk, file_number=chunk.file_number + wanted.files_ahead)
+    return buffer if not wanted.files_ahead else replace(buffer, file_number=buffer.file_number + wanted.files_ahead)
 
 
-def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> Iterator[EventChunk]:
-    """Tries again while the server is away, until the first chunk was given out."""
+def _read_moved(wanted: LogRange, open_range: OpenRange, retry: RetryPolicy) -> Iterator[ReceiveBuffer]:
+    """Tries again while the server is away, until the first buffer was given out."""
     backoff, given = Backoff(retry, f"reading the log from {wanted.start} on another server"), 0
     while True:
         try:
-            for chunk in _read_once(wanted, open_range):
-                yield _in_place(chunk, wanted, given)
-                given += len(chunk)
+            for buffer in _read_once(wanted, open_range):
+                yield _in_place(buffer, wanted, given)
+                given += len(buffer)
             return
         except SourceUnavailable as error:
             if given or not backoff.pause(error.message):
                 raise
 
 
-def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[EventChunk]:
+def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[ReceiveBuffer]:
     stream, mariadb = open_range(wanted)
     left = GtidRange(wanted.after or "", wanted.upto or "", mariadb=mariadb)
     sieve = Sieve(lambda gtid: left.take(gtid.source, gtid.number))
     try:
         while True:
-            chunk = stream.read(READ_S)
-            if chunk is None:
+            buffer = stream.read(READ_S)
+            if buffer is None:
                 raise SourceUnavailable("the server stopped sending its log", where=f"{stream.file}:{stream.position}")
-            yield from sieve.parts(chunk)
+            yield from sieve.parts(buffer)
             if left.complete and not sieve.inside:
                 return
     except EndOfLog:
@@ -93,9 +93,9 @@ def _read_once(wanted: LogRange, open_range: OpenRange) -> Iterator[EventChunk]:
         stream.close()
 
 
-def _in_place(chunk: EventChunk, wanted: LogRange, before: int) -> EventChunk:
+def _in_place(buffer: ReceiveBuffer, wanted: LogRange, before: int) -> ReceiveBuffer:
     """The events in the order they came, within the range's own numbers: other parts of the batch may have been read
     on the old server. An event counts as one byte, so they end before the range does."""
-    places = wanted.start.position + 1 + before + np.arange(len(chunk), dtype=np.int64)
+    places = wanted.start.position + 1 + before + np.arange(len(buffer), dtype=np.int64)
     number = file_number(wanted.start.file) + wanted.files_ahead
-    return replace(chunk, file_number=number, end_position=places)
+    return replace(buffer, file_number=number, end_position=places)

@@ -11,7 +11,7 @@ from typing import Final
 
 from cdc.errors import CorruptLog
 from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 REAL_AS_FLOAT: Final = 0x1
 ANSI_QUOTES: Final = 0x4
@@ -84,15 +84,15 @@ class Query:
         return not (self.sql_mode or 0) & NO_BACKSLASH_ESCAPES
 
 
-def parse_query(chunk: EventChunk, index: int) -> Query:
+def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
     """Read a QUERY event. Raises CorruptLog when its lengths do not fit."""
-    body, head = chunk.body(index), events.QUERY_POST_HEADER
+    body, head = buffer.body(index), events.QUERY_POST_HEADER
     if len(body) < head:
-        raise CorruptLog("a QUERY event whose lengths do not fit", where=chunk.where(index))
+        raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
     names_end = head + int.from_bytes(body[11:13], "little")
     sql_start = names_end + body[8] + 1
     if sql_start > len(body):
-        raise CorruptLog("a QUERY event whose lengths do not fit", where=chunk.where(index))
+        raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
     found = _variables(body[head:names_end])
     collations = found.get(_CHARSET, b"")
     client = _number(collations[0:2])

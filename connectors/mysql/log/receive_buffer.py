@@ -1,4 +1,4 @@
-"""A chunk: consecutive whole events of one binary log file, indexed and verified; what the log reader hands on."""
+"""A receive buffer: whole events of one binary log file that follow each other, indexed and verified."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EventChunk:
+class ReceiveBuffer:
     """Consecutive whole events of ONE binary log file; checksums verified and cut off, compressed events expanded.
 
     Attributes:
         file: `binlog.000002`.
         file_number: 2; the digits after the last dot, 0 when there are none.
-        buffer: uint8, C-contiguous, writable; holds the events, and nothing else as long as this chunk or a
+        data: uint8, C-contiguous, writable; holds the events, and nothing else as long as this buffer or a
             view of it exists.
-        start: int64[n]; offset of each event's 19-byte header in `buffer`.
+        start: int64[n]; offset of each event's 19-byte header in `data`.
         end: int64[n]; offset just after the event's body, without the 4 checksum bytes.
         type: uint8[n]; event type, the constants of `events`.
         end_position: int64[n]; true position after the event in its file (not wrapped at 4 GiB). Events from inside a
@@ -30,12 +30,12 @@ class EventChunk:
         query_kind: uint8[n]; `events.BEGIN` .. `events.ROLLBACK` for QUERY events, else 0.
         checksum: the events had a CRC32.
 
-    Headers inside an expanded event are rewritten (type, size), so `buffer[start:end]` always reads as a plain event.
+    Headers inside an expanded event are rewritten (type, size), so `data[start:end]` always reads as a plain event.
     """
 
     file: str
     file_number: int
-    buffer: Bytes
+    data: Bytes
     start: Ints
     end: Ints
     type: npt.NDArray[np.uint8]
@@ -47,23 +47,23 @@ class EventChunk:
     def __len__(self) -> int:
         return len(self.start)
 
-    def until(self, end_position: int) -> EventChunk:
-        """Only the events that end at or before `end_position`. Shares the buffer."""
+    def until(self, end_position: int) -> ReceiveBuffer:
+        """Only the events that end at or before `end_position`. Shares the data."""
         return self.part(0, int(np.searchsorted(self.end_position, end_position, side="right")))
 
-    def after(self, position: int) -> EventChunk:
-        """Only the events that end behind `position`. Shares the buffer."""
+    def after(self, position: int) -> ReceiveBuffer:
+        """Only the events that end behind `position`. Shares the data."""
         return self.part(int(np.searchsorted(self.end_position, position, side="right")), len(self))
 
-    def part(self, first: int, last: int) -> EventChunk:
-        """Events `first` up to, not including, `last`. Shares the buffer."""
+    def part(self, first: int, last: int) -> ReceiveBuffer:
+        """Events `first` up to, not including, `last`. Shares the data."""
         if first == 0 and last == len(self):
             return self
         cut = slice(first, last)
-        return EventChunk(
+        return ReceiveBuffer(
             self.file,
             self.file_number,
-            self.buffer,
+            self.data,
             self.start[cut],
             self.end[cut],
             self.type[cut],
@@ -75,7 +75,7 @@ class EventChunk:
 
     def body(self, index: int) -> bytes:
         """The event's bytes after the 19-byte header, without checksum. A copy."""
-        return self.buffer[int(self.start[index]) + 19 : int(self.end[index])].tobytes()
+        return self.data[int(self.start[index]) + 19 : int(self.end[index])].tobytes()
 
     def where(self, index: int) -> str:
         """`binlog.000002:1234`, the place just after the event, for error messages."""

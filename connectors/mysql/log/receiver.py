@@ -18,7 +18,7 @@ SMALL_BYTES: Final = 64 << 10
 """Up to this much is copied out of the buffer, so that a few small events do not hold a whole buffer."""
 _LINGER_S: Final = 0.002
 _LONGEST_LINGER_S: Final = 0.05
-"""While much data flows, wait this long for more of it, and in total no longer than that, to make chunks bigger."""
+"""While much data flows, wait this long for more of it, and in total no longer than that, to make buffers bigger."""
 _LOW_WATER_BYTES: Final = 1 << 20
 """While lingering, wake up for no less (socket(7), SO_RCVLOWAT), unless less is wanted."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.positions import LogPosition
 
 _GTIDS = np.array(sorted(events.GTID_TYPES), np.uint8)
@@ -28,24 +28,24 @@ class Sieve:
         """Whether the last transaction was accepted; more of it may come."""
         return self._inside
 
-    def parts(self, chunk: EventChunk) -> Iterator[EventChunk]:
-        """The parts of the chunk that belong to accepted transactions, in log order."""
+    def parts(self, buffer: ReceiveBuffer) -> Iterator[ReceiveBuffer]:
+        """The parts of the buffer that belong to accepted transactions, in log order."""
         begin = 0
-        for index in transaction_begins(chunk):
+        for index in transaction_begins(buffer):
             if self._inside and index > begin:
-                yield chunk.part(begin, index)
-            begin, self._inside = index, self._accept(parse_gtid(chunk, index))
-        if self._inside and begin < len(chunk):
-            yield chunk.part(begin, len(chunk))
+                yield buffer.part(begin, index)
+            begin, self._inside = index, self._accept(parse_gtid(buffer, index))
+        if self._inside and begin < len(buffer):
+            yield buffer.part(begin, len(buffer))
 
 
-def transaction_begins(chunk: EventChunk) -> list[int]:
+def transaction_begins(buffer: ReceiveBuffer) -> list[int]:
     """Indexes of the GTID events."""
-    return [int(index) for index in np.flatnonzero(np.isin(chunk.type, _GTIDS))]
+    return [int(index) for index in np.flatnonzero(np.isin(buffer.type, _GTIDS))]
 
 
-def begin_of(chunk: EventChunk, index: int) -> LogPosition:
+def begin_of(buffer: ReceiveBuffer, index: int) -> LogPosition:
     """Where an event begins."""
-    checksum = events.CHECKSUM_SIZE if chunk.checksum else 0
-    size = int(chunk.end[index]) - int(chunk.start[index]) + checksum
-    return LogPosition(chunk.file, int(chunk.end_position[index]) - size)
+    checksum = events.CHECKSUM_SIZE if buffer.checksum else 0
+    size = int(buffer.end[index]) - int(buffer.start[index]) + checksum
+    return LogPosition(buffer.file, int(buffer.end_position[index]) - size)

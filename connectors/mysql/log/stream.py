@@ -1,7 +1,7 @@
-"""The replication stream of a live server, as verified chunks.
+"""The replication stream of a live server, as verified receive buffers.
 
 A reader holds one connection. `read` never blocks longer than asked, and what it returns is never overwritten: every
-chunk owns its buffer.
+buffer owns its memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdc.errors import PositionLost, SourceUnavailable
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import dump_command
 from connectors.mysql.log.indexer import Indexer
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
@@ -50,7 +50,7 @@ class BinlogStream:
 
     Raises (here and in `read`):
         PositionLost: the log does not hold the position any more.
-        CorruptLog, UnsupportedChange: as `log_file.read_chunks`.
+        CorruptLog, UnsupportedChange: as `log_file.read_buffers`.
         SourceUnavailable: the connection was cut, or silent for longer than the heartbeats allow.
         SourceError: whatever else the server says.
     """
@@ -83,7 +83,7 @@ class BinlogStream:
         dump_command.start_dump(connection, *command)
         self._receiver = Receiver(driver._sock)
         self._indexer = Indexer(framing.STREAM, file, position)
-        self._ready: Iterator[EventChunk] = iter(())
+        self._ready: Iterator[ReceiveBuffer] = iter(())
         self._silent_s = 0.0
         self.last_seen = time.monotonic()
 
@@ -102,7 +102,7 @@ class BinlogStream:
         """Version text of the server that wrote `file`; empty before its format description came."""
         return self._indexer.format.version if self._indexer.format else ""
 
-    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> ReceiveBuffer | None:
         """The next whole events that have arrived, in log order; None when none came within `timeout_s` seconds.
 
         up_to: the caller wants nothing behind this position, so little more is received and not waited for. What came
@@ -112,8 +112,8 @@ class BinlogStream:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            for chunk in self._ready:
-                wanted = self._wanted(chunk)
+            for buffer in self._ready:
+                wanted = self._wanted(buffer)
                 if len(wanted):
                     return wanted
             if self._fill(up_to):
@@ -130,13 +130,13 @@ class BinlogStream:
             self._connection.close()
         self._ready = iter(())  # the generator refers to this stream, and both to the buffer
 
-    def _wanted(self, chunk: EventChunk) -> EventChunk:
+    def _wanted(self, buffer: ReceiveBuffer) -> ReceiveBuffer:
         """Without the events before a start position that COM_BINLOG_DUMP cannot name."""
         if not self._skip_to:
-            return chunk
-        if chunk.file != self._start_file:
+            return buffer
+        if buffer.file != self._start_file:
             raise self._beyond_the_file()
-        wanted = chunk.after(self._skip_to)
+        wanted = buffer.after(self._skip_to)
         if len(wanted):
             self._skip_to = 0
         return wanted
@@ -148,10 +148,10 @@ class BinlogStream:
             hint="start the pipeline anew with an empty state directory",
         )
 
-    def _index(self) -> Iterator[EventChunk]:
+    def _index(self) -> Iterator[ReceiveBuffer]:
         """The whole events of what has come."""
         held = self._receiver.contents()
-        yield from self._indexer.chunks(held, len(held))
+        yield from self._indexer.buffers(held, len(held))
         self._receiver.consume(self._indexer.at)
         if self._indexer.stopped == framing.NOT_AN_EVENT:
             self._no_event()

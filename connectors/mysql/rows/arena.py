@@ -13,7 +13,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.layout import lay_out, open_arena
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_finish import finish_array
 from connectors.mysql.rows.column_plan import TablePlan
 from connectors.mysql.rows.json_diff import apply_diffs_text
@@ -102,16 +102,16 @@ def patched(array: Array, rows: Array, values: list[str]) -> Array:
     return pc.replace_with_mask(array, pa.array(mask), pa.array(values, array.type))
 
 
-def text_patch(chunk: EventChunk, entries: Array, where: str) -> Callable[[int, Array], Array]:
+def text_patch(buffer: ReceiveBuffer, entries: Array, where: str) -> Callable[[int, Array], Array]:
     """A patch for `Arena.block` that finishes the JSON values of a slow list, ops.SLOW[n].
 
     It raises CorruptLog, with `where`, for a document or changes to it that cannot be read.
     """
 
     def text(entry: Array) -> str:
-        value = chunk.buffer[entry["start"] : entry["end"]].tobytes()
+        value = buffer.data[entry["start"] : entry["end"]].tobytes()
         if entry["base_start"] >= 0:
-            return apply_diffs_text(chunk.buffer[entry["base_start"] : entry["base_end"]].tobytes(), value)
+            return apply_diffs_text(buffer.data[entry["base_start"] : entry["base_end"]].tobytes(), value)
         return json_text_slow(value)
 
     def patch(column: int, array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Binary log events to change blocks, columnar: two passes of kernels per chunk, Python only per table and block.
+"""Binary log events to change blocks, columnar: two passes of kernels per buffer, Python only per table and block.
 
 First pass (`kernels.table_maps`): list the rows events of wanted tables. Second pass (`kernels.rows`): all rows events
 of one table into one arena, which becomes Arrow arrays without a copy.
@@ -18,10 +18,10 @@ from cdc.source import Count
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.json import STACK_BYTES
 from connectors.mysql.kernels.rows import decode_rows
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena, text_patch
 from connectors.mysql.rows.image_plan import Walk
-from connectors.mysql.rows.places import place
 from connectors.mysql.rows.row_faults import fault_error
 from connectors.mysql.rows.table_slots import Slot, TableSlots
 from connectors.mysql.schema.table import MySqlTable
@@ -32,7 +32,7 @@ _SAMPLE_ROWS = 512
 
 
 class Decoder:
-    """Decodes the chunks of one log in order; keeps what TABLE_MAP events said between chunks.
+    """Decodes the buffers of one log in order; keeps what TABLE_MAP events said between buffers.
 
     Not thread-safe. The kernels compile on first use, once per machine: the result is cached on disk.
 
@@ -59,21 +59,21 @@ class Decoder:
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)
-        self._chunk = np.zeros(1, ops.CHUNK)
+        self._buffer = np.zeros(1, ops.CHUNK)
         self._context = np.zeros(1, ops.CONTEXT)
         self._walk = Walk()
 
-    def decode(self, chunk: EventChunk) -> Iterator[ChangeBlock]:
-        """The row changes of a chunk: blocks table by table, in log order inside a table.
+    def decode(self, buffer: ReceiveBuffer) -> Iterator[ChangeBlock]:
+        """The row changes of a buffer: blocks table by table, in log order inside a table.
 
         Raises:
             CorruptLog: an event's lengths do not add up, or rows of a table that was never announced.
             SchemaUnknown: rows of a wanted table whose definition is missing or does not fit them.
             UnsupportedChange: incomplete row images, or an invalid date when those are refused.
         """
-        groups = self._slots.group(chunk)
+        groups = self._slots.group(buffer)
         for slot, first, last, size in groups.entries:
-            run = _Run(chunk, slot, groups.order, last)
+            run = _Run(buffer, slot, groups.order, last)
             slot.state["event"], slot.state["at"] = first, 0
             yield from self._blocks(run, size)
 
@@ -120,29 +120,31 @@ class Decoder:
         return None, False
 
     def _decode(self, run: _Run, arena: Arena, last: int) -> int:
-        slot, chunk, plan = run.slot, run.chunk, run.slot.plan
+        slot, buffer, plan = run.slot, run.buffer, run.slot.plan
         slot.state["rows"], slot.state["slow"], slot.state["nulls_known"] = 0, 0, 1
         self._context[0] = (
-            place(chunk.buffer), place(chunk.buffer) + len(chunk.buffer) - 64, self._strict, place(plan.labels),
-            place(plan.text), plan.json_columns, place(self._json_stack), place(slot.documents), place(slot.pending),
-            place(self._slow), place(slot.state), place(self._fault), self._walk.record(slot.image),
+            address(buffer.data), address(buffer.data) + len(buffer.data) - 64, self._strict, address(plan.labels),
+            address(plan.text), plan.json_columns, address(self._json_stack), address(slot.documents),
+            address(slot.pending), address(self._slow), address(slot.state), address(self._fault),
+            self._walk.record(slot.image),
         )  # fmt: skip
-        self._chunk[0] = (
-            len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type), place(chunk.end_position),
-            place(chunk.commit_ms), chunk.file_number << _SEQUENCE_SHIFT, place(run.order), last,
+        self._buffer[0] = (
+            len(buffer.data), address(buffer.start), address(buffer.end), address(buffer.type),
+            address(buffer.end_position), address(buffer.commit_ms), buffer.file_number << _SEQUENCE_SHIFT,
+            address(run.order), last,
         )  # fmt: skip
         code = decode_rows(
-            place(self._chunk), len(plan.numbers), place(arena.layout), place(arena.head), arena.rows,
-            place(self._context),
+            address(self._buffer), len(plan.numbers), address(arena.layout), address(arena.head), arena.rows,
+            address(self._context),
         )  # fmt: skip
         if code not in (ops.DONE, ops.FULL):
-            raise fault_error(code, self._fault[0], plan, chunk)
+            raise fault_error(code, self._fault[0], plan, buffer)
         return int(code)
 
     def _finish(self, run: _Run, arena: Arena, rows: int) -> ChangeBlock:
         slot = run.slot
         slow = int(slot.state["slow"][0])
-        patch = text_patch(run.chunk, self._slow[:slow], run.where()) if slow else None
+        patch = text_patch(run.buffer, self._slow[:slow], run.where()) if slow else None
         for index in np.flatnonzero(arena.layout["invalid"]).tolist():
             name = f"invalid-date-to-null {slot.plan.table.id}.{slot.plan.table.columns[index].name}"
             self._count(name, int(arena.layout["invalid"][index]))
@@ -150,22 +152,22 @@ class Decoder:
 
 
 class _Run:
-    """The rows events of one table in one chunk: entries of `order` up to `last`."""
+    """The rows events of one table in one buffer: entries of `order` up to `last`."""
 
-    __slots__ = ("chunk", "last", "order", "slot")
+    __slots__ = ("buffer", "last", "order", "slot")
 
-    def __init__(self, chunk: EventChunk, slot: Slot, order: Any, last: int) -> None:
-        self.chunk, self.slot, self.order, self.last = chunk, slot, order, last
+    def __init__(self, buffer: ReceiveBuffer, slot: Slot, order: Any, last: int) -> None:
+        self.buffer, self.slot, self.order, self.last = buffer, slot, order, last
 
     def where(self) -> str:
         """Table and position, for errors."""
         event = int(self.order[min(int(self.slot.state["event"][0]), self.last - 1)])
-        return f"{self.slot.plan.table.id} at {self.chunk.where(event)}"
+        return f"{self.slot.plan.table.id} at {self.buffer.where(event)}"
 
     def sizes(self, last: int) -> Any:
         """Bytes of the events from the next one up to `last`."""
         events = self.order[int(self.slot.state["event"][0]) : last]
-        return self.chunk.end[events] - self.chunk.start[events]
+        return self.buffer.end[events] - self.buffer.start[events]
 
     def bytes_left(self, last: int | None = None) -> int:
         """Bytes of log still to decode, up to entry `last`."""
@@ -174,7 +176,7 @@ class _Run:
             return 0
         at = int(self.slot.state["at"][0])
         event = int(self.order[int(self.slot.state["event"][0])])
-        return int(sizes.sum()) - (at - int(self.chunk.start[event]) if at else 0)
+        return int(sizes.sum()) - (at - int(self.buffer.start[event]) if at else 0)
 
     def first_events(self, limit: int, size: int) -> tuple[int, int]:
         """Entry up to which the next events have about `limit` bytes, and how many they have."""

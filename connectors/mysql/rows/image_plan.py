@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from connectors.mysql.kernels import ops
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 
 _PLACES_BYTES: Final = 32 << 10
 _IMAGE_BYTES: Final = 16 << 10
@@ -79,7 +79,7 @@ class Walk:
         if (len(plan.steps) + 1) * stride > len(self._places):
             self._places = np.zeros((len(plan.steps) + 1) * stride, np.int64)
         self._record[0] = (
-            place(plan.steps), len(plan.steps), plan.rest, place(plan.required), place(plan.where),
-            place(self._places), 8 * stride, plan.most, _IMAGE_BYTES, place(self._goal),
+            address(plan.steps), len(plan.steps), plan.rest, address(plan.required), address(plan.where),
+            address(self._places), 8 * stride, plan.most, _IMAGE_BYTES, address(self._goal),
         )  # fmt: skip
-        return place(self._record)
+        return address(self._record)

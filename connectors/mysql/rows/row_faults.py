@@ -6,24 +6,24 @@ from typing import Any
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import TablePlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _ROW_IMAGE = "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions, and start from a later position"
 
 
-def fault_error(code: int, fault: Any, plan: TablePlan, chunk: EventChunk) -> CdcError:
+def fault_error(code: int, fault: Any, plan: TablePlan, buffer: ReceiveBuffer) -> CdcError:
     """The error for a code that `decode_rows` returned. `fault` is an ops.FAULT record."""
     event, column, value = (int(number) for number in fault)
-    where = f"{plan.table.id} at {chunk.where(event)}"
+    where = f"{plan.table.id} at {buffer.where(event)}"
     name = plan.table.columns[column].name if column >= 0 else ""
     if code == ops.PARTIAL_IMAGE:
         return UnsupportedChange("rows were logged without all of their columns", where=where, hint=_ROW_IMAGE)
     if code == ops.WRONG_COLUMNS:
         return CorruptLog("rows have another number of columns than their TABLE_MAP", where=where, hint=_CHECK_FILE)
     if code == ops.INVALID_DATE:
-        text = date_text(int(plan.numbers["op"][column]), chunk.buffer[value : value + 8].tobytes())
+        text = date_text(int(plan.numbers["op"][column]), buffer.data[value : value + 8].tobytes())
         return UnsupportedChange(
             f"column {name} holds {text}, which is no date",
             where=where,

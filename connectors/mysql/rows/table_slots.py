@@ -12,13 +12,13 @@ from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.rows.column_plan import TablePlan, plan_table
 from connectors.mysql.rows.image_plan import plan_image
-from connectors.mysql.rows.places import place
 from connectors.mysql.rows.table_map import TableMap, parse_table_map, table_name
 from connectors.mysql.schema.table import MySqlTable
 
@@ -33,7 +33,7 @@ class Slot:
     Attributes:
         plan: how its rows are read.
         image: where the values lie in them.
-        state: ops.STATE[1], where the kernel stands; sequence and row number live on between chunks.
+        state: ops.STATE[1], where the kernel stands; sequence and row number live on between buffers.
         averages: bytes per row of variable-length columns; None until rows were seen.
     """
 
@@ -75,7 +75,7 @@ _EXACT_ROWS = 512
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows events of a chunk by table: `order` holds event numbers; entries are (slot, first, last, bytes)."""
+    """Rows events of a buffer by table: `order` holds event numbers; entries are (slot, first, last, bytes)."""
 
     order: Any
     entries: list[tuple[Slot, int, int, int]]
@@ -98,70 +98,71 @@ class TableSlots:
         self._ids = np.full(1024, -1, ops.IDS)
         self._epoch = 0
 
-    def group(self, chunk: EventChunk) -> Groups:
+    def group(self, buffer: ReceiveBuffer) -> Groups:
         """Rows events of wanted tables, sorted by slot. Raises as `Decoder.decode`."""
-        events, slots = np.empty(len(chunk), np.int64), np.empty(len(chunk), np.int64)
-        found = self._scan(chunk, events, slots)
+        events, slots = np.empty(len(buffer), np.int64), np.empty(len(buffer), np.int64)
+        found = self._scan(buffer, events, slots)
         if found == 0:
             return Groups(events, [])
         firsts, sizes = np.zeros(len(self._slots) + 1, np.int64), np.zeros(len(self._slots), np.int64)
         order = np.empty(found, np.int64)
         scan.group_events(
-            place(chunk.start), place(chunk.end), place(events), place(slots), found, len(sizes), place(firsts),
-            place(sizes), place(order),
+            address(buffer.start), address(buffer.end), address(events), address(slots), found, len(sizes),
+            address(firsts), address(sizes), address(order),
         )  # fmt: skip
         used = np.flatnonzero(sizes)
         used = used[np.argsort(order[firsts[used]], kind="stable")].tolist()
         for number in used:
-            self._refresh(self._slots[number], chunk, int(order[firsts[number]]))
+            self._refresh(self._slots[number], buffer, int(order[firsts[number]]))
         return Groups(
             order,
             [(self._slots[n], int(firsts[n]), int(firsts[n + 1]), int(sizes[n])) for n in used],
         )
 
-    def _scan(self, chunk: EventChunk, events: Any, slots: Any) -> int:
+    def _scan(self, buffer: ReceiveBuffer, events: Any, slots: Any) -> int:
         state = np.zeros(1, ops.SCAN)
         state["epoch"] = self._epoch
         while True:
             code = scan.scan_events(
-                place(chunk.buffer), len(chunk.buffer), place(chunk.start), place(chunk.end), place(chunk.type),
-                len(chunk), place(self._index), len(self._index) - 1, place(self._known), place(self._texts),
-                place(self._ids), len(self._ids) - 1, place(events), place(slots), place(state),
+                address(buffer.data), len(buffer.data), address(buffer.start), address(buffer.end),
+                address(buffer.type), len(buffer), address(self._index), len(self._index) - 1, address(self._known),
+                address(self._texts),
+                address(self._ids), len(self._ids) - 1, address(events), address(slots), address(state),
             )  # fmt: skip
             event, found, self._epoch = state.tolist()[0]
             if code == ops.DONE:
                 return int(found)
             if code == ops.UNKNOWN_MAP:
-                self._learn(chunk, event)
+                self._learn(buffer, event)
             elif code == ops.IDS_FULL:
                 self._more_ids()
             else:
                 what = (
                     "rows of a table that no TABLE_MAP announced" if code == ops.UNKNOWN_TABLE_ID else "a short event"
                 )
-                raise CorruptLog(what, where=chunk.where(event), hint="start from the beginning of a transaction")
+                raise CorruptLog(what, where=buffer.where(event), hint="start from the beginning of a transaction")
 
-    def _learn(self, chunk: EventChunk, event: int) -> None:
+    def _learn(self, buffer: ReceiveBuffer, event: int) -> None:
         """Take in a TABLE_MAP that was not seen before."""
-        start, end = int(chunk.start[event]) + _BODY, int(chunk.end[event])
-        body = chunk.buffer[start:end].tobytes()
+        start, end = int(buffer.start[event]) + _BODY, int(buffer.end[event])
+        body = buffer.data[start:end].tobytes()
         try:
             name = table_name(body)
         except (IndexError, ValueError) as error:
-            raise CorruptLog("a TABLE_MAP event is cut short", where=chunk.where(event)) from error
+            raise CorruptLog("a TABLE_MAP event is cut short", where=buffer.where(event)) from error
         slot = ops.UNWANTED
         if self._wanted(name):
-            slot = self._slot(parse_table_map(body, f"{name} at {chunk.where(event)}"), chunk, event)
+            slot = self._slot(parse_table_map(body, f"{name} at {buffer.where(event)}"), buffer, event)
         self._remember(body, slot)
 
-    def _slot(self, found: TableMap, chunk: EventChunk, event: int) -> int:
+    def _slot(self, found: TableMap, buffer: ReceiveBuffer, event: int) -> int:
         if found not in self._by_layout:
-            self._slots.append(Slot(self._plan(found, chunk, event), found))
+            self._slots.append(Slot(self._plan(found, buffer, event), found))
             self._by_layout[found] = len(self._slots) - 1
         return self._by_layout[found]
 
-    def _plan(self, found: TableMap, chunk: EventChunk, event: int) -> TablePlan:
-        where = f"{found.table} at {chunk.where(event)}"
+    def _plan(self, found: TableMap, buffer: ReceiveBuffer, event: int) -> TablePlan:
+        where = f"{found.table} at {buffer.where(event)}"
         table = self._tables.get(found.table)
         if table is None:
             raise SchemaUnknown(
@@ -171,11 +172,11 @@ class TableSlots:
             )
         return plan_table(table, found, _charsets(table, found), where=where, tinyint1_as_boolean=self._boolean)
 
-    def _refresh(self, slot: Slot, chunk: EventChunk, event: int) -> None:
+    def _refresh(self, slot: Slot, buffer: ReceiveBuffer, event: int) -> None:
         """Plan again when the table was defined anew since the slot was made."""
         table = self._tables.get(slot.found.table)
         if table is not slot.plan.table and table != slot.plan.table:
-            slot.use(self._plan(slot.found, chunk, event))
+            slot.use(self._plan(slot.found, buffer, event))
 
     def _remember(self, body: bytes, slot: int) -> None:
         """Enter an announcement among the known ones."""
@@ -183,14 +184,14 @@ class TableSlots:
         if self._used + size > len(self._texts):
             self._texts = _longer(self._texts, self._used + size)
         self._texts[self._used : self._used + size] = np.frombuffer(body, np.uint8)
-        code = scan.hash_bytes(place(self._texts) + self._used, size)
+        code = scan.hash_bytes(address(self._texts) + self._used, size)
         if entry == len(self._known):
             self._known = _longer(self._known, entry + 1)
             self._index = np.full(2 * len(self._known), -1, np.int64)
-            scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), 0, entry)
+            scan.fill_index(address(self._index), len(self._index) - 1, address(self._known), 0, entry)
         self._known[entry] = (code, self._used, size, slot)
         self._entries += 1
-        scan.fill_index(place(self._index), len(self._index) - 1, place(self._known), entry, entry + 1)
+        scan.fill_index(address(self._index), len(self._index) - 1, address(self._known), entry, entry + 1)
         self._used += size
 
     def _more_ids(self) -> None:
@@ -198,7 +199,7 @@ class TableSlots:
         old = self._ids[self._ids["epoch"] == self._epoch]
         self._ids = np.full(4 * len(self._ids), -1, ops.IDS)
         for number, epoch, entry in old.tolist():
-            scan.remember_id(number, entry, place(self._ids), len(self._ids) - 1, epoch)
+            scan.remember_id(number, entry, address(self._ids), len(self._ids) - 1, epoch)
 
 
 def _longer(array: Any, size: int) -> Any:

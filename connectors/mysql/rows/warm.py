@@ -25,9 +25,9 @@ def warm_kernels() -> int:
     log = np.frombuffer(bytearray(_log()), np.uint8)
     decoder = Decoder({_TABLE: MySqlTable(_TABLE, _COLUMNS)}, wanted=_TABLE.__eq__, count=lambda reason, number: None)
     rows = 0
-    for chunk in Indexer(framing.FILE, "warm.000001", len(events.MAGIC)).chunks(log, len(log), len(events.MAGIC)):
-        gtid_runs(chunk, 0, len(chunk))
-        rows += sum(len(block) for block in decoder.decode(chunk))
+    for buffer in Indexer(framing.FILE, "warm.000001", len(events.MAGIC)).buffers(log, len(log), len(events.MAGIC)):
+        gtid_runs(buffer, 0, len(buffer))
+        rows += sum(len(block) for block in decoder.decode(buffer))
     return rows
 
 

@@ -23,7 +23,7 @@ from cdc.schema import (
 from cdc.source import Count
 from cdc.state.store import Store
 from connectors.mysql.log.query_event import Query, parse_query
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.options import LogOptions
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
@@ -151,18 +151,18 @@ class Tracker:
         self.entries = history.count()
         self._notices = notices
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
         """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
-        query, where = parse_query(chunk, index), chunk.where(index)
-        result = apply_query(self._catalog, query, chunk, index)
+        query, where = parse_query(buffer, index), buffer.where(index)
+        result = apply_query(self._catalog, query, buffer, index)
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
         if result.delta or result.changes:
-            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         return result.touched | {change.table for change in result.changes}
 
-    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+    def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """As `planner.SchemaTracker` says.
 
         A table that no statement has defined is taken from the event, when that carries all metadata. Raises
@@ -172,10 +172,10 @@ class Tracker:
             return frozenset()
         from connectors.mysql.rows.described import described
 
-        definition = described(chunk.body(index)[6:], chunk.where(index))
+        definition = described(buffer.body(index)[6:], buffer.where(index))
         if definition is not None:
             result = self._catalog.define([definition])
-            at = {"file": chunk.file, "pos": int(chunk.end_position[index])}
+            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
             self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
             self._notices.append(
                 f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
@@ -184,7 +184,7 @@ class Tracker:
         raise SchemaUnknown(
             f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
             "start and altered or dropped since",
-            where=chunk.where(index),
+            where=buffer.where(index),
             hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
             "or have the server write binlog_row_metadata=FULL",
         )
@@ -212,7 +212,7 @@ class Tracker:
             )
 
 
-def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -> DdlResult:
+def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
     """Apply a QUERY event to a catalog, under the session settings that the event carries."""
     return catalog.apply(
         query.sql,
@@ -220,7 +220,7 @@ def apply_query(catalog: Catalog, query: Query, chunk: EventChunk, index: int) -
         sql_mode=query.sql_mode or 0,
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
         explicit_timestamps=query.explicit_timestamp,
-        executed_at=datetime.fromtimestamp(int(chunk.commit_ms[index]) / 1000, UTC),
+        executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
     )
 
 

@@ -17,7 +17,7 @@ from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.requests import Requests
 
-WINDOW_S = 15.0
+RATE_S = 15.0
 """Rates are over this long."""
 
 
@@ -105,9 +105,9 @@ class DriverSide:
 
 
 def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
-    while known.recent and known.recent[0][0] < now - WINDOW_S:
+    while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
-    span_s = min(WINDOW_S, max(1.0, now - known.started_s))
+    span_s = min(RATE_S, max(1.0, now - known.started_s))
     complete = known.complete and known.done >= known.planned
     return TableProgress(
         table,

@@ -5,21 +5,24 @@ Statements go as text: neither server prepares DDL. Values in them are written b
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pymysql
 
 from cdc.errors import SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, LoginTimeout, NotMySql, UnsafeLogin, log_in
+from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
 
 _DENIED = frozenset({1045, 1044, 1698, 1862, 1130})
 _CANNOT = frozenset({1045, 1698, 1862, 1130, 1251, 2059, 2026, 3159})
 _CLIENT = range(2000, 3000)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +73,49 @@ class Session:
         self.rows(sql)
 
 
+@dataclass(frozen=True, slots=True)
 class SqlClient:
-    """Opens sessions. Thread safe; picklable: which front end worked last is forgotten."""
+    """Opens sessions. Thread safe and picklable. `retry`: how long servers that are away are waited for."""
 
-    def __init__(self, servers: SqlServers) -> None:
-        self.servers = servers
-        self._first = 0
-        self._lock = threading.Lock()
-
-    def __reduce__(self) -> tuple[type[SqlClient], tuple[SqlServers]]:
-        return SqlClient, (self.servers,)
+    servers: SqlServers
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        """A session with the first front end that can be reached, closed at the end.
+    def session(self, *, wait: bool = True) -> Iterator[Session]:
+        """A session with the first front end that can be reached, closed at the end; without `wait`, now or never.
 
         Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. A `Refused` in
         the block goes up as it is: the caller knows what it means.
         """
-        connection, server = self._connect()
+        connection, server = self.retry.call(self._connect, "a session") if wait else self._connect()
         try:
             yield Session(connection, server)
         finally:
             connection.close()
 
+    def ask(self, question: Callable[[Session], T]) -> T:
+        """What `question` returns, asked again in a new session when the answer is lost: it must change nothing.
+
+        Raises as `session`.
+        """
+
+        def once() -> T:
+            with self.session(wait=False) as session:
+                return question(session)
+
+        return self.retry.call(once, "a query")
+
     def _connect(self) -> tuple[Any, str]:
         frontends = self.servers.frontends
         last: SinkUnavailable | None = None
-        for number in range(len(frontends)):
-            index = (self._first + number) % len(frontends)
+        for frontend in preference.in_order(frontends):
             try:
-                connection = self._connect_once(frontends[index])
+                connection = self._connect_once(frontend)
             except SinkUnavailable as error:
                 last = error
                 continue
-            with self._lock:
-                self._first = index
-            return connection, frontends[index].host_header
+            preference.answered(frontends, frontend)
+            return connection, frontend.host_header
         raise last or SinkUnavailable("no front end is named", hint="name one")
 
     def _connect_once(self, address: Address) -> Any:

@@ -14,7 +14,6 @@ from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
-from connectors.doris import settle
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
@@ -28,8 +27,7 @@ def server() -> Iterator[DorisServer]:
 
 
 @pytest.fixture
-def harness(server: DorisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
-    monkeypatch.setattr(settle, "_PAUSES_S", (0.01, 0.01))
+def harness(server: DorisServer, tmp_path: Path) -> Iterator[Harness]:
     server.query("DROP DATABASE IF EXISTS shop FORCE")
     yield Harness(server, tmp_path / "sink", f"bad-{next(NUMBER)}")
     server.own.clear()
@@ -64,7 +62,7 @@ def test_a_wrong_password(harness: Harness, direct: bool) -> None:
     assert "sink.password" in caught.value.hint
     assert "wrong-one" not in caught.value.to_json()
     with pytest.raises(SinkError, match=r"(?i)denied|authori") as caught:
-        sink._client.state("shop", "x")
+        sink._transactions.client.state("shop", "x")
     assert not caught.value.retryable
     assert caught.value.exit_code == 4
 
@@ -147,7 +145,7 @@ def test_no_back_end(harness: Harness) -> None:
 def test_a_load_that_is_refused_says_why(harness: Harness, message: str, hint: str) -> None:
     sink = harness.sink()
     sink.apply(0, [CreateTable(ORDERS, KEYED)])
-    harness.server.own.fault("be.load", action="refuse", message=message)
+    harness.server.own.fault("be.load", times=-1, action="refuse", message=message)
     with pytest.raises(SinkError) as caught:
         prepare(sink, 0, one_row())
     assert message.split("=")[-1].strip()[:20] in caught.value.message

@@ -4,6 +4,7 @@ from pydantic import ValidationError
 from cdc.options import Remark
 from connectors.doris import settings
 from connectors.doris.options import DorisSinkOptions
+from connectors.streamload.settings import sql_servers
 
 LEAST = {"type": "doris", "fenodes": "fe1:8031,https://fe2", "username": "me", "password": "pw"}
 
@@ -17,14 +18,14 @@ def keys(remarks: object) -> list[str]:
 
 
 def test_addresses_and_their_defaults() -> None:
-    found = settings.client(options())._http.servers
+    found = settings.client(options()).http.servers
     assert [str(address) for address in found.frontends] == ["http://fe1:8031", "https://fe2:8030"]
     assert found.backends == ()
-    sql = settings.sql_servers(options())
+    sql = sql_servers(options())
     assert [address.host_header for address in sql.frontends] == ["fe1:9030", "fe2:9030"]
-    named = settings.sql_servers(options(**{"jdbc-url": "jdbc:mysql://a:1,b/db?useSSL=true"}))
+    named = sql_servers(options(**{"jdbc-url": "jdbc:mysql://a:1,b/db?useSSL=true"}))
     assert [address.host_header for address in named.frontends] == ["a:1", "b:9030"]
-    straight = settings.client(options(benodes="be1,be2:9"))._http.servers.backends
+    straight = settings.client(options(benodes="be1,be2:9")).http.servers.backends
     assert [str(address) for address in straight] == ["http://be1:8040", "http://be2:9"]
 
 
@@ -110,5 +111,5 @@ def test_headers_of_the_user_go_with_every_load() -> None:
 
 
 def test_the_password_shows_nowhere() -> None:
-    shown = repr(options()) + repr(settings.client(options())._http.servers) + repr(settings.sql_servers(options()))
+    shown = repr(options()) + repr(settings.client(options()).http.servers) + repr(sql_servers(options()))
     assert "pw" not in shown.replace("password", "")

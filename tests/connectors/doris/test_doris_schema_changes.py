@@ -13,6 +13,7 @@ from doris_harness import Harness
 from doris_servers import DorisServer, own_doris
 
 from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -34,9 +35,7 @@ from cdc.schema import (
 )
 from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import ID, KEYED, NAME, ORDERS, by_id, keyed, prepare, row
-from connectors.doris import settle
 from connectors.doris.jobs import Runner
-from connectors.streamload.patience import Waits
 
 pytestmark = pytest.mark.slow
 NUMBER = itertools.count()
@@ -49,8 +48,7 @@ def server() -> Iterator[DorisServer]:
 
 
 @pytest.fixture
-def harness(server: DorisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
-    monkeypatch.setattr(settle, "_PAUSES_S", (0.01, 0.05, 0.2))
+def harness(server: DorisServer, tmp_path: Path) -> Iterator[Harness]:
     server.query("DROP DATABASE IF EXISTS shop FORCE")
     yield Harness(server, tmp_path / "sink", f"ddl-{next(NUMBER)}")
     server.own.clear()
@@ -149,7 +147,7 @@ def test_a_job_that_takes_too_long_says_what_it_waits_for(harness: Harness) -> N
     clock = Clock()
     with sink._sql.session() as session:
         session.run("ALTER TABLE shop.orders MODIFY COLUMN name STRING NULL")
-        runner = Runner(session, Waits(30.0, clock.sleep, clock))
+        runner = Runner(session, RetryPolicy(30.0, sleep=clock.sleep, clock=clock))
         with pytest.raises(SinkUnavailable, match="30 s") as caught:
             runner.wait_for_running([ORDERS])
     assert "WAITING_TXN" in caught.value.message

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "binlog"
 Event = tuple[int, bytes]
@@ -69,7 +69,7 @@ def gtid(source: bytes, number: int, commit_us: int = 1_700_000_000_123_456) -> 
     return b"\0" + source + number.to_bytes(8, "little") + clock + b"\x50" + bytes(4)
 
 
-def flat(chunks: Iterable[EventChunk]) -> list[tuple[str, int, int, int, int, bytes]]:
+def flat(chunks: Iterable[ReceiveBuffer]) -> list[tuple[str, int, int, int, int, bytes]]:
     """File, end position, type, commit time, query kind and body of every event."""
     return [
         (chunk.file, int(chunk.end_position[index]), int(chunk.type[index]), int(chunk.commit_ms[index]),
@@ -79,7 +79,7 @@ def flat(chunks: Iterable[EventChunk]) -> list[tuple[str, int, int, int, int, by
     ]  # fmt: skip
 
 
-def names(chunks: Iterable[EventChunk]) -> dict[str, int]:
+def names(chunks: Iterable[ReceiveBuffer]) -> dict[str, int]:
     """How many events of each type."""
     found: dict[str, int] = {}
     for chunk in chunks:

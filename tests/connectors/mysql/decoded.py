@@ -14,7 +14,7 @@ import pyarrow as pa
 from cdc.block import ChangeBlock
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.schema.table import MySqlTable
@@ -43,7 +43,7 @@ class Decoded:
 
 
 def decode(
-    tables: Mapping[TableId, MySqlTable], chunks: Sequence[EventChunk], *, database: str = "", **options: Any
+    tables: Mapping[TableId, MySqlTable], chunks: Sequence[ReceiveBuffer], *, database: str = "", **options: Any
 ) -> Decoded:
     """Decode chunks; only tables of `database`, or all known ones."""
     found = Decoded()
@@ -78,10 +78,10 @@ def position(server: MySqlServer) -> tuple[str, int]:
 
 
 @contextmanager
-def logged(server: MySqlServer) -> Iterator[list[EventChunk]]:
+def logged(server: MySqlServer) -> Iterator[list[ReceiveBuffer]]:
     """The chunks that the server logged while the block ran; they are in the list afterwards."""
     file, start = position(server)
-    chunks: list[EventChunk] = []
+    chunks: list[ReceiveBuffer] = []
     yield chunks
     stream = BinlogStream(
         server.connect(), server_id=4_000_000 + start % 90_000, file=file, position=start, until_end=True
@@ -95,8 +95,8 @@ def logged(server: MySqlServer) -> Iterator[list[EventChunk]]:
         stream.close()
 
 
-def chunks_of(path: Path) -> list[EventChunk]:
+def chunks_of(path: Path) -> list[ReceiveBuffer]:
     """The chunks of a recorded file."""
-    from connectors.mysql.log.log_file import read_chunks
+    from connectors.mysql.log.log_file import read_buffers
 
-    return list(read_chunks(path))
+    return list(read_buffers(path))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.positions import LogPosition
 
-Step = EventChunk | None | Exception
+Step = ReceiveBuffer | None | Exception
 
 
 class FakeStream:
@@ -18,7 +18,7 @@ class FakeStream:
         self.closed = False
         self.file, self.position = "binlog.000001", 4
 
-    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> ReceiveBuffer | None:
         step = self._steps.pop(0) if self._steps else self._then()
         if isinstance(step, Exception):
             raise step

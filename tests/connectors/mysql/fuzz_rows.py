@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from cdc.errors import SourceError
 from cdc.schema import TableId
-from connectors.mysql.log.log_file import read_chunks
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.log_file import read_buffers
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows import arena, image_plan
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
@@ -93,7 +93,7 @@ def _damage(body: bytearray, rnd: random.Random) -> bytearray:
     return body
 
 
-def _chunk(events: list[tuple[int, bytearray]], behind: bytes, rnd: random.Random) -> tuple[EventChunk, Guarded]:
+def _chunk(events: list[tuple[int, bytearray]], behind: bytes, rnd: random.Random) -> tuple[ReceiveBuffer, Guarded]:
     data = b"".join(bytes(body) for _, body in events) + behind
     memory = Guarded(len(data), at_start=rnd.random() < 0.3)
     buffer = memory.array()
@@ -102,15 +102,15 @@ def _chunk(events: list[tuple[int, bytearray]], behind: bytes, rnd: random.Rando
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
     types = np.array([kind for kind, _ in events], np.uint8)
     zeros = np.zeros(len(events), np.int64)
-    return EventChunk("b.000001", 1, buffer, starts, ends, types, ends, zeros, types * np.uint8(0), False), memory
+    return ReceiveBuffer("b.000001", 1, buffer, starts, ends, types, ends, zeros, types * np.uint8(0), False), memory
 
 
 def _events(flavor: str) -> list[tuple[int, bytearray]]:
     found = []
-    for chunk in read_chunks(_FIXTURES / f"{flavor}.binlog"):
+    for chunk in read_buffers(_FIXTURES / f"{flavor}.binlog"):
         for index in range(len(chunk)):
             if chunk.type[index] == 19 or chunk.type[index] in _ROWS_TYPES:
-                data = chunk.buffer[int(chunk.start[index]) : int(chunk.end[index])].tobytes()
+                data = chunk.data[int(chunk.start[index]) : int(chunk.end[index])].tobytes()
                 found.append((int(chunk.type[index]), bytearray(data)))
     return found
 
@@ -141,7 +141,7 @@ def _require(body: bytearray, rnd: random.Random) -> bytearray:
     return body
 
 
-def _outcome(chunk: EventChunk, table: MySqlTable) -> tuple[str, str]:
+def _outcome(chunk: ReceiveBuffer, table: MySqlTable) -> tuple[str, str]:
     """`rows` and what they are, or the name of an error and what it says."""
     counts: Counter[str] = Counter()
     decoder = Decoder(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.mysql.kernels.json import STACK_BYTES, json_text, json_text_bound
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 
 _STACK = np.zeros(STACK_BYTES, np.uint8)
-STACK = place(_STACK)
+STACK = address(_STACK)
 
 
 def kernel_text(document: bytes) -> str | int:

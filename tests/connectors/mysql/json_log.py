@@ -62,7 +62,7 @@ class JsonTable:
             while True:
                 chunk = stream.read(5)
                 for i in range(len(chunk.type) if chunk else 0):
-                    body = chunk.buffer[chunk.start[i] + events.HEADER_SIZE : chunk.end[i]].tobytes()
+                    body = chunk.data[chunk.start[i] + events.HEADER_SIZE : chunk.end[i]].tobytes()
                     yield from _images(int(chunk.type[i]), body)
         except EndOfLog:
             return

@@ -11,7 +11,7 @@ from binlog_builder import Event, gtid, log, query
 from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
 from connectors.mysql.log.indexer import Indexer
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 SOURCE = bytes(range(16))
 STANDALONE = 0x01
@@ -51,14 +51,14 @@ def insert(number: int, table: str, *, size: int = 40, id_: int = 1) -> list[Eve
     return [seen(number), BEGIN, table_map(id_, table), rows(id_, size), XID]
 
 
-def chunk(script: Iterable[Event], file: str = "binlog.000001") -> EventChunk:
+def chunk(script: Iterable[Event], file: str = "binlog.000001") -> ReceiveBuffer:
     """One file with all events of the script, as one chunk without the format description."""
     data = np.frombuffer(bytearray(log(script)[len(events.MAGIC) :]), np.uint8)
-    _, found = Indexer(framing.FILE, file, len(events.MAGIC)).chunks(data, len(data))
+    _, found = Indexer(framing.FILE, file, len(events.MAGIC)).buffers(data, len(data))
     return found
 
 
-def pieces(whole: EventChunk, cuts: Iterable[int] | None = None) -> Iterator[EventChunk]:
+def pieces(whole: ReceiveBuffer, cuts: Iterable[int] | None = None) -> Iterator[ReceiveBuffer]:
     """The chunk cut before these events; without cuts, one chunk for every event."""
     inner = range(1, len(whole)) if cuts is None else cuts
     for first, last in pairwise([0, *inner, len(whole)]):

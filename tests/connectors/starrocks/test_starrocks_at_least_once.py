@@ -9,16 +9,10 @@ from starrocks_harness import Harness
 
 from cdc.errors import CommitFailed, SinkError
 from cdc.testing.sink_conformance import LOG, ORDERS, by_id, keyed, keyless, prepare, row
-from connectors.starrocks import staged
 
 pytestmark = pytest.mark.slow  # a stand-in at work
 
 GUARANTEE = {"sink.delivery-guarantee": "at-least-once"}
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_PAUSES_S", (0.0, 0.0))
 
 
 def files(harness: Harness) -> list[Path]:

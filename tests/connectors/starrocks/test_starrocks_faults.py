@@ -14,6 +14,7 @@ from starrocks_servers import StarRocksServer
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitFailed, CommitUnknown, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -27,10 +28,12 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.sink import Prepared, TaskAttempt
+from cdc.source import Context
 from cdc.testing import sink_conformance as conformance
 from cdc.testing.sink_conformance import ID, KEYED, KEYLESS, LOG, NAME, ORDERS, by_id, keyed, keyless, row, swap_names
-from connectors.starrocks import settle
 from connectors.starrocks.sink import StarRocksSink
+from connectors.streamload import settings
+from connectors.streamload.options import LoadSinkOptions
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +48,10 @@ TRIES = 6
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settle, "_PAUSES_S", (0.0, 0.0))
+    def policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
+        return RetryPolicy(options.retry_timeout_s, 0.01, 0.05, context.stopping)
+
+    monkeypatch.setattr(settings, "retry_policy", policy)
 
 
 @dataclass
@@ -139,6 +145,29 @@ def test_rows_that_become_visible_late_are_committed(harness: Harness) -> None:
     assert standin is not None
     standin.fault("publish.wait", action="late", times=3)
     run_all(run)
+
+
+def test_an_outage_after_a_lost_answer_to_a_commit_is_waited_for(harness: Harness) -> None:
+    """The label is PREPARED all the while: more questions fail than were once asked."""
+    harness.options = {"retry-timeout": "1 min"}
+    run = Run(harness)
+    prepared = run.prepare(0, 0, [keyed("+I", row(1, "a"))])
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault("fe.txn.commit", times=8)
+    run.sink.commit(0, prepared)
+    assert harness.rows(ORDERS) == [row(1, "a")]
+
+
+def test_a_front_end_that_begins_no_load_for_a_while_is_waited_for(harness: Harness) -> None:
+    harness.options = {"retry-timeout": "1 min"}
+    run = Run(harness)
+    standin = harness.server.standin
+    assert standin is not None
+    standin.fault("fe.txn.begin", action="status", code=503, times=6)
+    prepared = run.sink.prepare(TaskAttempt(0, 0, 0), iter([keyed("+I", row(1, "a"))]))
+    run.sink.commit(0, prepared)
+    assert harness.rows(ORDERS) == [row(1, "a")]
 
 
 def test_a_question_for_a_state_that_is_lost_is_asked_again(harness: Harness) -> None:

@@ -222,7 +222,10 @@ def test_a_back_end_that_is_gone_is_another_one_next_time(serve: Callable[[Scrip
     alive, dead = serve(take(bodies)), closed_port()
     named = iter([dead, alive.address])
     frontend = serve(lambda talk: talk.send(redirect(next(named))))
-    upload = client(frontend.address).upload("/x", {})
+    loading = client(frontend.address)
+    with pytest.raises(SinkUnavailable, match="cannot be reached"):
+        loading.upload("/x", {})
+    upload = loading.upload("/x", {})
     upload.write(b"rows")
     upload.finish()
     assert bodies == [b"rows"]
@@ -243,13 +246,31 @@ def test_back_ends_of_the_options_take_turns(serve: Callable[[Script], Server]) 
 def test_a_lost_answer_is_asked_for_again_only_when_that_changes_nothing(
     serve: Callable[[Script], Server], repeatable: bool
 ) -> None:
-    answers = iter([b"", OK])
-    server = serve(lambda talk: talk.send(next(answers)))
+    mute, other = serve(lambda talk: talk.send(b"")), serve(lambda talk: talk.send(OK))
     if repeatable:
-        assert client(server.address).request("GET", "/x", repeatable=True).text == "ok"
+        assert client(mute.address, other.address).request("GET", "/x", repeatable=True).text == "ok"
     else:
         with pytest.raises(CommitUnknown):
-            client(server.address).request("PUT", "/x")
+            client(mute.address, other.address).request("PUT", "/x")
+
+
+def test_the_front_end_that_answered_is_asked_first_by_whoever_comes_next(
+    serve: Callable[[Script], Server],
+) -> None:
+    asked: list[str] = []
+
+    def script(name: str, answer: bytes) -> Script:
+        def talk_to(talk: Talk) -> None:
+            asked.append(name)
+            talk.send(answer)
+
+        return talk_to
+
+    mute, other = serve(script("mute", b"")), serve(script("other", OK))
+    for _ in range(3):
+        # Another object each time, as every task has its own.
+        client(mute.address, other.address).request("GET", "/x", repeatable=True)
+    assert asked == ["mute", "other", "other", "other"]
 
 
 def test_redirects_without_an_end(serve: Callable[[Script], Server]) -> None:

@@ -32,7 +32,7 @@ _SIGN = np.uint64(1 << 63)
 _RANKED = INTEGERS | TIMES
 
 
-class Places:
+class Membership:
     """For each key, how many of the bounds are below it. Executor; not for two threads at once.
 
     Args:
@@ -115,10 +115,10 @@ class Inside:
         bounds = [bound for bound in (chunk.lower, chunk.upper) if bound is not None]
         self.columns = chunk.columns
         self._place = 0 if chunk.lower is None else 1
-        self._places = Places(columns_of(chunk.columns, table), chunk.collations, bounds, ask)
+        self._places = Membership(columns_of(chunk.columns, table), chunk.collations, bounds, ask)
 
     def __call__(self, keys: pa.RecordBatch) -> Any:
-        """bool[n]; `keys` holds `columns` in their order, types as in a change block. Raises as `Places`."""
+        """bool[n]; `keys` holds `columns` in their order, types as in a change block. Raises as `Membership`."""
         return self._places(keys) == self._place
 
 

@@ -22,7 +22,7 @@ from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import Bound, Watermark
-from connectors.mysql.snapshot.filter.membership import Ask, Places
+from connectors.mysql.snapshot.filter.membership import Ask, Membership
 from connectors.mysql.snapshot.plan.bounds import split_columns
 from connectors.mysql.snapshot.plan.copies import TableCopy
 
@@ -113,7 +113,7 @@ class _TableFilter:
         self._names = first.columns if first is not None else ()
         self._highs = np.array(found.highs, np.int64)
         columns = split_columns(self._names, table)
-        self._places = Places(columns, first.collations if first is not None else (), found.bounds, ask)
+        self._places = Membership(columns, first.collations if first is not None else (), found.bounds, ask)
         self._least, self._most = int(self._highs.min()), int(self._highs.max())
 
     def wanted(self, block: ChangeBlock) -> Any:

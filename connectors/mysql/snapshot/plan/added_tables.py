@@ -18,7 +18,7 @@ from connectors.mysql.follow.startup import ChangedTables, whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
@@ -26,7 +26,7 @@ from connectors.mysql.server.server_check import check_select, check_server
 from connectors.mysql.server.server_info import ServerInfo
 
 
-def newcomers(
+def added_tables(
     start: MySqlOffset,
     known: Collection[TableId],
     wanted: Callable[[TableId], bool],
@@ -75,28 +75,28 @@ class _Changes(ChangedTables):
         self._dialect_of_log = dialect
         self.created: set[TableId] = set()
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
-        query = parse_query(chunk, index)
+    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+        query = parse_query(buffer, index)
         dialect = self._dialect_of_log.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
             if isinstance(statement, CreateTable) and statement.table not in self.tables:
                 self.created.add(statement.table)
-        return super().statement(chunk, index)
+        return super().statement(buffer, index)
 
 
 def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
     """What statements between an offset and the end of the log did to tables."""
-    from connectors.mysql.follow.segmenter import Planner
+    from connectors.mysql.follow.segmenter import Segmenter
 
     begin, stop = start.position, LogPosition(end.file, end.position)
     changes = _Changes(tables.__contains__, tables, Dialect.of(end.version))
     if begin == stop:
         return changes
-    planner = Planner(changes, tables.__contains__, file=begin.file, position=begin.position)
+    segmenter = Segmenter(changes, tables.__contains__, file=begin.file, position=begin.position)
     open_stream = partial(streams.at, server=end.identity)
-    for chunk in whole_log(open_stream(begin, True)):
-        for _ in planner.feed(chunk):
+    for buffer in whole_log(open_stream(begin, True)):
+        for _ in segmenter.feed(buffer):
             pass
-        if (file_number(planner.file), planner.position) >= (file_number(stop.file), stop.position):
+        if (file_number(segmenter.file), segmenter.position) >= (file_number(stop.file), stop.position):
             break
     return changes

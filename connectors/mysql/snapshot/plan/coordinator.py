@@ -30,7 +30,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, Found, Task
+from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
 from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
@@ -218,7 +218,7 @@ class Coordinator:
         return [
             copy.begun_anew(table)
             for table, copy in self._plan.copies(before).items()
-            if copy.chunks and not copy.settled(before, marks, here)
+            if copy.chunks and not copy.finished(before, marks, here)
         ]
 
     def _unblocked(self, end: MySqlOffset) -> bool:
@@ -235,7 +235,7 @@ class Coordinator:
             self._finder.stop()
         known = self._history.tables(end.schemas)
         tasks = [
-            _task(copy, known[table])
+            _to_cut(copy, known[table])
             for table, copy in self._plan.copies(count).items()
             if not copy.complete and table in known and table not in self._blocked
         ]
@@ -349,17 +349,17 @@ class Coordinator:
     def _forget_finished(self, start: MySqlOffset, before: int, count: int) -> int:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
-        settled = [
-            End(table, "done") for table, copy in self._plan.copies(count).items() if copy.settled(before, marks, here)
+        finished = [
+            End(table, "done") for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
-        return self._plan.append(settled) if settled else count
+        return self._plan.append(finished) if finished else count
 
 
-def _task(copy: TableCopy, table: MySqlTable) -> Task:
+def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
     if not copy.chunks:
-        return Task(table)
+        return TableToCut(table)
     last = copy.chunks[-1]
-    return Task(table, last.upper, last.columns, last.collations)
+    return TableToCut(table, last.upper, last.columns, last.collations)
 
 
 def _chunk(number: int, found: Found) -> Chunk:

@@ -48,7 +48,7 @@ class TableCopy:
         read = (marks[chunk.number] for chunk in self.chunks if chunk.number < before and chunk.number in marks)
         return max((mark for mark in read if mark.done), key=lambda mark: mark.sequence, default=None)
 
-    def settled(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
+    def finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
         """The copy is done and the log from `sequence` on has nothing that it holds already."""
         highest = self.highest(before, marks)
         return self.done(before, marks) and (highest is None or highest.sequence <= sequence)

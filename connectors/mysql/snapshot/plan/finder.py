@@ -34,7 +34,7 @@ _ESTIMATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TableToCut:
     """A table to be cut: all of it, or what is behind `lower`, cut by the same columns as before it."""
 
     table: MySqlTable
@@ -65,7 +65,7 @@ class Finder(threading.Thread):
     def __init__(
         self,
         streams: Streams,
-        tasks: Sequence[Task],
+        tasks: Sequence[TableToCut],
         size: ChunkSize,
         chunk_bytes: int,
         chosen: Callable[[TableId], str | None],
@@ -138,7 +138,7 @@ class Finder(threading.Thread):
     def _new_backoff(self) -> Backoff:
         return Backoff(replace(self._retry, stopping=lambda: self._stopped), "cutting tables into chunks")
 
-    def _cut(self, connection: MySqlConnection, task: Task) -> Iterator[Task]:
+    def _cut(self, connection: MySqlConnection, task: TableToCut) -> Iterator[TableToCut]:
         """Put a table's chunks out; gives what is left of the task after each."""
         table = task.table
         try:
@@ -152,14 +152,14 @@ class Finder(threading.Thread):
             for part in parts(connection, table, key, size, rows, task.lower):
                 if not self._put(Found(table.id, part, row_bytes)):
                     return
-                yield Task(table, part.upper, part.columns, part.collations)
+                yield TableToCut(table, part.upper, part.columns, part.collations)
         except SourceError as error:
             if isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED:
                 self._put(Found(table.id, None))
                 return
             raise
 
-    def _key(self, connection: MySqlConnection, task: Task) -> KeyColumns | None:
+    def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
         """As before, also where the server's collation is another one by now. None when the key is another one."""
         key = key_columns(connection, task.table, self._chosen(task.table.id))
         if task.lower is None:

@@ -28,7 +28,7 @@ _REMOVE = "remove the file, and copy the tables anew (cdc resync)"
 class LostNote:
     """`lost.json` in the connector's state folder: a task has found its part of the log purged.
 
-    It holds how many entries the chunk plan had then: it is settled by a jump among those behind.
+    It holds how many entries the chunk plan had then: it is answered by a jump among those behind.
     """
 
     def __init__(self, store: Store) -> None:

@@ -19,13 +19,13 @@ from cdc.schema import Kind
 from cdc.source import Count
 from connectors.mysql.kernels import ops
 from connectors.mysql.rows import table_map as codes
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
 from connectors.mysql.rows.charsets import IDENTITY, canonical
 from connectors.mysql.rows.column_plan import Finish, TablePlan
-from connectors.mysql.rows.places import place
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.server_check import quoted
-from connectors.mysql.snapshot.read.kernels import result_rows, wire
+from connectors.mysql.snapshot.read.kernels import protocol, result_rows
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 
 BLOCK_ROWS: Final = 1 << 16
@@ -36,21 +36,21 @@ MOST_ROWS: Final = (1 << 31) - 1
 _SAMPLE_ROWS: Final = 1024
 
 _FIXED: Final = {
-    "tinyint": (codes.TINY, wire.INT8, 1, 1),
-    "smallint": (codes.SHORT, wire.INT16, 2, 2),
-    "mediumint": (codes.INT24, wire.INT32, 4, 4),
-    "int": (codes.LONG, wire.INT32, 4, 4),
-    "bigint": (codes.LONGLONG, wire.INT64, 8, 8),
-    "float": (codes.FLOAT, wire.INT32, 4, 4),
-    "double": (codes.DOUBLE, wire.INT64, 8, 8),
-    "year": (codes.YEAR, wire.YEAR, 2, 4),
+    "tinyint": (codes.TINY, protocol.INT8, 1, 1),
+    "smallint": (codes.SHORT, protocol.INT16, 2, 2),
+    "mediumint": (codes.INT24, protocol.INT32, 4, 4),
+    "int": (codes.LONG, protocol.INT32, 4, 4),
+    "bigint": (codes.LONGLONG, protocol.INT64, 8, 8),
+    "float": (codes.FLOAT, protocol.INT32, 4, 4),
+    "double": (codes.DOUBLE, protocol.INT64, 8, 8),
+    "year": (codes.YEAR, protocol.YEAR, 2, 4),
 }
 """Column type -> type code in the result, operation, bytes on the wire, bytes in the block."""
 _STAMPS: Final = {
-    "date": (codes.DATE, wire.DATE, 4),
-    "time": (codes.TIME_OLD, wire.TIME, 8),
-    "datetime": (codes.DATETIME_OLD, wire.MOMENT, 8),
-    "timestamp": (codes.TIMESTAMP_OLD, wire.MOMENT, 8),
+    "date": (codes.DATE, protocol.DATE, 4),
+    "time": (codes.TIME_OLD, protocol.TIME, 8),
+    "datetime": (codes.DATETIME_OLD, protocol.MOMENT, 8),
+    "timestamp": (codes.TIMESTAMP_OLD, protocol.MOMENT, 8),
 }
 _STRINGS: Final = frozenset(
     {
@@ -99,22 +99,22 @@ def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, wh
         raise _misfit(f"column {column.name} {kind}: the result has {sign}type code {found.type} there", where)
     if kind in _FIXED:
         _, op, need, width = _FIXED[kind]
-        return _op(wire.BOOLEAN, need=need, width=ops.BITS_OUT) if as_boolean else _op(op, need=need, width=width)
+        return _op(protocol.BOOLEAN, need=need, width=ops.BITS_OUT) if as_boolean else _op(op, need=need, width=width)
     if kind in _STAMPS:
         return _op(_STAMPS[kind][1], width=_STAMPS[kind][2])
     if kind == "decimal":
         precision, scale = 10 if column.length is None else column.length, column.scale or 0
         if precision > 38:
-            return _op(wire.DECIMAL_TEXT, c=scale, width=ops.BYTES_OUT, growth=68)
-        return _op(wire.DECIMAL64 if precision <= 18 else wire.DECIMAL128, c=scale, width=16)
+            return _op(protocol.DECIMAL_TEXT, c=scale, width=ops.BYTES_OUT, growth=68)
+        return _op(protocol.DECIMAL64 if precision <= 18 else protocol.DECIMAL128, c=scale, width=16)
     if kind == "bit":
         size = ((column.length or 1) + 7) // 8
         if as_boolean:
-            return _op(wire.BIT, width=ops.BITS_OUT)
-        return _op(wire.BITS, b=size, width=ops.BYTES_OUT, growth=size, ratio=1)
+            return _op(protocol.BIT, width=ops.BITS_OUT)
+        return _op(protocol.BITS, b=size, width=ops.BYTES_OUT, growth=size, ratio=1)
     if kind == "vector":
-        return _op(wire.FLOATS, width=ops.FLOATS_OUT, ratio=1)
-    return _op(wire.BYTES, width=ops.BYTES_OUT, ratio=1)
+        return _op(protocol.FLOATS, width=ops.FLOATS_OUT, ratio=1)
+    return _op(protocol.BYTES, width=ops.BYTES_OUT, ratio=1)
 
 
 def _op(
@@ -158,30 +158,30 @@ class RowReader:
         self._averages: Any = None
         self._row_bytes = 1.0
         self._bytes = 0
-        self._state = np.zeros(wire.ROW_STATE, np.int64)
+        self._state = np.zeros(protocol.ROW_STATE, np.int64)
 
     def read(self, packets: RowPackets) -> Iterator[ChangeBlock]:
         """The blocks that became full. Raises CorruptLog, UnsupportedChange or SourceError."""
         done = 0
         while done < packets.count:
             arena = self._arena or self._open(packets, done)
-            before = int(self._state[wire.ROWS])
+            before = int(self._state[protocol.ROWS])
             code = self._fill(arena, packets, done)
-            row = int(self._state[wire.ROWS])
+            row = int(self._state[protocol.ROWS])
             if row > before:
                 self._bytes += int(packets.ends[done + row - before - 1]) - int(packets.starts[done])
             done += row - before
-            if code not in (wire.DONE, wire.FULL):
+            if code not in (protocol.DONE, protocol.FULL):
                 raise self._fault(code, packets)
-            if code == wire.FULL and row == 0:
+            if code == protocol.FULL and row == 0:
                 self._open(packets, done, exact=True)
-            elif code == wire.FULL or self._bytes >= BLOCK_BYTES:
+            elif code == protocol.FULL or self._bytes >= BLOCK_BYTES:
                 yield self._close(arena, row)
 
     def finish(self) -> Iterator[ChangeBlock]:
         """The last block, if rows are left."""
-        if self._arena is not None and self._state[wire.ROWS]:
-            yield self._close(self._arena, int(self._state[wire.ROWS]))
+        if self._arena is not None and self._state[protocol.ROWS]:
+            yield self._close(self._arena, int(self._state[protocol.ROWS]))
 
     def _open(self, packets: RowPackets, done: int, *, exact: bool = False) -> Arena:
         """An arena for the next rows: by what rows took so far, or for the worst case of the next ones."""
@@ -193,7 +193,7 @@ class RowReader:
             rows = min(BLOCK_ROWS, int(BLOCK_BYTES / self._row_bytes * 1.05) + 64)
             bound, averages = 2 * BLOCK_BYTES, self._averages
         self._capacity, self._bytes = rows, 0
-        self._state[wire.ROWS] = 0
+        self._state[protocol.ROWS] = 0
         self._arena = Arena(self._plan, rows, bound, averages)
         return self._arena
 
@@ -204,9 +204,9 @@ class RowReader:
             hint = "make chunks smaller: scan.incremental.snapshot.chunk.size"
             raise SourceError(f"a chunk has more than {MOST_ROWS} rows", where=self._where, hint=hint)
         code = result_rows.read_rows(
-            place(packets.buffer), place(packets.starts), place(packets.ends), done, packets.count,
-            len(self._plan.numbers), place(arena.layout), place(arena.head), self._capacity, self._stamp.sequence,
-            number, self._stamp.timestamp_ms, self._strict, place(self._state),
+            address(packets.buffer), address(packets.starts), address(packets.ends), done, packets.count,
+            len(self._plan.numbers), address(arena.layout), address(arena.head), self._capacity, self._stamp.sequence,
+            number, self._stamp.timestamp_ms, self._strict, address(self._state),
         )  # fmt: skip
         return int(code)
 
@@ -224,9 +224,9 @@ class RowReader:
         return block
 
     def _fault(self, code: int, packets: RowPackets) -> CdcError:
-        column, at = int(self._state[wire.FAULT_COLUMN]), int(self._state[wire.FAULT_AT])
+        column, at = int(self._state[protocol.FAULT_COLUMN]), int(self._state[protocol.FAULT_AT])
         name = self._plan.table.columns[column].name if column >= 0 else ""
-        if code == wire.INVALID_DATE:
+        if code == protocol.INVALID_DATE:
             text = date_text(packets.buffer[at : at + 12].tobytes())
             hint = "correct it, or allow invalid dates as NULL"
             return UnsupportedChange(f"column {name} holds {text}, which is no date", where=self._where, hint=hint)

@@ -19,11 +19,11 @@ from pymysql.constants import COMMAND
 from pymysql.protocol import FieldDescriptorPacket
 
 from cdc.errors import SourceError, SourceUnavailable
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.mysql.server.server_info import where_of
-from connectors.mysql.snapshot.read.kernels import packets, wire
+from connectors.mysql.snapshot.read.kernels import packets, protocol
 
 BUFFER_BYTES: Final = 1 << 20
 """Bytes received before rows are handed on, unless one row is bigger; small enough to stay in a processor's cache."""
@@ -106,8 +106,8 @@ class ResultStream:
         self._buffer = np.empty(BUFFER_BYTES + _SLACK, np.uint8)
         self._filled, self._drained = 0, False
         self._starts, self._ends = np.empty(CAPACITY, np.int64), np.empty(CAPACITY, np.int64)
-        self._state = np.zeros(wire.SPLIT_STATE, np.int64)
-        self._state[wire.SEQUENCE] = sequence
+        self._state = np.zeros(protocol.SPLIT_STATE, np.int64)
+        self._state[protocol.SEQUENCE] = sequence
 
     def read(self) -> RowPackets | None:
         """The next rows, a buffer full of them if there are as many; None when the result is complete.
@@ -116,7 +116,7 @@ class ResultStream:
         """
         self._keep_rest()
         count = self._split(0)
-        while count < CAPACITY and self._state[wire.ENDED] == wire.GOING:
+        while count < CAPACITY and self._state[protocol.ENDED] == protocol.GOING:
             if self._filled == len(self._buffer) - _SLACK:
                 if count:
                     break
@@ -125,7 +125,7 @@ class ResultStream:
             count = self._split(count)
         if count:
             return RowPackets(self._buffer, self._starts, self._ends, count)
-        if self._state[wire.ENDED] != wire.END:
+        if self._state[protocol.ENDED] != protocol.END:
             raise self._refused()
         self._close_statement()
         return None
@@ -152,8 +152,8 @@ class ResultStream:
 
     def _split(self, count: int) -> int:
         found = packets.split_packets(
-            place(self._buffer), self._filled, place(self._state), place(self._starts), place(self._ends), count,
-            CAPACITY,
+            address(self._buffer), self._filled, address(self._state), address(self._starts), address(self._ends),
+            count, CAPACITY,
         )  # fmt: skip
         return int(found)
 
@@ -175,11 +175,11 @@ class ResultStream:
 
     def _keep_rest(self) -> None:
         """Move what was not handed on to the start of the buffer."""
-        at = int(self._state[wire.AT])
+        at = int(self._state[protocol.AT])
         if at:
             rest = self._filled - at
             self._buffer[:rest] = self._buffer[at : self._filled].copy()
-            self._filled, self._state[wire.AT] = rest, 0
+            self._filled, self._state[protocol.AT] = rest, 0
 
     def _grow(self) -> None:
         """Twice the buffer, for a row that does not fit."""
@@ -195,7 +195,7 @@ class ResultStream:
 
     def _refused(self) -> Exception:
         """The error at the head of the buffer."""
-        if self._state[wire.ENDED] == wire.REFUSED:
+        if self._state[protocol.ENDED] == protocol.REFUSED:
             size = int.from_bytes(self._buffer[:3].tobytes(), "little")
             try:
                 pymysql.err.raise_mysql_exception(self._buffer[4 : 4 + size].tobytes())

@@ -6,9 +6,9 @@ import numpy as np
 
 from cdc.schema import TableId
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
-from connectors.mysql.snapshot.read.kernels import packets, wire
+from connectors.mysql.snapshot.read.kernels import packets, protocol
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 
@@ -27,8 +27,8 @@ def warm_snapshot_kernels() -> int:
         len(body).to_bytes(3, "little") + bytes([number]) + body for number, body in enumerate((_ROW, _ROW, _END))
     )
     buffer = np.frombuffer(bytearray(answer + bytes(_SLACK)), np.uint8)
-    starts, ends, state = np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(wire.SPLIT_STATE, np.int64)
-    count = packets.split_packets(place(buffer), len(answer), place(state), place(starts), place(ends), 0, 4)
+    starts, ends, state = np.zeros(4, np.int64), np.zeros(4, np.int64), np.zeros(protocol.SPLIT_STATE, np.int64)
+    count = packets.split_packets(address(buffer), len(answer), address(state), address(starts), address(ends), 0, 4)
     plan = result_plan(_TABLE, _COLUMNS, where="warm")
     reader = RowReader(plan, Stamp(1, 0, 0), lambda reason, number: None, strict=False, where="warm")
     blocks = [*reader.read(RowPackets(buffer, starts, ends, int(count))), *reader.finish()]

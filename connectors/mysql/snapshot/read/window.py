@@ -21,7 +21,7 @@ from cdc.errors import SourceUnavailable
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.schema.table import MySqlTable
@@ -133,11 +133,11 @@ def read_window(
     """
     window = Window(key)
     try:
-        for chunk in chunks_until(stream, high):
-            window.gtids += gtid_runs(chunk, 0, len(chunk))
-            if names_table(chunk, table):
+        for buffer in buffers_until(stream, high):
+            window.gtids += gtid_runs(buffer, 0, len(buffer))
+            if names_table(buffer, table):
                 raise Unusable("the table was altered")
-            for block in decoder.decode(chunk):
+            for block in decoder.decode(buffer):
                 window.add(block, most)
     finally:
         stream.close()
@@ -145,43 +145,43 @@ def read_window(
     return window
 
 
-def chunks_until(
+def buffers_until(
     stream: BinlogStream, high: LogPosition, clock: Callable[[], float] = time.monotonic
-) -> Iterator[EventChunk]:
+) -> Iterator[ReceiveBuffer]:
     """The log up to `high`. Raises SourceUnavailable when it does not come within SILENCE_S."""
     deadline = clock() + SILENCE_S
     end = (file_number(high.file), high.position)
     while True:
         try:
-            chunk = stream.read(0.0)
-            if chunk is None:
+            buffer = stream.read(0.0)
+            if buffer is None:
                 if (file_number(stream.file), stream.position) >= end:
                     return
-                chunk = stream.read(READ_S)
+                buffer = stream.read(READ_S)
         except EndOfLog:
             if (file_number(stream.file), stream.position) >= end:
                 return
             raise SourceUnavailable("the log ends before a position that the server named", where=str(high)) from None
-        if chunk is None:
+        if buffer is None:
             if clock() > deadline:
                 raise SourceUnavailable(f"the log up to a position did not come in {SILENCE_S:.0f} s", where=str(high))
             continue
-        if chunk.file_number > end[0]:
+        if buffer.file_number > end[0]:
             return
-        kept = chunk.until(high.position) if chunk.file_number == end[0] else chunk
+        kept = buffer.until(high.position) if buffer.file_number == end[0] else buffer
         if len(kept):
             yield kept
-        if len(kept) < len(chunk):
+        if len(kept) < len(buffer):
             return
 
 
-def names_table(chunk: EventChunk, table: MySqlTable) -> bool:
-    """Whether a statement in the chunk may have altered the table, or voids rows."""
-    for index in np.flatnonzero((chunk.type == events.QUERY) & (chunk.query_kind >= events.OTHER)).tolist():
-        text = parse_query(chunk, index).sql.casefold()
+def names_table(buffer: ReceiveBuffer, table: MySqlTable) -> bool:
+    """Whether a statement in the buffer may have altered the table, or voids rows."""
+    for index in np.flatnonzero((buffer.type == events.QUERY) & (buffer.query_kind >= events.OTHER)).tolist():
+        text = parse_query(buffer, index).sql.casefold()
         if text.startswith("xa "):
             continue
-        voids = int(chunk.query_kind[index]) == events.ROLLBACK
+        voids = int(buffer.query_kind[index]) == events.ROLLBACK
         if voids or table.id.table.casefold() in text or "database" in text or "schema" in text:
             return True
     return False

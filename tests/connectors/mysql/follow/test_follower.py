@@ -18,8 +18,8 @@ from cdc.errors import SourceError, SourceUnavailable, UnsupportedChange
 from cdc.source import Limits
 from connectors.mysql.follow.follower import QUIET_S, Follower
 from connectors.mysql.follow.segment import Segment
-from connectors.mysql.follow.segmenter import Planner
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.follow.segmenter import Segmenter
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.same_server import AnotherServer
@@ -30,7 +30,7 @@ ONE_BY_ONE = Limits(1, 1)
 CUT = SourceUnavailable("the connection broke", where="db:3306")
 
 
-def transactions(script: Any = SCRIPT) -> list[EventChunk]:
+def transactions(script: Any = SCRIPT) -> list[ReceiveBuffer]:
     """One chunk for each transaction of five events."""
     return list(pieces(chunk(script), range(5, len(script), 5)))
 
@@ -38,8 +38,8 @@ def transactions(script: Any = SCRIPT) -> list[EventChunk]:
 @contextmanager
 def following(server: FakeServer, **options: Any) -> Iterator[Follower]:
     given = {"ahead_bytes": 1 << 20, **options}
-    planner = Planner(Tracker(), wanted, file=FILE, position=4, limits=ONE_BY_ONE)
-    follower = Follower(server.open, planner, **given)  # type: ignore[arg-type]
+    segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4, limits=ONE_BY_ONE)
+    follower = Follower(server.open, segmenter, **given)  # type: ignore[arg-type]
     follower.start()
     try:
         yield follower
@@ -98,8 +98,8 @@ def test_while_the_server_is_away_the_user_is_told() -> None:
         raise CUT
 
     calls: list[LogPosition] = []
-    planner = Planner(Tracker(), wanted, file=FILE, position=4)
-    follower = Follower(refuse, planner, ahead_bytes=1)
+    segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4)
+    follower = Follower(refuse, segmenter, ahead_bytes=1)
     follower.start()
     waited(here)
     assert follower.note == "waiting for the server: the connection broke"
@@ -244,8 +244,8 @@ def test_a_bounded_wait_for_a_server_that_is_gone_ends_when_it_is_stopped() -> N
         asked.set()
         raise CUT
 
-    planner = Planner(Tracker(), wanted, file=FILE, position=4)
-    follower = Follower(refuse, planner, ahead_bytes=1, until=LogPosition(FILE, 99))
+    segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4)
+    follower = Follower(refuse, segmenter, ahead_bytes=1, until=LogPosition(FILE, 99))
     follower.start()
     waited(asked)
     stopper = threading.Timer(0.05, follower.stop)

@@ -1,4 +1,4 @@
-"""Where the planner cuts the log: at transaction ends, before changes of captured tables, within the limits."""
+"""Where the segmenter cuts the log: at transaction ends, before changes of captured tables, within the limits."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from cdc.errors import CorruptLog, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
 from connectors.mysql.follow.segment import Segment
-from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Planner
+from connectors.mysql.follow.segmenter import SEGMENT_BYTES, Segmenter
 from connectors.mysql.log import events
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 
 T, U, OTHER = TableId("shop", "t"), TableId("shop", "u"), TableId("else", "x")
@@ -48,7 +48,7 @@ class Tracker:
         self.entries = 0
         self.statements: list[str] = []
 
-    def statement(self, chunk: EventChunk, index: int) -> frozenset[TableId]:
+    def statement(self, chunk: ReceiveBuffer, index: int) -> frozenset[TableId]:
         text = parse_query(chunk, index).sql
         self.statements.append(text)
         if text.startswith("REFUSED"):
@@ -59,7 +59,7 @@ class Tracker:
         self.entries += 1
         return frozenset(filter(wanted, (TableId.parse(name) for name in names.split("(")[0].split(","))))
 
-    def table(self, chunk: EventChunk, index: int, table: TableId) -> frozenset[TableId]:
+    def table(self, chunk: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         return frozenset()
 
 
@@ -67,16 +67,16 @@ def wanted(table: TableId) -> bool:
     return table.database == "shop"
 
 
-def plan(chunks: Iterable[EventChunk], *, tracker: Tracker | None = None, **limits: Any) -> list[Segment]:
+def plan(chunks: Iterable[ReceiveBuffer], *, tracker: Tracker | None = None, **limits: Any) -> list[Segment]:
     found: list[Segment] = []
-    collect(Planner(tracker or Tracker(), wanted, file=FILE, position=4, **limits), chunks, found)
+    collect(Segmenter(tracker or Tracker(), wanted, file=FILE, position=4, **limits), chunks, found)
     return found
 
 
-def collect(planner: Planner, chunks: Iterable[EventChunk], into: list[Segment]) -> None:
+def collect(segmenter: Segmenter, chunks: Iterable[ReceiveBuffer], into: list[Segment]) -> None:
     """Feed all chunks; what comes before an error is in the list then."""
     for part in chunks:
-        for segment in planner.feed(part):
+        for segment in segmenter.feed(part):
             into.append(segment)
 
 
@@ -243,9 +243,9 @@ def test_what_came_before_a_refused_statement_is_delivered() -> None:
     script = [*insert(1, "shop.t"), *insert(2, "shop.u", id_=2), seen(3), sql("REFUSED"), *insert(4, "shop.t")]
     for chunks in ([chunk(script)], pieces(chunk(script))):
         found: list[Segment] = []
-        planner = Planner(Tracker(), wanted, file=FILE, position=4)
+        segmenter = Segmenter(Tracker(), wanted, file=FILE, position=4)
         with pytest.raises(UnsupportedChange, match="refused"):
-            collect(planner, chunks, found)
+            collect(segmenter, chunks, found)
         assert found[-1].position == ends(script, 9)[0]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from connectors.mysql.kernels import crc
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 
 KERNELS = [crc.crc32_table] + ([crc.crc32_folded] if crc.FOLDED else [])
 FLOORS = (0, 64, 4096)
@@ -24,7 +24,7 @@ def test_equal_to_zlib_at_every_length_and_alignment(kernel: object) -> None:
     for size in range(301):
         for start in (4096, 4097, 4103, 4112):
             for floor in FLOORS:
-                at = place(data) + start
+                at = address(data) + start
                 assert kernel(at, size, at - floor) == zlib.crc32(text[start : start + size])  # type: ignore[operator]
 
 
@@ -32,7 +32,7 @@ def test_equal_to_zlib_at_every_length_and_alignment(kernel: object) -> None:
 def test_equal_to_zlib_on_big_ranges(kernel: object) -> None:
     data = np.random.default_rng(2).integers(0, 256, 3_000_001, dtype=np.uint8)
     for size in (8191, 65_537, 1 << 20, 3_000_001):
-        at = place(data)
+        at = address(data)
         assert kernel(at, size, at) == zlib.crc32(data[:size].tobytes())  # type: ignore[operator]
         assert kernel(at + 99, size - 99, at) == zlib.crc32(data[99:size].tobytes())  # type: ignore[operator]
 

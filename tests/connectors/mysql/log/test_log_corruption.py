@@ -11,7 +11,7 @@ from binlog_builder import FIXTURES, flat
 
 from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql.log import events
-from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.log_file import read_buffers
 
 _IN_USE_BIT = (4 + 17, 0)  # of the format description event: not covered by its checksum, and without effect
 _REFUSED = (CorruptLog, UnsupportedChange)
@@ -36,7 +36,7 @@ def test_every_flipped_bit_is_refused(tmp_path: Path, name: str) -> None:
     data = (FIXTURES / name).read_bytes()
     for byte, bit in flips(len(data), 400):
         with pytest.raises(_REFUSED) as caught:
-            list(read_chunks(damaged(tmp_path, data, byte, bit)))
+            list(read_buffers(damaged(tmp_path, data, byte, bit)))
         assert caught.value.where.startswith("binlog.000001"), (byte, bit)
 
 
@@ -46,27 +46,27 @@ def test_all_bits_of_the_first_event_are_guarded(tmp_path: Path) -> None:
         for bit in range(8):
             if (byte, bit) != _IN_USE_BIT:
                 with pytest.raises(_REFUSED):
-                    list(read_chunks(damaged(tmp_path, data, byte, bit)))
+                    list(read_buffers(damaged(tmp_path, data, byte, bit)))
 
 
 def test_events_before_the_damage_are_handed_on_unchanged(tmp_path: Path) -> None:
     data = (FIXTURES / "mysql.binlog").read_bytes()
-    whole = flat(read_chunks(FIXTURES / "mysql.binlog"))
+    whole = flat(read_buffers(FIXTURES / "mysql.binlog"))
     for byte, bit in flips(len(data), 60):
         found: list[tuple[Any, ...]] = []
         with pytest.raises(_REFUSED):
-            found.extend(entry for chunk in read_chunks(damaged(tmp_path, data, byte, bit)) for entry in flat([chunk]))
+            found.extend(entry for chunk in read_buffers(damaged(tmp_path, data, byte, bit)) for entry in flat([chunk]))
         assert [entry[1:] for entry in found] == [entry[1:] for entry in whole[: len(found)]]
 
 
 def test_without_checksums_damage_is_refused_or_stays_inside_a_body(tmp_path: Path) -> None:
     """There a flipped bit in a value cannot be seen; lengths, types and positions still guard the structure."""
     data = (FIXTURES / "mysql-no-checksum.binlog").read_bytes()
-    ends = {position for _, position, *_ in flat(read_chunks(FIXTURES / "mysql-no-checksum.binlog"))}
+    ends = {position for _, position, *_ in flat(read_buffers(FIXTURES / "mysql-no-checksum.binlog"))}
     refused = 0
     for byte, bit in flips(len(data), 400):
         try:
-            found = flat(read_chunks(damaged(tmp_path, data, byte, bit)))
+            found = flat(read_buffers(damaged(tmp_path, data, byte, bit)))
         except _REFUSED:
             refused += 1
             continue
@@ -78,14 +78,14 @@ def test_without_checksums_damage_is_refused_or_stays_inside_a_body(tmp_path: Pa
 @pytest.mark.parametrize("name", ["mysql.binlog", "mysql-no-checksum.binlog", "mariadb.binlog"])
 def test_every_truncation_is_refused_or_ends_between_events(tmp_path: Path, name: str) -> None:
     data = (FIXTURES / name).read_bytes()
-    whole = flat(read_chunks(FIXTURES / name))
+    whole = flat(read_buffers(FIXTURES / name))
     ends = {position for _, position, *_ in whole} | {len(events.MAGIC)}
     path = tmp_path / "binlog.000001"
     for size in range(len(data)):
         path.write_bytes(data[:size])
         if size in ends:
-            found = flat(read_chunks(path))
+            found = flat(read_buffers(path))
             assert [entry[1:] for entry in found] == [entry[1:] for entry in whole if entry[1] <= size]
         else:
             with pytest.raises(CorruptLog):
-                list(read_chunks(path))
+                list(read_buffers(path))

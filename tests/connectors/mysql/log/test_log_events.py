@@ -14,26 +14,26 @@ from connectors.mysql.kernels.query_kind import statement_kind
 from connectors.mysql.log import event_bodies, events
 from connectors.mysql.log.dump_command import encode_gtid_set
 from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
-from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.log_file import read_buffers
 from connectors.mysql.log.query_event import Query, parse_query
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.server.gtid import GtidSet
 
 ONE = uuid.UUID("11111111-2222-3333-4444-555555555555")
 TWO = uuid.UUID("ffffffff-2222-3333-4444-555555555555")
 
 
-def chunk_of(tmp_path: Path, *parts: tuple[int, bytes]) -> EventChunk:
+def chunk_of(tmp_path: Path, *parts: tuple[int, bytes]) -> ReceiveBuffer:
     """The given events, without the format description before them."""
     path = tmp_path / "binlog.000003"
     path.write_bytes(log(parts))
-    return max(read_chunks(path), key=len) if len(parts) > 1 else list(read_chunks(path))[-1]
+    return max(read_buffers(path), key=len) if len(parts) > 1 else list(read_buffers(path))[-1]
 
 
-def recorded(name: str, kind: int) -> list[tuple[EventChunk, int]]:
+def recorded(name: str, kind: int) -> list[tuple[ReceiveBuffer, int]]:
     return [
         (chunk, index)
-        for chunk in read_chunks(FIXTURES / name)
+        for chunk in read_buffers(FIXTURES / name)
         for index in np.flatnonzero(chunk.type == kind).tolist()
     ]
 
@@ -127,7 +127,7 @@ def test_runs_join_neighbours_of_one_source(tmp_path: Path) -> None:
 
 
 def test_recorded_gtids_with_tags() -> None:
-    chunks = list(read_chunks(FIXTURES / "mysql.binlog"))
+    chunks = list(read_buffers(FIXTURES / "mysql.binlog"))
     runs = [run for chunk in chunks for run in gtid_runs(chunk, 0, len(chunk))]
     source = runs[0][0]
     assert runs == [(source, 1, 4), (f"{source}:nightly", 1, 2), (source, 5, 11)]
@@ -137,7 +137,7 @@ def test_recorded_gtids_with_tags() -> None:
 
 
 def test_recorded_gtids_of_mariadb() -> None:
-    chunks = list(read_chunks(FIXTURES / "mariadb.binlog"))
+    chunks = list(read_buffers(FIXTURES / "mariadb.binlog"))
     assert [run for chunk in chunks for run in mariadb_gtid_runs(chunk, 0, len(chunk))] == [(0, 1, 7), (7, 1, 1)]
     gtids = [parse_gtid(*place) for place in recorded("mariadb.binlog", events.MARIADB_GTID)]
     assert [str(entry) for entry in gtids][:2] == ["0-1-1", "0-1-2"]

@@ -13,7 +13,7 @@ from binlog_builder import event, flat, log, query
 from cdc.errors import CorruptLog
 from connectors.mysql.log import events
 from connectors.mysql.log.expand import PIECE
-from connectors.mysql.log.log_file import read_chunks
+from connectors.mysql.log.log_file import read_buffers
 
 
 def packed(value: int) -> bytes:
@@ -42,7 +42,7 @@ def read(tmp_path: Path, *parts: tuple[int, bytes]) -> list[tuple[int, int, byte
     """End position, type and body of all events but the first."""
     path = tmp_path / "binlog.000001"
     path.write_bytes(log(parts))
-    return [(position, kind, body) for _, position, kind, _, _, body in flat(read_chunks(path))][1:]
+    return [(position, kind, body) for _, position, kind, _, _, body in flat(read_buffers(path))][1:]
 
 
 @pytest.mark.parametrize(("method", "frames"), [(0, 1), (0, 3), (255, 1)])
@@ -62,18 +62,18 @@ def test_a_payload_bigger_than_a_chunk_comes_in_pieces(tmp_path: Path) -> None:
     bodies = [bytes([65 + index % 26]) * 999_983 for index in range(30)] + [b"z" * (PIECE + 12_345), b"end"]
     path = tmp_path / "binlog.000001"
     path.write_bytes(log([payload(inner(*bodies)), (events.XID, bytes(8))]))
-    chunks = list(read_chunks(path))
+    chunks = list(read_buffers(path))
     assert [body for _, _, kind, _, _, body in flat(chunks) if kind == events.WRITE_ROWS_V2] == bodies
     assert len(chunks) > 4
-    assert max(len(chunk.buffer) for chunk in chunks) <= 2 * (PIECE + 12_345 + 19)
+    assert max(len(chunk.data) for chunk in chunks) <= 2 * (PIECE + 12_345 + 19)
 
 
 def test_many_small_payloads_are_joined_into_chunks_of_limited_size(tmp_path: Path) -> None:
     path = tmp_path / "binlog.000001"
     path.write_bytes(log([payload(inner(bytes([index]) * 1_000_000)) for index in range(40)]))
-    chunks = list(read_chunks(path))
+    chunks = list(read_buffers(path))
     assert len(flat(chunks)) == 41
-    assert max(len(chunk.buffer) for chunk in chunks) <= PIECE
+    assert max(len(chunk.data) for chunk in chunks) <= PIECE
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_compressed_events_of_mariadb_become_plain_ones(
     plain = b"COMMIT" if plain_kind == events.QUERY else bytes(range(256)) * 3
     path = tmp_path / "binlog.000001"
     path.write_bytes(log([(kind, head + squeezed(plain))]))
-    chunk = list(read_chunks(path))[-1]
+    chunk = list(read_buffers(path))[-1]
     assert chunk.type.tolist() == [plain_kind]
     assert chunk.body(0) == head + plain
     start = int(chunk.start[0])
-    assert chunk.buffer[start + 4] == plain_kind
-    assert int.from_bytes(chunk.buffer[start + 9 : start + 13].tobytes(), "little") == 19 + len(head) + len(plain)
+    assert chunk.data[start + 4] == plain_kind
+    assert int.from_bytes(chunk.data[start + 9 : start + 13].tobytes(), "little") == 19 + len(head) + len(plain)
     assert chunk.query_kind.tolist() == [events.COMMIT if plain_kind == events.QUERY else 0]
     assert chunk.end_position.tolist() == [path.stat().st_size]
 

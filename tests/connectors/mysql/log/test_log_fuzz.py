@@ -19,7 +19,7 @@ from cdc.errors import CorruptLog, UnsupportedChange
 from connectors.mysql.kernels import framing, gtid_log, payload, query_kind
 from connectors.mysql.kernels.bits import varlen
 from connectors.mysql.log.expand import expand
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
 GUARD = 64
 KNOWN = [2, 3, 4, 15, 16, 19, 23, 26, 27, 30, 33, 34, 35, 39, 40, 41, 42, 160, 162, 163, 164, 165, 166, 169, 170, 200]
@@ -87,7 +87,7 @@ def test_expansion_of_arbitrary_bodies_is_refused_or_ends(parts: list[tuple[int,
         buffer += struct.pack("<IBIIIH", 1, kind, 1, 19 + len(body), 0, 0) + body
         end.append(len(buffer))
     count = len(parts)
-    chunk = EventChunk(
+    chunk = ReceiveBuffer(
         "binlog.000001", 1, np.frombuffer(bytearray(buffer + b"\xa5"), np.uint8)[:-1], np.array(start, np.int64),
         np.array(end, np.int64), np.array([kind for kind, _ in parts], np.uint8), np.arange(1, count + 1),
         np.zeros(count, np.int64), np.zeros(count, np.uint8), False,
@@ -97,7 +97,7 @@ def test_expansion_of_arbitrary_bodies_is_refused_or_ends(parts: list[tuple[int,
     except (CorruptLog, UnsupportedChange):
         return
     for piece in found:
-        assert (piece.end <= len(piece.buffer)).all()
+        assert (piece.end <= len(piece.data)).all()
         assert (piece.start + 19 <= piece.end).all()
 
 

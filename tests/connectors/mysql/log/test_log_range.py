@@ -20,7 +20,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc_services.server import StartedServer
 from connectors.mysql.log import events
 from connectors.mysql.log.log_range import LogRange, read_range, within
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream
 from connectors.mysql.server.positions import LogPosition
 
@@ -30,20 +30,20 @@ SCRIPT = [*insert(1, "shop.t"), *insert(2, "shop.t"), *insert(3, "shop.t")]
 WHOLE = chunk(SCRIPT)
 
 
-def at(index: int, whole: EventChunk = WHOLE) -> LogPosition:
+def at(index: int, whole: ReceiveBuffer = WHOLE) -> LogPosition:
     """The position after an event."""
     return LogPosition(whole.file, int(whole.end_position[index]))
 
 
-def part(first: int, last: int, whole: EventChunk = WHOLE) -> EventChunk:
+def part(first: int, last: int, whole: ReceiveBuffer = WHOLE) -> ReceiveBuffer:
     return whole.part(first, last)
 
 
-def read(wanted: LogRange, server: FakeServer, retry: RetryPolicy | None = None) -> list[EventChunk]:
+def read(wanted: LogRange, server: FakeServer, retry: RetryPolicy | None = None) -> list[ReceiveBuffer]:
     return list(read_range(wanted, server.open, retry or waits.none()))  # type: ignore[arg-type]
 
 
-def same(found: Iterable[EventChunk], *wanted: EventChunk) -> bool:
+def same(found: Iterable[ReceiveBuffer], *wanted: ReceiveBuffer) -> bool:
     return flat(found) == flat(wanted)
 
 
@@ -127,7 +127,7 @@ def test_without_its_end_the_log_is_another() -> None:
         read(beyond, FakeServer(FakeStream([part(5, 9), part(9, 10)])))
 
 
-def payload_log() -> EventChunk:
+def payload_log() -> ReceiveBuffer:
     """Two transactions; the events of the second but its GTID came out of one compressed payload."""
     inner = [BEGIN, table_map(1, "shop.t"), rows(1), sql("SAVEPOINT `a`"), rows(1), rows(1), XID]
     whole = chunk([*insert(1, "shop.t"), seen(2), *inner, *insert(3, "shop.t")])
@@ -177,7 +177,7 @@ def test_a_real_log_read_with_cuts_after_every_event_is_the_same(flavor: str, se
 
     again = list(read_range(LogRange(LogPosition("binlog.000001"), end, 0), open_broken, Waits().policy))
 
-    def untimed(chunks: Iterable[EventChunk]) -> list[tuple[object, ...]]:
+    def untimed(chunks: Iterable[ReceiveBuffer]) -> list[tuple[object, ...]]:
         # Behind the transaction's GTID event its commit time is not known: the event's own second stands in.
         control = (events.FORMAT_DESCRIPTION, events.PREVIOUS_GTIDS, events.MARIADB_GTID_LIST)
         return [(*entry[:3], *entry[4:]) for entry in flat(chunks) if entry[2] not in control]
@@ -193,7 +193,7 @@ class OneEvent:
         self._stream, self._left = stream, 1
         self.file, self.position = "", 4
 
-    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> EventChunk | None:
+    def read(self, timeout_s: float, up_to: LogPosition | None = None) -> ReceiveBuffer | None:
         while self._left:
             chunk = self._stream.read(timeout_s, up_to)
             assert chunk is not None

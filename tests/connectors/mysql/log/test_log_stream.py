@@ -16,8 +16,8 @@ from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable,
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.log import dump_command, events
 from connectors.mysql.log.event_bodies import gtid_runs
-from connectors.mysql.log.log_file import read_chunks
-from connectors.mysql.log.receive_buffer import EventChunk
+from connectors.mysql.log.log_file import read_buffers
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.gtid import GtidSet
@@ -35,27 +35,27 @@ def opened(connection: MySqlConnection, **options: Any) -> Iterator[BinlogStream
         stream.close()
 
 
-def drained(server: MySqlServer, *, connect: dict[str, Any] | None = None, **options: Any) -> list[EventChunk]:
+def drained(server: MySqlServer, *, connect: dict[str, Any] | None = None, **options: Any) -> list[ReceiveBuffer]:
     """Everything up to the end of the log."""
-    chunks: list[EventChunk] = []
+    chunks: list[ReceiveBuffer] = []
     with opened(server.connect(**(connect or {})), until_end=True, **options) as stream, pytest.raises(EndOfLog):
         chunks.extend(arriving(stream, LONG_S))
     return chunks
 
 
-def arriving(stream: BinlogStream, timeout_s: float, up_to: LogPosition | None = None) -> Iterator[EventChunk]:
+def arriving(stream: BinlogStream, timeout_s: float, up_to: LogPosition | None = None) -> Iterator[ReceiveBuffer]:
     """Chunks until none comes in time."""
     while (chunk := stream.read(timeout_s, up_to)) is not None:
         yield chunk
 
 
-def files(server: StartedServer) -> list[EventChunk]:
+def files(server: StartedServer) -> list[ReceiveBuffer]:
     """The same from the server's own files."""
     paths = sorted(path for path in server.datadir.glob("binlog.0*"))
-    return [chunk for path in paths for chunk in read_chunks(path)]
+    return [chunk for path in paths for chunk in read_buffers(path)]
 
 
-def sent(chunks: list[EventChunk]) -> list[tuple[Any, ...]]:
+def sent(chunks: list[ReceiveBuffer]) -> list[tuple[Any, ...]]:
     """What can be compared: MariaDB does not send annotations, and writes checkpoints at any time."""
     left_out = (events.MARIADB_ANNOTATE_ROWS, events.MARIADB_BINLOG_CHECKPOINT)
     return [entry for entry in flat(chunks) if entry[2] not in left_out]
@@ -169,7 +169,7 @@ def test_new_events_arrive_without_polling_and_silence_is_none(logged: StartedSe
         assert stream.file == "binlog.000002"
         assert stream.version.startswith(logged.version)
         logged.execute("INSERT INTO shop.t (note) VALUES ('now')")
-        seen: list[EventChunk] = []
+        seen: list[ReceiveBuffer] = []
         while "XID" not in names(seen):
             chunk = stream.read(LONG_S)
             assert chunk is not None
@@ -196,7 +196,7 @@ def test_little_more_is_received_than_was_asked_for(logged: StartedServer) -> No
 def test_everything_comes_whatever_is_said_to_be_the_end(logged: StartedServer) -> None:
     last = sent(files(logged))[-1]
     for file, position in [(last[0], 4), (last[0], last[1] - 1), (last[0], 1 << 40), ("binlog.000001", 200)]:
-        found: list[EventChunk] = []
+        found: list[ReceiveBuffer] = []
         with opened(logged.connect(), until_end=True) as stream, pytest.raises(EndOfLog):
             found.extend(arriving(stream, LONG_S, LogPosition(file, position)))
         assert sent(found) == sent(files(logged))
@@ -315,7 +315,7 @@ def fed(peer: Peer, data: bytes, *, end: bool = True) -> Callable[[], list[tuple
     if end:
         peer.far.shutdown(socket.SHUT_WR)
     stream = BinlogStream(peer, server_id=1)  # type: ignore[arg-type]
-    chunks: list[EventChunk] = []
+    chunks: list[ReceiveBuffer] = []
 
     def read() -> list[tuple[Any, ...]]:
         while (chunk := stream.read(0.2)) is not None:

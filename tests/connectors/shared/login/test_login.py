@@ -37,7 +37,7 @@ def try_both(server: HostileServer, time_limit_s: float = 30.0) -> tuple[SourceE
     """The errors of a source and of a sink that meet this server."""
     with pytest.raises(SourceError) as of_source:
         connect(source(server, connect_timeout_s=time_limit_s))
-    with pytest.raises(SinkError) as of_sink, sink(server, connect_s=time_limit_s).session() as session:
+    with pytest.raises(SinkError) as of_sink, sink(server, connect_s=time_limit_s).session(wait=False) as session:
         session.rows("SELECT 1")
     assert f"127.0.0.1:{server.port}" in str(of_source.value)
     assert f"127.0.0.1:{server.port}" in str(of_sink.value)

@@ -2,7 +2,7 @@
 
 A packet is a 3-byte length, a sequence number and that many bytes; one of 16 MB - 1 goes on in the next one (MySQL
 "Protocol Basics: Packets"). A row of the binary protocol begins with a zero byte, the end of the result with 0xfe (and
-is shorter than 9 bytes), an error with 0xff. All arguments are addresses and numbers; states: see `wire`.
+is shorter than 9 bytes), an error with 0xff. All arguments are addresses and numbers; states: see `protocol`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek8, peek24, peek64, poke8, poke64
-from connectors.mysql.snapshot.read.kernels import kernel, wire
+from connectors.mysql.snapshot.read.kernels import kernel, protocol
 
 _HEADER = 4
 _LONGEST = 0xFFFFFF
@@ -37,7 +37,7 @@ def _join(begin: Int, limit: Int, state: Int) -> Int:
     there, -2 when the parts are out of sequence.
     """
     at, parts = begin, np.int64(0)
-    sequence = peek64(state + 8 * wire.SEQUENCE)
+    sequence = peek64(state + 8 * protocol.SEQUENCE)
     while True:
         if at + _HEADER > limit:
             return np.int64(-1)
@@ -59,8 +59,8 @@ def _join(begin: Int, limit: Int, state: Int) -> Int:
             _shift(end, part + _HEADER, size)
         end += size
         part = following
-    poke64(state + 8 * wire.SEQUENCE, sequence + parts & 255)
-    poke64(state + 8 * wire.AT, at)
+    poke64(state + 8 * protocol.SEQUENCE, sequence + parts & 255)
+    poke64(state + 8 * protocol.AT, at)
     return end - begin - _HEADER
 
 
@@ -72,8 +72,8 @@ def split_packets(source: Int, filled: Int, state: Int, starts: Int, ends: Int, 
     parts are joined in place. ENDED says whether the result is over; entries before that are good.
     """
     limit = source + filled
-    while count < capacity and peek64(state + 8 * wire.ENDED) == wire.GOING:
-        at = source + peek64(state + 8 * wire.AT)
+    while count < capacity and peek64(state + 8 * protocol.ENDED) == protocol.GOING:
+        at = source + peek64(state + 8 * protocol.AT)
         if at + _HEADER > limit:
             break
         size = peek24(at)
@@ -82,32 +82,32 @@ def split_packets(source: Int, filled: Int, state: Int, starts: Int, ends: Int, 
             size = _join(at, limit, state)
             if size == -1:
                 break
-            behind = peek64(state + 8 * wire.AT)
-            poke64(state + 8 * wire.AT, at - source)
+            behind = peek64(state + 8 * protocol.AT)
+            poke64(state + 8 * protocol.AT, at - source)
             if size == -2:
-                poke64(state + 8 * wire.ENDED, wire.NO_PACKET)
+                poke64(state + 8 * protocol.ENDED, protocol.NO_PACKET)
                 break
         else:
-            sequence = peek64(state + 8 * wire.SEQUENCE)
+            sequence = peek64(state + 8 * protocol.SEQUENCE)
             if peek8(at + 3) != sequence or size == 0:
-                poke64(state + 8 * wire.ENDED, wire.NO_PACKET)
+                poke64(state + 8 * protocol.ENDED, protocol.NO_PACKET)
                 break
             behind = begin + size
             if behind > limit:
                 break
-            poke64(state + 8 * wire.SEQUENCE, sequence + 1 & 255)
+            poke64(state + 8 * protocol.SEQUENCE, sequence + 1 & 255)
         first = peek8(begin)
         if first == 0:
             poke64(starts + 8 * count, begin - source)
             poke64(ends + 8 * count, begin + size - source)
             count += 1
         elif first == 0xFF:
-            poke64(state + 8 * wire.ENDED, wire.REFUSED)
+            poke64(state + 8 * protocol.ENDED, protocol.REFUSED)
             break
         elif first == 0xFE and size < 9:
-            poke64(state + 8 * wire.ENDED, wire.END)
+            poke64(state + 8 * protocol.ENDED, protocol.END)
         else:
-            poke64(state + 8 * wire.ENDED, wire.NO_PACKET)
+            poke64(state + 8 * protocol.ENDED, protocol.NO_PACKET)
             break
-        poke64(state + 8 * wire.AT, behind - source)
+        poke64(state + 8 * protocol.AT, behind - source)
     return count

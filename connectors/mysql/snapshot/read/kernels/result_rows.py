@@ -2,7 +2,8 @@
 
 A row is a zero byte, a bitmap of its NULLs that begins with two unused bits, then the values without gaps: numbers in
 their own size, everything else behind its length (MySQL "Binary Protocol Resultset Row"). Every read is checked against
-the row's end, every write against its buffer's. All arguments are addresses and numbers; records: see `ops` and `wire`.
+the row's end, every write against its buffer's. All arguments are addresses and numbers; records: see `ops` and
+`protocol`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from connectors.mysql.kernels.memory import (
 from connectors.mysql.kernels.nulls import set_null
 from connectors.mysql.kernels.ops import COLUMN, HEAD, offset
 from connectors.mysql.kernels.temporal import INVALID
-from connectors.mysql.snapshot.read.kernels import kernel, wire
+from connectors.mysql.snapshot.read.kernels import kernel, protocol
 from connectors.mysql.snapshot.read.kernels.values import (
     BROKEN,
     DECIMAL_ROOM,
@@ -73,9 +74,9 @@ def _undo(nulls: Int, row: Int, columns: Int, layout: Int) -> None:
 @kernel
 def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
     """A number that is not among the most frequent ones."""
-    if op == wire.INT16:
+    if op == protocol.INT16:
         poke16(values + 2 * row, peek16(at))
-    elif op == wire.YEAR:
+    elif op == protocol.YEAR:
         poke32(values + 4 * row, peek16(at))
     elif peek8(at) != 0:
         place = values + (row >> 3)
@@ -85,24 +86,24 @@ def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
 @kernel
 def _stamp(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> Int:
     """A date or time. Returns a code."""
-    if op == wire.MOMENT:
+    if op == protocol.MOMENT:
         value = moment_of(at, size)
-    elif op == wire.DATE:
+    elif op == protocol.DATE:
         value = date_of(at, size)
     else:
         value = span_of(at, size)
     if value == BROKEN:
-        return np.int64(wire.CORRUPT)
+        return np.int64(protocol.CORRUPT)
     if value == INVALID:
         if strict:
-            return np.int64(wire.INVALID_DATE)
+            return np.int64(protocol.INVALID_DATE)
         set_null(row, column)
         poke64(column + _INVALID, peek64(column + _INVALID) + 1)
-    elif op == wire.DATE:
+    elif op == protocol.DATE:
         poke32(peek64(column + _VALUES) + 4 * row, value)
     else:
         poke64(peek64(column + _VALUES) + 8 * row, value)
-    return np.int64(wire.DONE)
+    return np.int64(protocol.DONE)
 
 
 @kernel
@@ -121,43 +122,43 @@ def _varying(op: Int, at: Int, size: Int, row: Int, column: Int) -> Int:
     """A value of variable length. Returns a code."""
     to = peek64(column + _DATA_AT)
     room = peek64(column + _DATA_END) - to
-    if op == wire.DECIMAL_TEXT:
+    if op == protocol.DECIMAL_TEXT:
         if room < DECIMAL_ROOM:
-            return np.int64(wire.FULL)
+            return np.int64(protocol.FULL)
         to = decimal_text(at, size, peek64(column + _C), to)
         if to == 0:
-            return np.int64(wire.CORRUPT)
+            return np.int64(protocol.CORRUPT)
     else:
-        pad = max(peek64(column + _B) - size, np.int64(0)) if op == wire.BITS else np.int64(0)
-        if op == wire.FLOATS and size & 3 != 0:
-            return np.int64(wire.CORRUPT)
+        pad = max(peek64(column + _B) - size, np.int64(0)) if op == protocol.BITS else np.int64(0)
+        if op == protocol.FLOATS and size & 3 != 0:
+            return np.int64(protocol.CORRUPT)
         if size + pad > room:
-            return np.int64(wire.FULL)
+            return np.int64(protocol.FULL)
         fill(to, pad, 0)
         move(to + pad, at, size)
         to += pad + size
     poke64(column + _DATA_AT, to)
     used = to - peek64(column + _DATA)
-    poke32(peek64(column + _VALUES) + 4 * row + 4, used >> 2 if op == wire.FLOATS else used)
-    return np.int64(wire.DONE)
+    poke32(peek64(column + _VALUES) + 4 * row + 4, used >> 2 if op == protocol.FLOATS else used)
+    return np.int64(protocol.DONE)
 
 
 @kernel
 def _sized(op: Int, at: Int, size: Int, row: Int, column: Int, strict: Int) -> Int:
     """A value behind its length. Returns a code."""
-    if op < wire.BIT:
+    if op < protocol.BIT:
         return _stamp(op, at, size, row, column, strict)
-    if op >= wire.BYTES:
+    if op >= protocol.BYTES:
         return _varying(op, at, size, row, column)
     values = peek64(column + _VALUES)
     good = np.int64(1)
-    if op == wire.DECIMAL64:
+    if op == protocol.DECIMAL64:
         good = decimal64_of(at, size, peek64(column + _C), values + 16 * row)
-    elif op == wire.DECIMAL128:
+    elif op == protocol.DECIMAL128:
         good = decimal128_of(at, size, peek64(column + _C), values + 16 * row)
     else:
         _bit(at, size, row, values)
-    return np.int64(wire.DONE if good else wire.CORRUPT)
+    return np.int64(protocol.DONE if good else protocol.CORRUPT)
 
 
 @kernel
@@ -176,7 +177,7 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
     nulls = at + 1
     pos = nulls + (columns + 9 >> 3)
     if pos > end:
-        return np.int64(wire.CORRUPT)
+        return np.int64(protocol.CORRUPT)
     column = layout - _SIZE
     for c in range(columns):
         column += _SIZE
@@ -184,17 +185,17 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
             set_null(row, column)
             continue
         op = peek64(column + _OP)
-        code = np.int64(wire.CORRUPT)
+        code = np.int64(protocol.CORRUPT)
         begin = pos
-        if op < wire.DATE:
+        if op < protocol.DATE:
             need = peek64(column + _NEED)
             if end - pos >= need:
                 values = peek64(column + _VALUES)
-                if op == wire.INT32:
+                if op == protocol.INT32:
                     poke32(values + 4 * row, peek32(pos))
-                elif op == wire.INT64:
+                elif op == protocol.INT64:
                     poke64(values + 8 * row, peek64(pos))
-                elif op == wire.INT8:
+                elif op == protocol.INT8:
                     poke8(values + row, peek8(pos))
                 else:
                     _fixed(op, pos, row, values)
@@ -211,7 +212,7 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
                     pos += more
             if size >= 0 and size <= end - pos:
                 to = peek64(column + _DATA_AT)
-                if op == wire.BYTES and size <= 64 and peek64(column + _DATA_END) - to >= 64:
+                if op == protocol.BYTES and size <= 64 and peek64(column + _DATA_END) - to >= 64:
                     move64(to, pos)
                     to += size
                     poke64(column + _DATA_AT, to)
@@ -219,16 +220,16 @@ def _read_row(at: Int, end: Int, row: Int, columns: Int, layout: Int, strict: In
                     pos += size
                     continue
                 code = _sized(op, pos, size, row, column, strict)
-                if code == wire.DONE:
+                if code == protocol.DONE:
                     pos += size
                     continue
-        poke64(state + 8 * wire.FAULT_COLUMN, c)
-        poke64(state + 8 * wire.FAULT_AT, begin - source)
+        poke64(state + 8 * protocol.FAULT_COLUMN, c)
+        poke64(state + 8 * protocol.FAULT_AT, begin - source)
         _undo(nulls, row, c, layout)
         return code
     if pos != end:
-        return np.int64(wire.CORRUPT)
-    return np.int64(wire.DONE)
+        return np.int64(protocol.CORRUPT)
+    return np.int64(protocol.DONE)
 
 
 @kernel
@@ -257,19 +258,19 @@ def read_rows(
     Returns DONE, FULL (state says how many rows are in; go on with a new arena), or CORRUPT or INVALID_DATE, whose
     column and place are in the state.
     """
-    row = peek64(state + 8 * wire.ROWS)
+    row = peek64(state + 8 * protocol.ROWS)
     for entry in range(first, last):
         if row >= capacity:
-            return np.int64(wire.FULL)
-        poke64(state + 8 * wire.FAULT_COLUMN, -1)
+            return np.int64(protocol.FULL)
+        poke64(state + 8 * protocol.FAULT_COLUMN, -1)
         begin = source + peek64(starts + 8 * entry)
         code = _read_row(begin, source + peek64(ends + 8 * entry), row, columns, layout, strict, source, state)
-        if code != wire.DONE:
+        if code != protocol.DONE:
             return code
         poke8(peek64(head + _KINDS) + row, 0)
         poke64(peek64(head + _SEQUENCES) + 8 * row, sequence)
         poke32(peek64(head + _NUMBERS) + 4 * row, number + row)
         poke64(peek64(head + _TIMES) + 8 * row, time)
         row += 1
-        poke64(state + 8 * wire.ROWS, row)
-    return np.int64(wire.DONE)
+        poke64(state + 8 * protocol.ROWS, row)
+    return np.int64(protocol.DONE)

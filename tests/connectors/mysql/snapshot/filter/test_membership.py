@@ -17,7 +17,7 @@ from cdc_services.server import MySqlServer
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.information_schema import read_tables
 from connectors.mysql.snapshot.chunk import Chunk
-from connectors.mysql.snapshot.filter.membership import Inside, Places
+from connectors.mysql.snapshot.filter.membership import Inside, Membership
 from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.plan.key_columns import key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, parts
@@ -183,14 +183,14 @@ def test_chunks_are_ranges_of_the_index(any_server: MySqlServer, name: str) -> N
 
 def test_null_in_a_column_that_may_be_null_is_below_every_bound() -> None:
     column = MySqlColumn("a", "int")
-    places = Places([column], [None], [(5,), (9,)], never)
+    places = Membership([column], [None], [(5,), (9,)], never)
     keys = pa.RecordBatch.from_arrays([pa.array([None, 5, 6, 10], pa.int32())], names=["a"])
     assert places(keys).tolist() == [0, 0, 1, 2]
 
 
 def test_a_date_that_no_calendar_has_has_no_place_as_a_key() -> None:
     column = MySqlColumn("day", "date", nullable=False)
-    places = Places([column], [None], [("2024-01-01",)], never)
+    places = Membership([column], [None], [("2024-01-01",)], never)
     keys = pa.RecordBatch.from_arrays([pa.array([None], pa.date32())], names=["day"])
     with pytest.raises(UnsupportedChange, match="a date that no calendar has"):
         places(keys)
@@ -198,7 +198,7 @@ def test_a_date_that_no_calendar_has_has_no_place_as_a_key() -> None:
 
 def test_bounds_of_such_dates_have_one() -> None:
     column = MySqlColumn("day", "date", nullable=False)
-    places = Places([column], [None], [("0000-00-00",), ("2023-00-10",), ("2024-02-30",)], never)
+    places = Membership([column], [None], [("0000-00-00",), ("2023-00-10",), ("2024-02-30",)], never)
     days = np.array(["2022-12-31", "2023-01-01", "2024-02-29", "2024-03-01"], "datetime64[D]")
     keys = pa.RecordBatch.from_arrays([pa.array(days)], names=["day"])
     assert places(keys).tolist() == [1, 2, 2, 3]

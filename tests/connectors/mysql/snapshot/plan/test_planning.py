@@ -147,8 +147,8 @@ def test_a_copy_is_done_when_every_chunk_is_and_settled_behind_the_last() -> Non
     marks = {**MARKS, 3: mark(3, 200)}
     assert not copy.done(3, marks), "chunk 3 is of this batch"
     assert copy.done(4, marks)
-    assert not copy.settled(4, marks, 299)
-    assert copy.settled(4, marks, 300)
+    assert not copy.finished(4, marks, 299)
+    assert copy.finished(4, marks, 300)
     assert not copy.done(4, {**marks, 3: mark(3, 200, done=False)})
 
 

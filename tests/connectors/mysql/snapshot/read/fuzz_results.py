@@ -22,10 +22,10 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.rows import arena
 from connectors.mysql.rows import table_map as codes
-from connectors.mysql.rows.places import place
+from connectors.mysql.rows.addresses import address
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.snapshot.read.kernels import packets as splitter
-from connectors.mysql.snapshot.read.kernels import wire
+from connectors.mysql.snapshot.read.kernels import protocol
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan
 from connectors.mysql.snapshot.read.result_stream import ResultColumn, RowPackets
 
@@ -97,8 +97,8 @@ def _split(bodies: list[bytes], rng: random.Random) -> None:
     data[rng.randrange(len(data))] = rng.randrange(256)
     memory = Guarded(len(data), at_start=rng.random() < 0.5)
     memory.array()[:] = np.frombuffer(data, np.uint8)
-    state, starts, ends = np.zeros(wire.SPLIT_STATE, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64)
-    count = splitter.split_packets(memory.address, len(data), place(state), place(starts), place(ends), 0, 8)
+    state, starts, ends = np.zeros(protocol.SPLIT_STATE, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64)
+    count = splitter.split_packets(memory.address, len(data), address(state), address(starts), address(ends), 0, 8)
     assert 0 <= count <= 8
     assert (starts[:count] >= 4).all()
     assert (ends[:count] <= len(data)).all()

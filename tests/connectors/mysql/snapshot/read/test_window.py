@@ -15,14 +15,14 @@ from cdc.block import ChangeBlock, RowKind, arrow_schema
 from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
 from connectors.mysql.log import events
-from connectors.mysql.log.receive_buffer import EventChunk, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.stream import EndOfLog
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.read.throttle import BURST_S, Throttle
 from connectors.mysql.snapshot.read.view import difference, owned
-from connectors.mysql.snapshot.read.window import Unusable, Window, chunks_until, names_table
+from connectors.mysql.snapshot.read.window import Unusable, Window, buffers_until, names_table
 
 _TABLE = MySqlTable(
     TableId("shop", "orders"),
@@ -99,14 +99,14 @@ def test_rows_that_cannot_be_told_apart_are_not_merged() -> None:
         _window(_block(*((_I, key, "") for key in range(101))))
 
 
-def _chunk(*ends: int, file: str = "binlog.000002", statement: bytes = b"") -> EventChunk:
+def _chunk(*ends: int, file: str = "binlog.000002", statement: bytes = b"") -> ReceiveBuffer:
     body = bytes(8) + bytes([0, 0, 0, 0, 0]) + b"\0" + statement if statement else b""
     event = bytes(19) + body
     count, size = len(ends), len(event)
     data = np.frombuffer(bytearray(event * count), np.uint8)
     places = np.arange(count, dtype=np.int64) * size
     kind = events.QUERY if statement else events.XID
-    return EventChunk(
+    return ReceiveBuffer(
         file, file_number(file), data, places, places + size, np.full(count, kind, np.uint8),
         np.array(ends, np.int64), np.zeros(count, np.int64), np.full(count, events.OTHER * bool(statement), np.uint8),
         False,
@@ -116,7 +116,7 @@ def _chunk(*ends: int, file: str = "binlog.000002", statement: bytes = b"") -> E
 class _Stream(FakeStream):
     """Follows the position of what it gave."""
 
-    def read(self, timeout_s: float) -> EventChunk | None:
+    def read(self, timeout_s: float) -> ReceiveBuffer | None:
         chunk = super().read(timeout_s)
         if chunk is not None:
             self.file, self.position = chunk.file, int(chunk.end_position[-1])
@@ -124,7 +124,7 @@ class _Stream(FakeStream):
 
 
 def _ends(stream: Any, high: LogPosition, **clock: Any) -> list[list[int]]:
-    return [chunk.end_position.tolist() for chunk in chunks_until(stream, high, **clock)]
+    return [chunk.end_position.tolist() for chunk in buffers_until(stream, high, **clock)]
 
 
 _HIGH = LogPosition("binlog.000002", 300)

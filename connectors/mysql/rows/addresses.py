@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def place(array: Any) -> int:
+def address(array: Any) -> int:
     """The address of a C-contiguous array's first byte; the caller keeps the array alive while a kernel runs."""
     if not array.flags.c_contiguous:
         raise ValueError("a kernel needs a contiguous array")

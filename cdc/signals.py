@@ -1,0 +1,52 @@
+"""SIGINT and SIGTERM for `cdc run`, from the first moment of the process to the last. Imports next to nothing.
+
+| moment | first signal | second signal |
+|---|---|---|
+| until Java is started | the process ends with exit code 0: nothing is under way that a crash would harm | |
+| while Java starts | once it is up the run ends, exit code 0 | ends at once, exit code 130 |
+| from the query's start on | the running batch is finished, exit code 0 | ends at once, exit code 130 |
+| once the run is over | ignored, the process is about to end | |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+ABORTED = 130
+"""Exit code after a second signal."""
+
+_TEXT = "stopped before anything was read"
+
+
+def leave_at_once(arguments: Sequence[str]) -> None:
+    """From now on a signal ends the process with exit code 0, if these are the arguments of `cdc run`.
+
+    No effect outside the main thread. The run puts handlers of its own in place when it has begun.
+    """
+    if "run" not in arguments[:1] or threading.current_thread() is not threading.main_thread():
+        return
+    line = f"cdc: {_TEXT}"
+    if "json" in arguments or "--log-format=json" in arguments:
+        line = json.dumps({"level": "info", "message": _TEXT})
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        os.write(2, f"{line}\n".encode())
+        os._exit(0)
+
+    for number in STOPPING:
+        signal.signal(number, leave)
+
+
+def ignore() -> None:
+    """The process is about to end with the exit code that it has: no signal changes that. Main thread only."""
+    if threading.current_thread() is threading.main_thread() and "pyspark" in sys.modules:
+        for number in STOPPING:
+            signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,150 @@
+"""All rules of a pipeline: which one a table has, what it makes of schemas, and applying them block by block.
+
+The first rule whose patterns match a table counts; a table that none matches passes as it is.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cdc.block import ChangeBlock
+from cdc.errors import Problem, SpecError
+from cdc.pattern import TablePattern
+from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
+from cdc.transform.changes import rule_changes
+from cdc.transform.compiled import CompiledRule, compile_rule, typing_of
+from cdc.transform.engine import Engine
+from cdc.transform.failures import Counts
+from cdc.transform.rule import OnError, Rule, RuleTexts, parse_rule
+from cdc.transform.user import Loaded, UserFunction, load
+
+
+@dataclass(frozen=True)
+class RuleSource:
+    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
+
+    name: str
+    tables: str
+    texts: RuleTexts
+    on_error: OnError = "fail"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all rules share.
+
+    Attributes:
+        zone: the session's time zone, a region name.
+        metadata: names of the source's `metadata.list`.
+        functions: the user's functions.
+        hash_key: key of HASH, None without one; never printed.
+    """
+
+    zone: str = "UTC"
+    metadata: tuple[str, ...] = ()
+    functions: tuple[UserFunction, ...] = ()
+    hash_key: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a rule makes of a table: the schema, and what the sink is told when it creates the table."""
+
+    schema: TableSchema
+    partition_keys: tuple[str, ...] = ()
+    table_options: tuple[tuple[str, str], ...] = ()
+
+
+class Rules:
+    """The parsed rules. Picklable: a task parses them anew from the same text.
+
+    Raises SpecError with the problems of all rules when made, FunctionError for a function that cannot be loaded.
+    """
+
+    def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
+        self.sources, self.settings = tuple(sources), settings
+        self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
+        own = {each.function.name.upper(): each.own() for each in self.loaded}
+        problems: list[Problem] = []
+        self._rules: list[tuple[TablePattern, Rule]] = []
+        for source in self.sources:
+            try:
+                rule = parse_rule(
+                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error
+                )
+                self._rules.append((TablePattern(source.tables), rule))
+            except SpecError as error:
+                problems += error.problems
+        if problems:
+            raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Rules, (self.sources, self.settings))
+
+    def rule(self, table: TableId) -> Rule | None:
+        """The rule of a source table, None when it passes as it is."""
+        return next((rule for pattern, rule in self._rules if pattern.matches(table)), None)
+
+    def result(self, table: TableId, schema: TableSchema) -> Result:
+        """What the table is behind its rule. Pure, needs no engine. Raises SpecError with the rule's problems."""
+        rule = self.rule(table)
+        if rule is None:
+            return Result(schema)
+        return Result(typing_of(rule, schema).schema, rule.partition_keys, tuple(rule.table_options.items()))
+
+    def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
+        """What a change of the source table, whose schema was `schema`, changes behind the table's rule.
+
+        Raises TransformError when the rule names a column that the change takes away.
+        """
+        rule = self.rule(table)
+        if rule is None:
+            return [change]
+        if isinstance(change, CreateTable):
+            return [CreateTable(change.table, typing_of(rule, change.schema).schema)]
+        return [change] if schema is None else rule_changes(rule, schema, change)
+
+
+class RuleRunner:
+    """Applies rules to blocks, in one thread of a task; compiled rules are kept for the life of a schema.
+
+    Use it as a context manager: the user's functions are opened with it and closed after the last block.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._engine: Engine | None = None
+        self._compiled: dict[tuple[str, TableSchema], CompiledRule] = {}
+        self._by_table: dict[TableId, Rule | None] = {}
+        self.counts = Counts()
+
+    def __enter__(self) -> RuleRunner:
+        for loaded in self._rules.loaded:
+            loaded.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for loaded in self._rules.loaded:
+            loaded.close()
+
+    def apply(self, block: ChangeBlock, now: datetime.datetime) -> ChangeBlock:
+        """The block behind its table's rule; `now` is the batch's moment. Raises TransformError and SpecError."""
+        if block.table not in self._by_table:
+            self._by_table[block.table] = self._rules.rule(block.table)
+        rule = self._by_table[block.table]
+        return block if rule is None else self._for(rule, block.schema).apply(block, now, self.counts)
+
+    def _for(self, rule: Rule, schema: TableSchema) -> CompiledRule:
+        key = (rule.name, schema)
+        if key not in self._compiled:
+            self._compiled[key] = compile_rule(rule, schema, self._made_engine())
+        return self._compiled[key]
+
+    def _made_engine(self) -> Engine:
+        if self._engine is None:
+            settings = self._rules.settings
+            functions = [loaded.engine() for loaded in self._rules.loaded]
+            self._engine = Engine(zone=settings.zone, functions=functions, hash_key=settings.hash_key)
+        return self._engine

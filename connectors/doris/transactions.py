@@ -1,0 +1,165 @@
+"""What became of a transaction: asked, never guessed. Driver and executors.
+
+| state of a label | before the decision | after the decision |
+|---|---|---|
+| PREPARE | an earlier attempt is still being loaded: aborted | cannot be |
+| PRECOMMITTED | an earlier attempt got so far: aborted | committed |
+| COMMITTED, VISIBLE | the batch is carried out again after its decision was lost | done |
+| ABORTED | free for use | the rows are not in the sink: LoadLost |
+| UNKNOWN | free for use | forgotten, either way: LoadLost |
+
+Doris keeps a precommitted transaction for an hour (stream_load_default_precommit_timeout_second), and a finished label
+for 12 hours or 2,000 loads of its database, whichever ends first (streaming_label_keep_max_second,
+label_num_threshold).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.schema import TableId
+from connectors.doris.client import DorisClient
+from connectors.doris.replies import State, TxnReply, Verdict, refusal, shown
+from connectors.streamload.commits import LoadLost
+
+log = logging.getLogger(__name__)
+
+_KEEP_LONGER = "Doris keeps a prepared load for stream_load_default_precommit_timeout_second (an hour): raise it"
+_REMEMBER_LONGER = "Doris remembers a load for streaming_label_keep_max_second or label_num_threshold loads: raise them"
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """One prepared load. `txn` is 0 for a load that is committed already, `label` empty when no row was sent.
+
+    `upserts`: its rows replace those with their keys.
+    """
+
+    label: str
+    txn: int
+    rows: int
+    upserts: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that `from_json` reads back."""
+        return {"label": self.label, "txn": self.txn, "rows": self.rows, "upserts": self.upserts}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Handle:
+        """The handle that `to_json` made."""
+        return cls(fields["label"], int(fields["txn"]), int(fields["rows"]), bool(fields.get("upserts", True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Commits, aborts, and finds out; a server that is away is waited for as `retry` says. Picklable."""
+
+    client: DorisClient
+    retry: RetryPolicy
+
+    def commit(self, table: TableId, handle: Handle) -> None:
+        """Commit one prepared load; that it is committed already is a success. Driver, may repeat.
+
+        Doris answers as soon as the transaction is COMMITTED and makes it visible by itself. Raises CommitFailed (may
+        be tried again), CommitUnknown (no answer until the time was up), LoadLost, SinkError for what is final.
+        """
+        if not handle.label or not handle.txn:
+            return
+        where = f"{table}, label {handle.label}"
+        backoff = Backoff(self.retry, f"commit of {where}")
+        while True:
+            try:
+                reply = self.client.commit(table.database, handle.txn)
+                if self._is_committed(reply, table, handle):
+                    return
+                error: SinkError = CommitFailed(f"Doris did not commit: {shown(reply.message)}", where=where)
+                if reply.verdict is Verdict.REFUSED:
+                    raise error
+            except (SinkUnavailable, CommitUnknown) as failed:
+                # Committing again is safe: a transaction that is committed says so.
+                error = CommitUnknown(
+                    f"no answer to the commit: {failed.message}",
+                    where=f"{where}, {failed.where}",
+                    hint="the batch is decided: the next start commits it, within an hour of its load",
+                )
+            if not backoff.pause(str(error)):
+                raise error
+
+    def _is_committed(self, reply: TxnReply, table: TableId, handle: Handle) -> bool:
+        if reply.verdict is Verdict.DONE:
+            return True
+        state = State.ABORTED if reply.verdict is Verdict.ABORTED else None
+        if reply.verdict is Verdict.NOT_FOUND:
+            state = self.client.state(table.database, handle.label)
+        where = f"{table}, label {handle.label}"
+        if state is State.ABORTED:
+            reason = f"Doris has aborted {handle.rows:,} rows: {shown(reply.message)}"
+            raise LoadLost(reason, where=where, hint=_KEEP_LONGER, forgotten=False)
+        if state is State.UNKNOWN:
+            reason = f"Doris has forgotten a load of {handle.rows:,} rows, and so whether it was committed"
+            raise LoadLost(reason, where=where, hint=_REMEMBER_LONGER, forgotten=True)
+        return state is not None and state.decided
+
+    def free(self, table: TableId, label: str, txn: int = 0) -> bool:
+        """Make a label of an undecided load usable: abort what has it. False when its rows are committed for good.
+
+        `txn` is the transaction that has the label, 0 or less when it is not known. Raises SinkUnavailable when the
+        transaction neither ends nor can be aborted.
+        """
+        return self.retry.call(lambda: self.free_once(table, label, txn), f"{table}: freeing the label {label}")
+
+    def free_once(self, table: TableId, label: str, txn: int = 0) -> bool:
+        """As `free`, tried once: raises SinkUnavailable when it may work later."""
+        state = self.client.state(table.database, label)
+        if state.open:
+            self._abort(table, label, txn)
+            state = self.client.state(table.database, label)
+        if state.open:
+            reason = "an earlier attempt of this load does not end"
+            raise SinkUnavailable(reason, where=f"{table}, label {label}", hint="try again later")
+        return not state.decided
+
+    def _abort(self, table: TableId, label: str, txn: int) -> None:
+        number = txn if txn > 0 else self.client.transaction_of(table, label)
+        if number is None:
+            return
+        try:
+            reply = self.client.abort(table.database, number)
+        except CommitUnknown as error:
+            log.info("no answer to the abort of %s: %s", label, error)
+            return
+        if reply.verdict is Verdict.REFUSED:
+            raise refusal(reply.message, f"{table}, label {label}")
+
+    def outcome(self, database: str, label: str) -> State:
+        """The state of a load that was sent whole, once it is no longer under way."""
+        backoff, state = Backoff(self.retry, f"the outcome of the load {label}"), State.PREPARE
+        while True:
+            try:
+                state = self.client.state(database, label)
+            except SinkUnavailable as error:
+                log.info("no answer about %s: %s", label, error)
+            if state is not State.PREPARE or not backoff.pause(state):
+                return state
+
+    def wait_until_visible(self, database: str, label: str, waits: RetryPolicy) -> None:
+        """Wait until what is committed under the label can be read. Raises SinkUnavailable when that takes too long."""
+        backoff = Backoff(waits, f"{database}: waiting until the load {label} is visible")
+        while self.retry.call(lambda: self.client.state(database, label), label) is State.COMMITTED:
+            if not backoff.pause():
+                raise SinkUnavailable(
+                    f"{label} is committed and has not become visible within {waits.timeout_s:.0f} s",
+                    where=database,
+                    hint="see SHOW TRANSACTION and the back ends' logs; start again to go on waiting",
+                )
+
+    def abort_quietly(self, table: TableId, label: str, txn: int) -> None:
+        """Abort a load that failed, as well as can be: what stays is aborted when its label is used again."""
+        try:
+            self._abort(table, label, txn)
+        except SinkError as error:
+            log.warning("the load %s cannot be aborted now: %s", label, error)

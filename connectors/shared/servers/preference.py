@@ -1,0 +1,24 @@
+"""Which of several equal servers is asked first: the one that answered last, so that one that is gone costs one wait.
+
+Remembered per process, as a sink is built anew in every task. Thread safe.
+"""
+
+from __future__ import annotations
+
+from connectors.shared.servers.address import Address
+
+_ANSWERED: dict[tuple[Address, ...], Address] = {}
+
+
+def in_order(servers: tuple[Address, ...]) -> tuple[Address, ...]:
+    """All of them once, from the one that answered last on; as given when none has."""
+    first = _ANSWERED.get(servers)
+    if first is None:
+        return servers
+    at = servers.index(first)
+    return servers[at:] + servers[:at]
+
+
+def answered(servers: tuple[Address, ...], server: Address) -> None:
+    """This one of them is there."""
+    _ANSWERED[servers] = server

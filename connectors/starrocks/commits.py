@@ -1,0 +1,97 @@
+"""Commits of prepared loads by their labels. Driver.
+
+| state of a decided label | what it means | what is done |
+|---|---|---|
+| PREPARED | decided, not committed | commit |
+| COMMITTED, VISIBLE | committed before; not yet visible is as good | nothing |
+| ABORTED | the server gave it up: it was prepared for longer than its limit, or somebody aborted it | LoadLost |
+| UNKNOWN | the server has forgotten it, or is another one | LoadLost |
+| PREPARE | another load has the label now | stop |
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.schema import TableId
+from connectors.starrocks import replies
+from connectors.starrocks.client import DONE, LabelState, State, Transactions
+from connectors.streamload.commits import LoadLost
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCommit:
+    """Commits prepared transactions by their labels; a server that is away is waited for as `retry` says. Driver."""
+
+    transactions: Transactions
+    retry: RetryPolicy
+
+    def __call__(self, table: TableId, handle: Any) -> None:
+        """Commit one handle, or find that it is committed.
+
+        Raises CommitFailed (prepared still), CommitUnknown (sent, and no answer until the time was up), LoadLost,
+        SinkError for what is final.
+        """
+        label = str(handle["label"])
+        if not label:
+            return
+        where, sent = f"{table} (label {label})", False
+        backoff = Backoff(self.retry, f"commit of {where}")
+        while True:
+            try:
+                error = self._tried(table, label, where)
+                if error is None:
+                    return
+            except CommitUnknown as unknown:
+                sent, error = True, unknown
+            except SinkUnavailable as away:
+                error = away
+            # Committing again is safe: the label tells what became of the commit before.
+            if not backoff.pause(str(error)):
+                raise _given_up(error, sent, where)
+
+    def _tried(self, table: TableId, label: str, where: str) -> SinkError | None:
+        """None when it is committed, else why not, when another try may help. Raises what is final."""
+        reply = self.transactions.commit(table, label)
+        if reply.ok:
+            return None
+        state = self.transactions.state(table.database, label)
+        if state.state in DONE:
+            return None
+        if state.state is not State.PREPARED:
+            raise _lost(where, state)
+        if replies.is_denied(reply):
+            raise replies.failure("the load cannot be committed", where, reply)
+        said = reply.message or reply.status
+        return CommitFailed(f"StarRocks did not commit: {said}", where=where, hint="start again to try once more")
+
+
+def _given_up(error: SinkError, sent: bool, where: str) -> SinkError:
+    """The error when the time is up."""
+    if isinstance(error, CommitFailed):
+        return error
+    reason = f"{error.where}: {error.message}" if error.where else error.message
+    kind = CommitUnknown if sent else CommitFailed
+    return kind(reason, where=where, hint="check the front ends, then start again: the batch is decided")
+
+
+def _lost(where: str, found: LabelState) -> SinkError:
+    """The error for a decided label that is not prepared any more."""
+    if found.state is State.ABORTED:
+        hint = (
+            "then keep prepared transactions longer: sink.prepared-timeout, or the server's "
+            "prepared_transaction_default_timeout_second"
+        )
+        reason = f"StarRocks has aborted a prepared load: {found.reason or 'it gives no reason'}"
+        return LoadLost(reason, where=where, hint=hint, forgotten=False)
+    if found.state is State.UNKNOWN:
+        hint = "StarRocks keeps label_keep_max_num finished loads of a database (1000 by default): raise it"
+        return LoadLost("StarRocks does not know the label any more", where=where, hint=hint, forgotten=True)
+    hint = "another pipeline uses this one's labels: give one of them another sink.label-prefix"
+    return CommitUnknown(f"another load has the label (state {found.state})", where=where, hint=hint)

@@ -1,0 +1,121 @@
+"""Which labels this pipeline has given to loads, so that a start finds what an earlier run left in the server.
+
+Neither server can be asked for the transactions of a pipeline in every version and by every account, but each of them
+for the state of a label. So a task notes every label before the server hears of it.
+
+    <sink's folder>/labels/<batch>-<partition>-<attempt>.jsonl   {"database", "table", "label"}, a line per load
+
+A line that is lost in a crash of the machine costs little: the next attempt of the task asks for its labels anyway, and
+what nobody asks for ends with the server's time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from cdc.sink import TaskAttempt
+from connectors.streamload.labels import LabelSpace
+
+log = logging.getLogger(__name__)
+
+_FOLDER = "labels"
+_NAME = re.compile(r"(\d+)-\d+-\d+\.jsonl")
+_KEPT_S = 900.0
+"""Labels of committed batches are kept that long: their rows may become visible only later."""
+_LOOK_EVERY = 64
+"""Old files are removed once in so many batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A label and the table that its load is for."""
+
+    table: TableId
+    label: str
+
+
+class LabelWriter:
+    """Notes the labels of one task attempt. Executor; thread safe."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+
+    def note(self, table: TableId, label: str) -> None:
+        """The label may be given to a load from now on. Raises SinkError when the file cannot be written."""
+        fields = {"database": table.database, "table": table.table, "label": label}
+        line = json.dumps(fields) + "\n"
+        try:
+            with self._lock:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(line)
+        except OSError as error:
+            reason = f"the label of a load cannot be noted: {error.strerror or error}"
+            hint = "the state directory has to be writable from every executor; see its disk"
+            raise SinkError(reason, where=str(self._path), hint=hint) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRecord:
+    """All that is noted of one pipeline. `directory`: the sink's own folder. Picklable."""
+
+    directory: Path
+    space: LabelSpace
+
+    def writer(self, task: TaskAttempt) -> LabelWriter:
+        """For one attempt of one task. Executor."""
+        return LabelWriter(self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
+
+    def since(self, batch: int) -> list[Recorded]:
+        """Labels of this batch and of later ones, each once. Driver."""
+        files = (path for number, path in self._files() if number >= batch)
+        return list(dict.fromkeys(found for path in files for found in self._read(path)))
+
+    def all(self) -> list[Recorded]:
+        """Every label that is kept, each once. Driver."""
+        return self.since(0)
+
+    def forget_since(self, batch: int) -> None:
+        """Nothing of this batch and of later ones is in the server any more. Driver."""
+        for number, path in self._files():
+            if number >= batch:
+                path.unlink(missing_ok=True)
+
+    def prune(self, batch: int) -> None:
+        """The batch is committed: remove what is long past, now and then. Driver."""
+        if batch % _LOOK_EVERY:
+            return
+        oldest = time.time() - _KEPT_S
+        for number, path in self._files():
+            if number < batch and path.stat().st_mtime < oldest:
+                path.unlink(missing_ok=True)
+
+    @property
+    def _folder(self) -> Path:
+        return self.directory / _FOLDER
+
+    def _files(self) -> list[tuple[int, Path]]:
+        """Batch and file, in the order of batches."""
+        named = ((_NAME.fullmatch(path.name), path) for path in self._folder.glob("*.jsonl"))
+        return sorted((int(match[1]), path) for match, path in named if match)
+
+    def _read(self, path: Path) -> Iterator[Recorded]:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                fields = json.loads(line)
+                found = Recorded(TableId(fields["database"], fields["table"]), fields["label"])
+            except (ValueError, KeyError, TypeError):
+                log.warning("%s: a line is not whole, as after a crash; it is passed over", path)
+                continue
+            if self.space.read(found.label) is not None:
+                yield found

@@ -1,0 +1,99 @@
+"""What the sinks of both servers have in common: their parts, leftovers of earlier runs, sessions for DDL."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from cdc.sink import Prepared, Sink
+from cdc.source import Context
+from connectors.shared.sql.client import Refused, Session, SqlClient
+from connectors.streamload import applied, settings
+from connectors.streamload.commits import Commit, commit_all
+from connectors.streamload.label_record import LabelRecord, Recorded
+from connectors.streamload.labels import LabelSpace
+from connectors.streamload.options import LoadSinkOptions
+
+log = logging.getLogger(__name__)
+
+_THREADS = 16
+"""Commits and questions about labels wait for the server, not for this machine."""
+
+
+class LoadSink(Sink):
+    """Executors prepare loads in the server, the driver commits them. Picklable; opens connections when needed.
+
+    Attributes:
+        server: the server's name, for messages.
+        grants: what the user needs for schema changes, for the hint.
+    """
+
+    server: ClassVar[str]
+    grants: ClassVar[str]
+
+    def __init__(self, options: LoadSinkOptions, context: Context) -> None:
+        self._pipeline: str = context.pipeline
+        self._store = context.store
+        self._directory: Path = context.store.bulk("")
+        self._threads = max(_THREADS, options.threads)
+        self._retry = settings.retry_policy(options, context)
+        self._job_policy = settings.job_policy(options, context)
+        self._sql = SqlClient(settings.sql_servers(options), self._retry)
+        self._labels = LabelSpace(context.pipeline, options.label_prefix)
+        self._record = LabelRecord(self._directory, self._labels)
+        self._next_batch = 0
+
+    def check(self) -> None:
+        """Log in to a front end, now or never. Driver."""
+        with self._session(wait=False) as session:
+            session.rows("SELECT 1")
+
+    def warm(self) -> None:
+        """Load the encoder's kernels; on a machine's first run this compiles them."""
+        from connectors.streamload.warm import warm
+
+        warm()
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Commit every load, those of a table in log order, tables at the same time. Driver."""
+        commit_all(self._committer(batch), batch, prepared, self._threads)
+        applied.forget(self._store)
+        self._record.prune(batch)
+        self._next_batch = batch + 1
+
+    def abort(self, batch: int) -> None:
+        """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
+        self._next_batch = batch
+        left = self._record.since(batch)
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
+            for recorded in pool.map(self._freed, left):
+                log.info("the label %s of an earlier run is free", recorded.label)
+        self._record.forget_since(batch)
+
+    def _freed(self, recorded: Recorded) -> Recorded:
+        self._free(recorded.table, recorded.label)
+        return recorded
+
+    @abstractmethod
+    def _committer(self, batch: int) -> Commit:
+        """What commits one handle."""
+
+    @abstractmethod
+    def _free(self, table: TableId, label: str) -> None:
+        """Abort the transaction that has the label, if it has not ended. Raises SinkError."""
+
+    @contextmanager
+    def _session(self, *, wait: bool = True) -> Iterator[Session]:
+        with self._sql.session(wait=wait) as session:
+            try:
+                yield session
+            except Refused as error:
+                reason = f"{self.server} refused a query: {error.message}"
+                raise SinkError(reason, where=session.server, hint=self.grants) from error

@@ -1,0 +1,113 @@
+"""One open load of one table, as `connectors.shared.sending.sender` drives it: what all kinds of loads have in common.
+
+Nothing is opened before the first row that is sent. Executor.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId
+from connectors.shared.dead_letters.dead_letters import DeadLetters
+from connectors.shared.sending.sender import Written
+from connectors.streamload.window import Encoded, WindowEncoder
+
+
+class Body(Protocol):
+    """Where load text goes."""
+
+    def write(self, data: memoryview) -> bool:
+        """Send a piece; False when the server has answered instead of taking it. Raises SinkError."""
+
+    def cancel(self) -> None:
+        """Break off; never raises. May come from another thread."""
+
+
+BodyT = TypeVar("BodyT", bound=Body)
+
+
+class TableLoad(ABC, Generic[BodyT]):
+    """Checks, encodes and sends windows. Written to by one thread at a time; `cancel` may come from another."""
+
+    def __init__(
+        self, table: TableId, label: str, encoder: WindowEncoder, dead_letters: DeadLetters, retry: RetryPolicy
+    ) -> None:
+        """`retry`: how long a server that cannot take the load now is waited for; a cancelled load waits no more."""
+        self._table, self._label = table, label
+        self._encoder, self._dead_letters = encoder, dead_letters
+        self._body: BodyT | None = None
+        self._rows = 0
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._retry = replace(retry, stopping=lambda: self._cancelled or retry.stopping())
+
+    def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
+        """Check, encode and send a window. None when its text needs other headers than those sent."""
+        encoded = self._encoder.encode(blocks, headers_sent=self._body is not None)
+        if encoded is None:
+            return None
+        if encoded.rows:
+            body = self._body or self._retry.call(lambda: self._opened(encoded), f"a load into {self._table}")
+            if not body.write(encoded.text):
+                self._refused(body)
+            self._rows += encoded.rows
+        self._dead_letters.write(encoded.dead_letters)
+        return encoded.written
+
+    def finish(self) -> Any:
+        """End the load and check it; returns the handle."""
+        handle = self._nothing() if self._body is None else self._ended(self._body)
+        self._dead_letters.close()
+        return handle
+
+    def cancel(self) -> None:
+        """Break off, once."""
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancelled = True
+            body = self._body
+        if body is not None:
+            body.cancel()
+        self._dead_letters.discard()
+        self._give_up()
+
+    def _opened(self, encoded: Encoded) -> BodyT:
+        body = self._open(encoded)
+        with self._lock:
+            self._body, cancelled = body, self._cancelled
+        if cancelled:
+            body.cancel()
+            self._give_up()
+            raise SinkError("the load was cancelled", where=self._where)
+        return body
+
+    @property
+    def _where(self) -> str:
+        return f"{self._table}, label {self._label}" if self._label else str(self._table)
+
+    @abstractmethod
+    def _open(self, encoded: Encoded) -> BodyT:
+        """Begin the load whose first window this is. Tried again after errors that are retryable."""
+
+    @abstractmethod
+    def _refused(self, body: BodyT) -> NoReturn:
+        """The server answered before the body was whole: raises what that means."""
+
+    @abstractmethod
+    def _ended(self, body: BodyT) -> Any:
+        """End the body, check what was loaded, give the handle. Raises SinkError."""
+
+    @abstractmethod
+    def _nothing(self) -> Any:
+        """The handle of a load without rows."""
+
+    def _give_up(self) -> None:
+        """Remove what the server keeps of a load that is cancelled; never raises."""

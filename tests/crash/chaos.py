@@ -1,0 +1,167 @@
+"""`make chaos`: faults and signals at moments nobody chose, seed after seed, and a comparison at the end of each.
+
+A seed is one pipeline from a real server into DuckDB, while somebody keeps writing and altering. It has a number of
+lives; each is ended in a random way at a random moment of its start, of its run or of its stop:
+
+- SIGINT to the process group (Ctrl-C), SIGTERM to the driver, SIGTERM to the group: has to end with exit code 0,
+- the same and a second signal a moment later: 0 or 130,
+- SIGKILL of the driver, or a crash point of `cdc.faults`: anything may be left, the next life goes on,
+- SIGKILL of a Python worker, or of Java: the run goes on or ends with exit code 5.
+
+Then the pipeline runs to the end of the log, and source and sink are compared row by row. The seed is printed before it
+begins and repeats the same choices (`--seed N`); how far a life has got by then depends on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
+from servers import FLAVORS, own_servers
+from small_workload import SmallWorkload
+
+from cdc.faults import POINTS
+from cdc.signals import ABORTED
+
+START_S = 20.0
+"""About as long as a start takes on a busy machine: moments of the start are drawn from it."""
+
+
+def main() -> None:
+    """Run the seeds; exit code 1 when one of them fails, with its number."""
+    options = _options()
+    first = options.seed if options.seed is not None else Random().randrange(1 << 30)
+    deadline = time.monotonic() + options.minutes * 60
+    seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
+    for done, seed in enumerate(seeds):
+        if time.monotonic() > deadline:
+            print(f"{options.minutes} minutes are over: {done} of {len(seeds)} seeds were run", flush=True)
+            break
+        print(f"seed {seed} (repeat: make chaos ARGS='--seed {seed} --lives {options.lives}')", flush=True)
+        with tempfile.TemporaryDirectory(prefix="cdc-chaos-") as folder:
+            Chaos(Random(seed), Path(folder), options.lives).run()
+    print("source and sink are equal", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Random faults and signals, then a comparison of source and sink.")
+    parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
+    parser.add_argument("--lives", type=int, default=8, help="starts per seed that are ended in the middle (8)")
+    parser.add_argument("--minutes", type=float, default=60, help="no further seed begins after this long (60)")
+    parser.add_argument("--seed", type=int, help="only this one")
+    return parser.parse_args()
+
+
+class Chaos:
+    """One seed."""
+
+    def __init__(self, rng: Random, folder: Path, lives: int) -> None:
+        self._rng, self._folder, self._lives = rng, folder, lives
+        self._ends: dict[str, Callable[[CdcRun], tuple[int, ...]]] = {
+            "Ctrl-C": self._interrupt,
+            "SIGTERM": lambda run: self._send(run, signal.SIGTERM, 0),
+            "SIGTERM to all": self._terminate_all,
+            "two signals": self._twice,
+            "SIGKILL": lambda run: self._send(run, signal.SIGKILL, -signal.SIGKILL),
+            "SIGKILL of a worker": lambda run: self._kill(run, "pyspark.daemon"),
+            "SIGKILL of Java": lambda run: self._kill(run, "org.apache.spark.deploy.SparkSubmit"),
+        }
+
+    def run(self) -> None:
+        """All lives, then to the end. Raises AssertionError, with the output of the life that was wrong."""
+        with own_servers() as make:
+            server = make(self._rng.choice(FLAVORS))
+            work = SmallWorkload.on(server)
+            mode = self._rng.choice(("initial", "earliest-offset"))
+            work.round(200)
+            pipeline = mysql_pipeline(self._folder, server, work.pattern, scan__startup__mode=mode)
+            print(f"  {server.flavor} {server.version}, scan.startup.mode {mode}", flush=True)
+            with ended(pipeline):
+                self._live(pipeline, work)
+                pipeline.catch_up()
+                work.assert_equal(pipeline)
+                assert "0 changes in 0 batches" in pipeline.catch_up().output
+
+    def _live(self, pipeline: Pipeline, work: SmallWorkload) -> None:
+        enough = threading.Event()
+        writer = threading.Thread(target=self._write, args=(work, Random(self._rng.random()), enough))
+        writer.start()
+        try:
+            for life in range(self._lives):
+                self._life(pipeline, work, life)
+        finally:
+            enough.set()
+            writer.join()
+
+    def _write(self, work: SmallWorkload, rng: Random, enough: threading.Event) -> None:
+        while not enough.wait(0.1):
+            work.round(10)
+            if rng.random() < 0.02:
+                work.change_columns()
+
+    def _life(self, pipeline: Pipeline, work: SmallWorkload, life: int) -> None:
+        rng = self._rng
+        if rng.random() < 0.25:
+            point = rng.choice(POINTS)
+            print(f"  life {life}: crash point {point}", flush=True)
+            run = pipeline.start(env={"CDC_CRASH_AT": point})
+            self._wait(run, 3 * START_S)
+            run.kill_all()
+            return
+        name = rng.choice(sorted(self._ends))
+        moment = rng.uniform(0, START_S) if rng.random() < 0.6 else START_S + rng.uniform(0, START_S / 2)
+        print(f"  life {life}: {name} after {moment:.2f} s", flush=True)
+        run = pipeline.start()
+        self._wait(run, moment)
+        assert run.alive, f"ended by itself before {name}:\n{run.output[-6000:]}"
+        codes = self._ends[name](run)
+        found = run.process.wait(400)
+        assert found in codes, f"exit code {found} after {name}, not {codes}:\n{run.output[-6000:]}"
+        if 0 in codes:
+            assert "Traceback" not in run.output, run.output[-6000:]
+        run.kill_all()
+
+    def _wait(self, run: CdcRun, seconds: float) -> None:
+        with suppress(Exception):
+            run.process.wait(seconds)
+
+    def _interrupt(self, run: CdcRun) -> tuple[int, ...]:
+        os.killpg(run.process.pid, signal.SIGINT)
+        return (0,)
+
+    def _terminate_all(self, run: CdcRun) -> tuple[int, ...]:
+        os.killpg(run.process.pid, signal.SIGTERM)
+        return (0,)
+
+    def _twice(self, run: CdcRun) -> tuple[int, ...]:
+        run.process.send_signal(signal.SIGINT)
+        self._wait(run, self._rng.uniform(0, 3))
+        if run.alive:
+            run.process.send_signal(signal.SIGTERM)
+        return (0, ABORTED)
+
+    def _send(self, run: CdcRun, number: signal.Signals, *codes: int) -> tuple[int, ...]:
+        run.process.send_signal(number)
+        return codes
+
+    def _kill(self, run: CdcRun, word: str) -> tuple[int, ...]:
+        for pid in run.processes(word):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._wait(run, 5)
+        if run.alive:
+            run.process.send_signal(signal.SIGTERM)
+        return (0, 5)
+
+
+if __name__ == "__main__":
+    main()

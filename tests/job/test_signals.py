@@ -1,0 +1,182 @@
+"""Ctrl-C and SIGTERM at any moment of the start, in a terminal: exit code 0, no trace, and a state that goes on."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+from cdc_process import wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+TABLE = {"change": "create.table", "table": "shop.t", "schema": {
+    "columns": [{"name": "id", "type": "INT", "nullable": False}], "primary_key": ["id"]}}  # fmt: skip
+ROWS = [TABLE, *({"table": "shop.t", "op": "+I", "row": {"id": number}} for number in range(3))]
+
+
+class Terminal:
+    """`cdc run` in a terminal of its own: what it prints, and the keys and signals that reach it."""
+
+    def __init__(self, folder: Path, *, held: str = "") -> None:
+        """`held` is Python that runs in the process before `cdc` is imported: it stops it at a moment of the start."""
+        self.folder, self._said = folder, bytearray()
+        (folder / "p.yaml").write_text(yaml.safe_dump({
+            "source": {"type": "values", "rows": ROWS}, "sink": {"type": "values", "path": str(folder / "out.jsonl")},
+            "pipeline": {"name": "p", "schema.change.behavior": "evolve"},
+        }))  # fmt: skip
+        self._master, slave = pty.openpty()
+        program = f"{held}\nfrom cdc.__main__ import main; main()"
+        command = [sys.executable, "-c", program, "run", str(folder / "p.yaml"), "--until-caught-up"]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lambda: _leads(slave)
+        )
+        os.close(slave)
+        self._reading = threading.Thread(target=self._read, daemon=True)
+        self._reading.start()
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            while data := os.read(self._master, 4096):
+                self._said += data
+
+    @property
+    def text(self) -> str:
+        return self._said.decode(errors="replace")
+
+    def says(self, text: str) -> None:
+        wait_for(f"{text!r} on the terminal", lambda: text in self.text or self.process.poll() is not None)
+        assert text in self.text, self.text
+
+    def ctrl_c(self) -> None:
+        """As the key does: SIGINT to the whole foreground process group."""
+        os.write(self._master, b"\x03")
+
+    def terminate_all(self) -> None:
+        """As `kill -TERM -PGID` does: every process of the group gets it, Java too."""
+        os.killpg(self.process.pid, signal.SIGTERM)
+
+    def ends(self, *codes: int) -> str:
+        found = self.process.wait(300)
+        self._reading.join(30)
+        assert found in codes, self.text
+        for trace in ("Traceback", "Exception", "\tat ", "ERROR", "Aborted!", "KeyboardInterrupt"):
+            assert trace not in self.text, self.text
+        return self.text
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self._reading.join(30)
+        os.close(self._master)
+
+
+def _leads(slave: int) -> None:
+    """In the new process: a session with the terminal as its own, so that Ctrl-C reaches it."""
+    import fcntl
+    import termios
+
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def terminals(tmp_path: Path) -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def _goes_on(folder: Path, terminals: list[Terminal]) -> None:
+    """A run after this one gets to the end, with every row once."""
+    terminals.append(Terminal(folder))
+    terminals[-1].ends(0)
+    written = (folder / "out.jsonl").read_text()
+    assert [written.count(f'"row": {{"id": {number}}}') for number in range(3)] == [1, 1, 1], written
+
+
+HELD = """
+import sys, time, importlib.abc
+class Hold(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == {module!r}:
+            print("held at", name, flush=True)
+            time.sleep(600)
+sys.meta_path.insert(0, Hold())
+"""
+"""Stops the process in the middle of an import."""
+
+
+@pytest.mark.parametrize("module", ["typer", "cdc.spec.check", "cdc.job.run", "pyspark"])
+@pytest.mark.parametrize("way", ["ctrl_c", "terminate_all"])
+def test_while_modules_are_imported(tmp_path: Path, terminals: list[Terminal], module: str, way: str) -> None:
+    terminals.append(Terminal(tmp_path, held=HELD.format(module=module)))
+    terminals[-1].says(f"held at {module}")
+    getattr(terminals[-1], way)()
+    assert "stopped before anything was read" in terminals[-1].ends(0)
+
+
+MOMENTS = {
+    "before Java": ("import cdc.job.java as at", "choose_java", ""),
+    "while Java starts": ("import subprocess; at = subprocess.Popen", "__init__", "pyspark-shell"),
+    "in the session": ("import cdc.job.lock; at = cdc.job.lock.RunLock", "name_java", ""),
+    "when the query starts": ("import cdc.state.directory; at = cdc.state.directory.StateDir", "put_token", ""),
+    "in the first batch": ("import cdc.state.decisions; at = cdc.state.decisions.CommitLog", "decide", ""),
+}
+"""A function that the run calls at that moment, and a word among its arguments: the run says so and goes on, and the
+signal comes while that is under way."""
+
+_SAYS = """
+{imported}
+before = at.{name}
+def there(*given, **more):
+    if not there.told and {word!r} in str(given[1:]):
+        there.told = True
+        print("it is there", flush=True)
+    return before(*given, **more)
+there.told = False
+at.{name} = there
+"""
+
+
+def _held(moment: str) -> str:
+    imported, name, word = MOMENTS[moment]
+    return _SAYS.format(imported=imported, name=name, word=word)
+
+
+@pytest.mark.parametrize(
+    ("moment", "way"),
+    [*((moment, "ctrl_c") for moment in MOMENTS), ("while Java starts", "terminate_all")],
+)
+def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], moment: str, way: str) -> None:
+    terminals.append(Terminal(tmp_path, held=_held(moment)))
+    terminals[-1].says("it is there")
+    getattr(terminals[-1], way)()
+    terminals[-1].ends(0)
+    _goes_on(tmp_path, terminals)
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, terminals: list[Terminal]) -> None:
+    terminals.append(Terminal(tmp_path, held=_held("while Java starts")))
+    terminals[-1].says("it is there")
+    terminals[-1].ctrl_c()
+    wait_for("the first signal", lambda: "^C" in terminals[-1].text)
+    terminals[-1].process.send_signal(signal.SIGTERM)
+    terminals[-1].ends(130, 0)
+    _goes_on(tmp_path, terminals)
+
+
+def test_the_error_is_the_last_line(tmp_path: Path, terminals: list[Terminal]) -> None:
+    (tmp_path / "out.jsonl").mkdir()  # where the sink wants to write a file
+    terminals.append(Terminal(tmp_path))
+    assert terminals[-1].ends(4).splitlines()[-1].startswith("cdc: ")

@@ -1,0 +1,101 @@
+"""Formats of the state directory, who may read it, where it may be, and who opens it first."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import StateError
+from cdc.job.state_location import local_path
+from cdc.schema import TableId
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.formats import FORMAT
+from cdc.state.store import LocalStore
+from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.lost_log import LostNote
+from connectors.mysql.snapshot.plan.requests import Requests
+
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "state_format_1"
+
+
+def test_a_directory_of_format_1_goes_on(tmp_path: Path) -> None:
+    root = tmp_path / "state"
+    for path in sorted(FIXTURE.rglob("*")):
+        if path.is_file():
+            target = root / path.relative_to(FIXTURE)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    (root / "source" / "lost.tmp").write_text("{")
+    (root / "commits" / ".2.json.4711.tmp").write_text("{")
+    os.chmod(root, 0o755)
+
+    state = StateDir(root)
+    assert state.open(name="other", source="mysql") == "shop-1a2b3c4d"
+    assert json.loads((root / "pipeline.json").read_text())["format"] == FORMAT
+    log = CommitLog(state.commits)
+    assert [decision.batch for decision in log.uncommitted()] == [1]
+    assert log.get(1).prepared[0].table == TableId("shop", "orders")  # type: ignore[union-attr]
+    assert state.initial_offset() == {"file": "binlog.000001", "position": 157, "gtids": None, "schemas": 1, "batch": 0}
+    assert SchemaHistory(state.source).tables(1).keys() == {TableId("shop", "orders")}
+    assert ChunkPlan(state.source).count() == 2
+    assert set(Watermarks(state.source).refresh()) == {1}
+    assert LostNote(state.source).entries() == 2
+    (request,) = Requests(state.source).names()
+    assert Requests(state.source).get(request).table == TableId("shop", "orders")
+    assert not list(root.rglob("*.tmp"))
+    assert _open_to_others(root) == []
+    assert StateDir(root).open(name="other", source="mysql") == "shop-1a2b3c4d"
+
+
+def _open_to_others(root: Path) -> list[Path]:
+    return [path for path in (root, *root.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077]
+
+
+def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
+    root = tmp_path / "deep" / "state"
+    state = StateDir(root)
+    state.open(name="p", source="mysql")
+    state.store_initial_offset({"item": 0})
+    state.put_token()
+    state.request_stop()
+    LocalStore(state.source.bulk("resync")).write("a.json", b"{}")
+    assert _open_to_others(root) == []
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/state", "hdfs://name/x", "abfss://a@b/c", "gs://bucket", "S3A://b/x"])
+def test_places_that_are_not_supported_yet_are_refused(place: str, tmp_path: Path) -> None:
+    for given in (place, Path(place)):
+        with pytest.raises(StateError, match=r"cannot keep state in .*: so far it has to be a folder .*--state-dir"):
+            local_path(given)
+
+
+def test_a_file_url_is_a_path() -> None:
+    assert local_path("file:///var/lib/cdc") == local_path(Path("file:///var/lib/cdc")) == Path("/var/lib/cdc")
+    assert local_path("file:/var/lib/cdc") == Path("/var/lib/cdc")
+    assert local_path("relative/state:1") == Path("relative/state:1")
+    with pytest.raises(StateError, match="names another machine"):
+        local_path("file://server/share")
+
+
+def test_a_second_first_start_is_refused_before_it_makes_an_id(tmp_path: Path) -> None:
+    from cdc.job.lock import RunLock
+
+    lock = RunLock(tmp_path / "state")
+    lock.acquire()
+    (tmp_path / "p.yaml").write_text(
+        "source: {type: values, rows: []}\nsink: {type: values, path: out.jsonl}\npipeline: {name: p}\n"
+    )
+    command = [sys.executable, "-m", "cdc", "run", str(tmp_path / "p.yaml"), "--state-dir", str(tmp_path / "state")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lock.release()
+    assert done.returncode == 5, done.stderr
+    assert "another run is using this state directory" in done.stderr
+    assert not (tmp_path / "state" / "pipeline.json").exists()
