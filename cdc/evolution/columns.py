@@ -46,8 +46,10 @@ class ColumnPlanner(Generic[T]):
             return None
         return self._uncertain(table, there, change.column.type, change.old.type)
 
-    def alter(self, table: ActualTable[T], column: Column, old: Column | None) -> Iterator[Step]:
-        """Another type or comment."""
+    def alter(
+        self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
+    ) -> Iterator[Step]:
+        """Another type or comment. With `copied` no row stands against it, as the source copies all of them anew."""
         dialect, there = self._dialect, self.there(table, column.name)
         before = None if old is None else old.type
         key = table.in_key(there.name)
@@ -60,14 +62,18 @@ class ColumnPlanner(Generic[T]):
         if not stays and not empty and not dialect.by_copy(there.type, new_type):
             reason = f"{dialect.name} does not turn {there.type} into {new_type} with the values that the source has"
             against = Uncertain(AnyValue(), reason)
-        if against is not None:
+        if against is not None and not copied:
             where = dialect.condition(dialect.quoted(there.name), against.rows)
             query = f"SELECT 1 FROM {dialect.table_name(table.id)} WHERE {where} LIMIT 1"
             yield Check(table.id, query, f"column {column.name}: {against.reason}")
         if stays:
             yield from self.drop_left_copy(table.id)
         else:
-            yield from self._change_type(table, there, replace(there, type=new_type), column.type, before)
+            new = replace(there, type=new_type)
+            if copied:
+                yield from self._change_type_loosely(table, there, new, column.type, before)
+            else:
+                yield from self._change_type(table, there, new, column.type, before)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
@@ -155,6 +161,22 @@ class ColumnPlanner(Generic[T]):
             self._layout.put(_with(table, there, new))
             return
         # A default is for rows that are there when a column is added, and may be none of the new type.
+        copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
+        yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
+
+    def _change_type_loosely(
+        self,
+        table: ActualTable[T],
+        there: ActualColumn[T],
+        new: ActualColumn[T],
+        source: DataType,
+        before: DataType | None,
+    ) -> Iterator[Step]:
+        """Values that do not fit become NULL until their row is copied; those of a key are of an empty table."""
+        if table.in_key(there.name):
+            yield from self._change_type(table, there, new, source, before)
+            return
+        value = self._dialect.value_or_null(there, new, source, before)
         copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
         yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
 

@@ -157,6 +157,15 @@ class Dialect(ABC, Generic[T]):
         name = self.quoted(old.name)
         return name if old.type == new.type else f"CAST({name} AS {new.type})"
 
+    def value_or_null(
+        self, old: ActualColumn[T], new: ActualColumn[T], source: DataType | None, before: DataType | None
+    ) -> str:
+        """As `value`, for rows that are copied anew behind it: never fails, NULL for what has no value in the new type.
+
+        Where a system has no such expression it is NULL for all.
+        """
+        return f"CAST(NULL AS {new.type})"
+
     # statements
 
     def create_database(self, database: str) -> str:

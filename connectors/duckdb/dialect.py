@@ -123,6 +123,12 @@ class DuckDbDialect(Dialect[str]):
         """As MySQL's ALTER converts it."""
         return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
 
+    def value_or_null(
+        self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
+    ) -> str:
+        """As DuckDB itself converts."""
+        return f"TRY_CAST({quoted(old.name)} AS {new.type})"
+
     # statements
 
     def create_database(self, database: str) -> str:
