@@ -19,6 +19,7 @@ from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -140,7 +141,8 @@ def _run_locked(
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
-        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), parallelism, state.put_token())
+        task = PrepareTask(source, sink, route, SinkSchemas(state.store))
+        plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
