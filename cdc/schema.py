@@ -171,11 +171,17 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class AlterColumnType:
-    """A column's new definition: type, nullability, default or comment. The name stays."""
+    """A column's new definition: type, nullability, default or comment. The name stays.
+
+    Attributes:
+        copied: the source copies the table's rows anew from this change on, so what becomes of those that are there
+            counts only until then. Not part of the change's JSON.
+    """
 
     table: TableId
     column: Column
     old: Column | None = None
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,10 @@ class ColumnPlanner(Generic[T]):
             return None
         return self._uncertain(table, there, change.column.type, change.old.type)
 
-    def alter(self, table: ActualTable[T], column: Column, old: Column | None) -> Iterator[Step]:
-        """Another type or comment."""
+    def alter(
+        self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
+    ) -> Iterator[Step]:
+        """Another type or comment. With `copied` no row stands against it, as the source copies all of them anew."""
         dialect, there = self._dialect, self.there(table, column.name)
         before = None if old is None else old.type
         key = table.in_key(there.name)
@@ -56,17 +58,22 @@ class ColumnPlanner(Generic[T]):
         against = self._uncertain(table, there, column.type, before or dialect.data_type(there.type))
         if against is not None and dialect.converts(there.type, column.type, before):
             against = None
-        if not stays and not dialect.by_copy(there.type, new_type):
+        empty = against is not None and against.rows == AnyValue()
+        if not stays and not empty and not dialect.by_copy(there.type, new_type):
             reason = f"{dialect.name} does not turn {there.type} into {new_type} with the values that the source has"
             against = Uncertain(AnyValue(), reason)
-        if against is not None:
+        if against is not None and not copied:
             where = dialect.condition(dialect.quoted(there.name), against.rows)
             query = f"SELECT 1 FROM {dialect.table_name(table.id)} WHERE {where} LIMIT 1"
             yield Check(table.id, query, f"column {column.name}: {against.reason}")
         if stays:
             yield from self.drop_left_copy(table.id)
         else:
-            yield from self._change_type(table, there, replace(there, type=new_type), column.type, before)
+            new = replace(there, type=new_type)
+            if copied:
+                yield from self._change_type_loosely(table, there, new, column.type, before)
+            else:
+                yield from self._change_type(table, there, new, column.type, before)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
@@ -106,7 +113,7 @@ class ColumnPlanner(Generic[T]):
         """A copy is left when the process died after it had taken its table's place: it holds the rows as they were."""
         copy = self._dialect.copy_of(table)
         if self._layout.get(copy) is not None:
-            yield Statement(table, self._dialect.drop_table(copy))
+            yield Statement(table, self._dialect.drop_copy(copy))
             self._layout.remove(copy)
 
     def there(self, table: ActualTable[T], name: str) -> ActualColumn[T]:
@@ -157,10 +164,26 @@ class ColumnPlanner(Generic[T]):
         copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
         yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
 
+    def _change_type_loosely(
+        self,
+        table: ActualTable[T],
+        there: ActualColumn[T],
+        new: ActualColumn[T],
+        source: DataType,
+        before: DataType | None,
+    ) -> Iterator[Step]:
+        """Values that do not fit become NULL until their row is copied; those of a key are of an empty table."""
+        if table.in_key(there.name):
+            yield from self._change_type(table, there, new, source, before)
+            return
+        value = self._dialect.value_or_null(there, new, source, before)
+        copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
+        yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
+
     def _comment(self, table: TableId, column: Column) -> Iterator[Step]:
         actual = self._layout.get(table)
         there = None if actual is None else actual.column(column.name)
-        if actual is None or there is None or there.comment == column.comment:
+        if not self._dialect.has_comments or actual is None or there is None or there.comment == column.comment:
             return
         new = replace(there, comment=column.comment)
         yield Statement(table, self._dialect.comment_column(actual, new), job=self._dialect.all_in_jobs)

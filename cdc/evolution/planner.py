@@ -80,8 +80,8 @@ class Planner(Generic[T]):
                 yield from self._alter_key(self._table(table), key)
             case AddColumn(column=column, position=position):
                 yield from self._columns.add(self._table(change.table), column, position, has_rows=True)
-            case AlterColumnType(column=column, old=old):
-                yield from self._columns.alter(self._table(change.table), column, old)
+            case AlterColumnType(column=column, old=old, copied=copied):
+                yield from self._columns.alter(self._table(change.table), column, old, copied=copied)
             case RenameColumn(old_name=old_name, new_name=new_name):
                 yield from self._columns.rename(self._table(change.table), old_name, new_name)
             case DropColumn(name=name):
@@ -166,7 +166,7 @@ class Planner(Generic[T]):
         yield Statement(actual.id, self._dialect.drop_table(actual.id))
 
     def _comment(self, table: ActualTable[T], comment: str) -> Iterator[Step]:
-        if table.comment != comment:
+        if self._dialect.has_comments and table.comment != comment:
             yield Statement(table.id, self._dialect.comment_table(table, comment))
             self._layout.put(replace(table, comment=comment))
 

@@ -123,6 +123,12 @@ class DuckDbDialect(Dialect[str]):
         """As MySQL's ALTER converts it."""
         return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
 
+    def value_or_null(
+        self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None
+    ) -> str:
+        """As DuckDB itself converts."""
+        return f"TRY_CAST({quoted(old.name)} AS {new.type})"
+
     # statements
 
     def create_database(self, database: str) -> str:
@@ -136,10 +142,6 @@ class DuckDbDialect(Dialect[str]):
             parts.append(f"PRIMARY KEY ({', '.join(quoted(part) for part in table.key)})")
         create = f"CREATE TABLE {self.table_name(table.id)} ({', '.join(parts)})"
         return [create, *self._comments(table)]
-
-    def comment_table(self, table: ActualTable[str], comment: str) -> str:
-        """Also to take one away."""
-        return f"COMMENT ON TABLE {self.table_name(table.id)} IS {text_literal(comment)}"
 
     def add_column(self, table: ActualTable[str], column: ActualColumn[str], after: str | None) -> Sequence[str]:
         """The default is only for the rows that are there: later rows bring their own value."""
@@ -155,11 +157,6 @@ class DuckDbDialect(Dialect[str]):
         """With the expression that converts."""
         name = self.table_name(table.id)
         return f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type} USING {value}"
-
-    def comment_column(self, table: ActualTable[str], column: ActualColumn[str]) -> str:
-        """Also to take one away."""
-        name = f"{self.table_name(table.id)}.{quoted(column.name)}"
-        return f"COMMENT ON COLUMN {name} IS {text_literal(column.comment)}"
 
     def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """The old table goes, the copy gets its name."""

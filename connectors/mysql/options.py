@@ -198,6 +198,10 @@ class MySqlSourceOptions(SnapshotOptions):
         """As in `LogOptions`."""
         return self.newly_added and self.copied_at_first(table)
 
+    def copies_uncertain(self, table: TableId) -> bool:
+        """As in `LogOptions`; not for tables that the sink has only changes of."""
+        return self.uncertain == "copy" and self.copied_at_first(table)
+
     def problems(self) -> Iterator[Remark]:
         """Startup modes with what belongs to them, TLS files, metadata names."""
         yield from super().problems()

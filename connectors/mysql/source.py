@@ -209,10 +209,10 @@ class MySqlSource(Source):
         return stored(self._chunk_splits().splits(begin, stop, log_parts, parallelism))
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
-        """The history's entries between the two offsets, then tables to be emptied as they are copied anew."""
+        """The history's entries between the two offsets, and what tables that are copied anew make of them."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
         changes = self._schemas().changes(begin.schemas, stop.schemas)
-        return [*changes, *self._chunk_splits().truncations(begin, stop)]
+        return self._chunk_splits().with_copies(changes, begin, stop)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""

@@ -122,7 +122,9 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
             work.put(table, outcome.table)
         if work.wanted(table):
             work.emit(old, outcome.table, outcome.origins, outcome.fills)
-            work.notices += outcome.notices
+            reason = "; ".join(outcome.uncertain)
+            copied = reason and work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key)
+            work.notices += () if copied else outcome.notices
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)
 
@@ -139,14 +141,21 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
             continue
         other = None if clause.other is None else work.known.known_name(clause.other)
         brings = clause.brings and work.wanted(table)
-        if brings or (other is not None and work.wanted(other)):
+        concerned = [name for name, moved in ((table, brings), (other, True)) if name is not None and moved]
+        left = [name for name in concerned if work.wanted(name) and not _copied(name, clause.what, work)]
+        if left:
             raise UnsupportedChange(
                 f"{clause.what} brings rows into a captured table that the log does not hold",
-                where=str(table if brings else other),
+                where=str(left[0]),
                 hint="copy the table anew: start with a new state directory, or take the table out of `tables`",
             )
-        if work.wanted(table):
+        if work.wanted(table) and not brings:
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
+
+
+def _copied(table: TableId, what: str, work: Work) -> bool:
+    """The table is copied anew, with rows that the log does not hold."""
+    return work.leave_uncertain(table, f"{what} brought or removed rows that the log does not hold", same_rows=False)
 
 
 def _drop_table(table: TableId, work: Work) -> None:

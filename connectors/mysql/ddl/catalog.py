@@ -52,7 +52,7 @@ class DdlResult:
     @property
     def captured(self) -> bool:
         """Captured tables are concerned: a batch has to end before this statement."""
-        return bool(self.changes or self.touched or self.dml or self.unparsed)
+        return bool(self.changes or self.touched or self.dml or self.unparsed or self.delta.uncertain)
 
 
 class Catalog:
@@ -65,6 +65,7 @@ class Catalog:
         tinyint1_as_boolean: as in `table_schema`.
         online_schema_changes: understand gh-ost's and pt-osc's swaps as ALTERs of the table.
         copied: whether the rows of a table that is renamed in can be copied.
+        copied_when_uncertain: whether a table is copied anew when the log does not tell what became of its rows.
     """
 
     def __init__(
@@ -76,11 +77,12 @@ class Catalog:
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
         copied: Callable[[TableId], bool] = lambda table: False,
+        copied_when_uncertain: Callable[[TableId], bool] = lambda table: False,
     ) -> None:
         self.wanted, self.dialect = wanted, dialect or Dialect()
         self.lower_case_table_names = lower_case_table_names
         self.tinyint1_as_boolean, self.online_schema_changes = tinyint1_as_boolean, online_schema_changes
-        self.copied = copied
+        self.copied, self.copied_when_uncertain = copied, copied_when_uncertain
         self.tables: dict[TableId, MySqlTable] = {}
         self.databases: dict[str, str] = {}
         self.marks: dict[TableId, Mark] = {}
@@ -170,7 +172,7 @@ class Catalog:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
-        delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks))
+        delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
         touched = frozenset(
             table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)
         )

@@ -115,6 +115,15 @@ class Cursor:
             raise self.unexpected("a number")
         return int(self.next().text)
 
+    def length(self) -> int:
+        """The length of a type. Both servers take `DECIMAL(19.5)` and leave out what follows the point."""
+        token = self.peek()
+        whole, _, fraction = token.text.partition(".")
+        if token.kind is not TokenKind.NUMBER or not whole.isdigit() or not (fraction or "0").isdigit():
+            raise self.unexpected("a length")
+        self.next()
+        return int(whole)
+
     def string(self) -> str:
         """A string; neighbouring strings are one. A character set introducer before it is stepped over."""
         if self.peek().kind is TokenKind.NAME and self.peek().text.startswith("_"):

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Position, TableId
+from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.ddl.charsets import charset_of
 from connectors.mysql.ddl.defaults import default_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
@@ -54,12 +55,16 @@ class Altered:
         origins: each column's old name, None for added ones.
         fills: what rows already there got for added columns, where the column's default does not tell.
         notices: for the user.
+        uncertain: why values of rows already there are not told by the log; one reason for each column.
+        uncertain_key: among them is a column of the primary key.
     """
 
     table: MySqlTable
     origins: Mapping[str, str | None]
     fills: Mapping[str, str | None]
     notices: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
+    uncertain_key: bool = False
 
 
 def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) -> MySqlTable:
@@ -111,6 +116,7 @@ class _Alteration:
         self.origins: dict[str, str | None] = {}
         self.fills: dict[str, str | None] = {}
         self.notices: list[str] = []
+        self.uncertain: dict[str, str] = {}
         self._options(database_charset)
 
     def result(self) -> Altered:
@@ -120,12 +126,24 @@ class _Alteration:
         fixed = {name.lower() for name in key}
         for clause in self._of(NotNullClause):
             fixed |= {name.lower() for name in clause.columns}
-        columns = tuple(replace(c, nullable=False) if c.name.lower() in fixed else c for c in self.columns)
+        columns = tuple(self._fixed(c) if c.name.lower() in fixed else c for c in self.columns)
         table = replace(self.table, columns=columns, primary_key=key, charset=self.charset, comment=self.comment)
         if self.versioned:
             table = with_versions(table, None)
             self.origins |= {column.name: column.name for column in ROW_VERSIONS}
-        return Altered(table, self.origins, self.fills, tuple(self.notices))
+        old_key = {name.lower() for name in self.table.primary_key}
+        return Altered(
+            table, self.origins, self.fills, tuple(self.notices), tuple(self.uncertain.values()),
+            uncertain_key=key != self.table.primary_key or not old_key.isdisjoint(self.uncertain),
+        )  # fmt: skip
+
+    def _fixed(self, column: MySqlColumn) -> MySqlColumn:
+        """NOT NULL by a key or a constraint."""
+        origin = self.origins[column.name]
+        fixed = replace(column, nullable=False)
+        if origin is not None and column.nullable:
+            self._note_uncertain(origin, uncertain_column(column, fixed, strict=self.dialect.strict))
+        return fixed
 
     def _options(self, database_charset: str) -> None:
         for clause in self.clauses:
@@ -191,17 +209,23 @@ class _Alteration:
                 f"{self.table.id}: the server computed column {column.name} of rows already there; "
                 "the log does not tell these values"
             )
+            self._note_uncertain(column.name, f"the server computed column {column.name} of rows already there")
         elif written.default is not None and written.default.bracketed:
             self.fills[column.name] = literal_text(written.default, column)
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
-        """Text that the server may have written otherwise, though it is text to the sink before and after."""
+        """Values that the server may have changed; text, though it is text to the sink before and after, is noted."""
+        self._note_uncertain(old.name, uncertain_column(old, new, strict=self.dialect.strict))
         reason = rewritten_text(old, new)
         if reason:
             self.notices.append(
                 f"{self.table.id}: {reason} may have changed column {old.name} of rows already there; the log does not "
                 "tell these values, and the sink keeps those it has"
             )
+
+    def _note_uncertain(self, column: str, reason: str) -> None:
+        if reason:
+            self.uncertain.setdefault(column.lower(), reason)
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
         if column.name.lower() in self.taken:

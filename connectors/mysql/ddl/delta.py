@@ -16,6 +16,19 @@ Mark = Literal["left", "sequence", "arrived"]
 
 
 @dataclass(frozen=True, slots=True)
+class Uncertain:
+    """Rows of a table are other ones, or have other values, than the log tells.
+
+    Attributes:
+        reason: a sentence's part.
+        same_rows: the keys are what the log makes them; only values beside them are uncertain.
+    """
+
+    reason: str
+    same_rows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """New values by name; None means gone.
 
@@ -23,11 +36,13 @@ class Delta:
         tables: definitions, of captured and other tables.
         databases: default character sets.
         marks: names that stand for something else than a captured table.
+        uncertain: captured tables that have to be copied anew.
     """
 
     tables: Mapping[TableId, MySqlTable | None] = field(default_factory=dict)
     databases: Mapping[str, str | None] = field(default_factory=dict)
     marks: Mapping[TableId, Mark | None] = field(default_factory=dict)
+    uncertain: Mapping[TableId, Uncertain] = field(default_factory=dict)
 
     @property
     def arrived(self) -> list[TableId]:
@@ -35,11 +50,14 @@ class Delta:
         return [table for table, mark in self.marks.items() if mark == "arrived"]
 
     def __bool__(self) -> bool:
-        return bool(self.tables or self.databases or self.marks)
+        return bool(self.tables or self.databases or self.marks or self.uncertain)
 
 
 def delta_to_json(delta: Delta) -> dict[str, Any]:
-    """A delta as an object: `tables` and `marks` are lists of [database, table, value]."""
+    """A delta as an object: `tables` and `marks` are lists of [database, table, value].
+
+    `uncertain` is one of [database, table, reason, same rows].
+    """
     value: dict[str, Any] = {
         "tables": [
             [table.database, table.table, None if definition is None else table_to_json(definition)]
@@ -50,6 +68,10 @@ def delta_to_json(delta: Delta) -> dict[str, Any]:
         value["databases"] = dict(delta.databases)
     if delta.marks:
         value["marks"] = [[table.database, table.table, mark] for table, mark in delta.marks.items()]
+    if delta.uncertain:
+        value["uncertain"] = [
+            [table.database, table.table, found.reason, found.same_rows] for table, found in delta.uncertain.items()
+        ]
     return value
 
 
@@ -60,7 +82,11 @@ def delta_from_json(value: Mapping[str, Any]) -> Delta:
         for database, name, definition in value["tables"]
     }
     marks = {TableId(database, name): mark for database, name, mark in value.get("marks", ())}
-    return Delta(tables, value.get("databases", {}), marks)
+    uncertain = {
+        TableId(database, name): Uncertain(reason, same_rows)
+        for database, name, reason, same_rows in value.get("uncertain", ())
+    }
+    return Delta(tables, value.get("databases", {}), marks, uncertain)
 
 
 def table_to_json(table: MySqlTable) -> dict[str, Any]:

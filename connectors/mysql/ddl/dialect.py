@@ -10,6 +10,7 @@ _REAL_AS_FLOAT = 1
 _ANSI_QUOTES = 1 << 2
 _ORACLE = 1 << 9
 _NO_BACKSLASH_ESCAPES = 1 << 20
+_STRICT = 1 << 21 | 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Dialect:
         oracle: MariaDB's sql_mode=ORACLE, where some type names mean other types.
         explicit_timestamps: `explicit_defaults_for_timestamp`; off makes TIMESTAMP columns NOT NULL unless they say
             NULL.
+        strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
     """
 
     mariadb: bool = False
@@ -34,6 +36,7 @@ class Dialect:
     real_as_float: bool = False
     oracle: bool = False
     explicit_timestamps: bool = True
+    strict: bool = False
 
     @classmethod
     def of(cls, server_version: str) -> Dialect:
@@ -52,5 +55,6 @@ class Dialect:
             ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
             oracle=self.mariadb and bool(sql_mode & _ORACLE),
             backslash_escapes=not sql_mode & _NO_BACKSLASH_ESCAPES,
+            strict=bool(sql_mode & _STRICT),
             explicit_timestamps=self.explicit_timestamps if explicit_timestamps is None else explicit_timestamps,
         )

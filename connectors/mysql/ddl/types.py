@@ -149,7 +149,7 @@ def _float(cursor: Cursor, word: str) -> TypeSpec:
 def _length(cursor: Cursor) -> int | None:
     if not cursor.take_symbol("("):
         return None
-    length = cursor.integer() if not cursor.at_symbol(")") else None
+    length = cursor.length() if not cursor.at_symbol(")") else None
     cursor.expect_symbol(")")
     return length
 
@@ -157,7 +157,7 @@ def _length(cursor: Cursor) -> int | None:
 def _length_scale(cursor: Cursor) -> tuple[int | None, int | None]:
     if not cursor.take_symbol("("):
         return None, None
-    length = cursor.integer()
+    length = cursor.length()
     scale = cursor.integer() if cursor.take_symbol(",") else None
     cursor.expect_symbol(")")
     return length, scale

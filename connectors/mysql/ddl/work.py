@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from cdc.schema import DropTable, SchemaChange, TableId
-from connectors.mysql.ddl.delta import Mark
+from connectors.mysql.ddl.delta import Mark, Uncertain
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.diff import Origins, diff
 from connectors.mysql.schema.table import MySqlTable
@@ -23,6 +23,7 @@ class Known(Protocol):
     tinyint1_as_boolean: bool
     online_schema_changes: bool
     copied: Callable[[TableId], bool]
+    copied_when_uncertain: Callable[[TableId], bool]
 
     def known_name(self, table: TableId) -> TableId:
         """The name by which the server knows a table that a statement writes so."""
@@ -42,6 +43,17 @@ class Work:
         self.marks: dict[TableId, Mark | None] = {}
         self.changes: list[SchemaChange] = []
         self.notices: list[str] = []
+        self.uncertain: dict[TableId, Uncertain] = {}
+
+    def leave_uncertain(self, table: TableId, reason: str, *, same_rows: bool = True) -> bool:
+        """The log does not tell what rows of the table are; False when it is not copied anew for that."""
+        if not (self.wanted(table) and self.known.copied_when_uncertain(table)):
+            return False
+        before = self.uncertain.get(table)
+        if before is not None:
+            reason, same_rows = f"{before.reason}; {reason}", before.same_rows and same_rows
+        self.uncertain[table] = Uncertain(reason, same_rows)
+        return True
 
     def wanted(self, table: TableId) -> bool:
         """The table is captured."""

@@ -64,6 +64,10 @@ class LogOptions(SourceOptions):
         """Whether the rows that a table has when it comes to be captured are copied."""
         return False
 
+    def copies_uncertain(self, table: TableId) -> bool:
+        """Whether a table is copied anew when the log does not tell what a schema change made of its rows."""
+        return False
+
     def problems(self) -> Iterator[Remark]:
         """A pattern without a database part matches nothing."""
         for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):

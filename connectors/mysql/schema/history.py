@@ -5,7 +5,8 @@ raises, so that readers notice. Every other line is an entry:
 
     {"entry": 0, "at": {"file": "binlog.000002", "pos": 4711}, "sql": "ALTER TABLE ...",
      "changes": [... as in cdc.schema_json ...], "tables": [["shop", "orders", {"columns": [...], ...} or null], ...],
-     "databases": {"shop": "utf8mb4"}, "marks": [["shop", "old", "left"], ...]}
+     "databases": {"shop": "utf8mb4"}, "marks": [["shop", "old", "left"], ...],
+     "uncertain": [["shop", "orders", "column n: ...", true], ...]}
 
 An offset says how many entries count; what comes after them was written by a run that crashed and is cut off. One
 process writes, others read while it does. A torn last line is what a crash leaves: readers overlook it, the writer cuts
@@ -142,6 +143,7 @@ class SchemaHistory:
         tinyint1_as_boolean: bool = False,
         online_schema_changes: bool = False,
         copied: Callable[[TableId], bool] = lambda table: False,
+        copied_when_uncertain: Callable[[TableId], bool] = lambda table: False,
     ) -> Catalog:
         """The catalog as it was after the first `count` entries; the other arguments are those of `Catalog`."""
         catalog = Catalog(
@@ -151,6 +153,7 @@ class SchemaHistory:
             tinyint1_as_boolean=tinyint1_as_boolean,
             online_schema_changes=online_schema_changes,
             copied=copied,
+            copied_when_uncertain=copied_when_uncertain,
         )
         for entry in self.entries(0, count):
             catalog.update(entry.delta)

@@ -96,6 +96,7 @@ class Schemas:
             tinyint1_as_boolean=self._options.tinyint1_as_boolean,
             online_schema_changes=self._options.online_schema_changes,
             copied=self._options.copies_new,
+            copied_when_uncertain=self._options.copies_uncertain,
         )
 
     def first_entries(self) -> int:

@@ -36,7 +36,7 @@ class Begin:
     """
 
     table: TableId
-    why: Literal["initial", "new", "resync", "restart"]
+    why: Literal["initial", "new", "resync", "restart", "uncertain"]
     truncate: bool = False
     request: str = ""
     refresh: bool = False

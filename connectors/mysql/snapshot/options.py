@@ -112,6 +112,20 @@ class SnapshotOptions(LogOptions):
         description="When the server has purged log that was not read yet: `fail` stops with an error, `resnapshot` "
         "copies all tables anew.",
     )
+    uncertain: Annotated[Literal["copy", "stop"], AnyCase] = Field(
+        "copy",
+        alias="schema-change.uncertain",
+        description="When the log does not tell what a schema change made of the rows of a table: `copy` copies the "
+        "table anew beside everything else, `stop` leaves it to the sink, which converts what it can and refuses the "
+        "rest.",
+    )
+    copy_max_rows: int = Field(
+        100_000_000,
+        alias="schema-change.copy-max-rows",
+        ge=0,
+        description="A table with more rows, as the server estimates, is not copied anew by itself; the pipeline "
+        "stops.",
+    )
     newly_added: bool = Field(
         True,
         alias="scan.newly-added-table.enabled",

@@ -31,9 +31,10 @@ from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
-from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange
+from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange, UncertainRows
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
+from connectors.mysql.snapshot.plan.uncertain import announced
 
 MOST_CHUNKS = 512
 """In one batch: small tables come by the thousand."""
@@ -184,10 +185,20 @@ class Coordinator:
         changes = [
             PlacedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
             for entry in self._history.entries(start.schemas, end.schemas)
-            for change in (*entry.changes, *map(Arrival, entry.delta.arrived))
+            for change in (
+                *entry.changes,
+                *map(Arrival, entry.delta.arrived),
+                *(UncertainRows(table, why) for table, why in entry.delta.uncertain.items()),
+            )
         ]
         following = Following(copies, before, self._marks.refresh())
-        return following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
+        entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
+        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"}
+        if begun:
+            self._server()
+            assert self._connection is not None
+            self._notices += announced(begun, following.uncertain, self._connection, self._options.copy_max_rows)
+        return entries
 
     def _requested(self, end: MySqlOffset) -> list[Entry]:
         """Tables that are asked for: by the user, or by a schema change that leaves their rows uncertain."""

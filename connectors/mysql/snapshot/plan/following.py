@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
+from connectors.mysql.ddl.delta import Uncertain
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import Begin, End, Entry, Rename, Watermark
 from connectors.mysql.snapshot.plan.copies import TableCopy
@@ -27,11 +28,19 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
+class UncertainRows:
+    """A table whose rows the log does not tell from here on: it has to be copied anew."""
+
+    table: TableId
+    why: Uncertain
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedChange:
     """A schema change and where in the log it is, as a sequence."""
 
     sequence: int
-    change: SchemaChange | Arrival
+    change: SchemaChange | Arrival | UncertainRows
 
 
 class Following:
@@ -48,6 +57,8 @@ class Following:
         self._names: dict[TableId, TableCopy] = dict(copies)
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
+        self.uncertain: dict[TableId, Uncertain] = {}
+        """Tables that are begun anew for that."""
         self._entries: list[Entry] = []
 
     def entries(self, changes: Sequence[PlacedChange], old: Tables, new: Tables) -> list[Entry]:
@@ -56,9 +67,10 @@ class Following:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():
             self._judge(table, sequence, old, new)
-        return [*self._entries, *(Begin(table, "new") for table in self._arrived)]
+        anew = [_begun_over(table, why, new[table]) for table, why in self.uncertain.items() if table in new]
+        return [*self._entries, *(Begin(table, "new") for table in self._arrived), *anew]
 
-    def _follow(self, change: SchemaChange | Arrival, sequence: int) -> None:
+    def _follow(self, change: SchemaChange | Arrival | UncertainRows, sequence: int) -> None:
         match change:
             case TruncateTable(table=table):
                 self._end(table, "truncated")
@@ -71,6 +83,8 @@ class Following:
                 self._rename(table, new, sequence)
             case Arrival(table=table):
                 self._arrived.append(table)
+            case UncertainRows(table=table, why=why):
+                self.uncertain[table] = why
             case AlterTableComment():
                 pass
             case _:
@@ -81,12 +95,15 @@ class Following:
         """From here on the log has all of the table's rows."""
         if table in self._arrived:
             self._arrived.remove(table)
+        self.uncertain.pop(table, None)
         if self._names.pop(table, None) is not None:
             self._altered.pop(table, None)
             self._entries.append(End(table, why))
 
     def _rename(self, table: TableId, new: TableId, sequence: int) -> None:
         self._arrived = [new if other == table else other for other in self._arrived]
+        if table in self.uncertain:
+            self.uncertain[new] = self.uncertain.pop(table)
         copy = self._names.pop(table, None)
         if copy is None:
             return
@@ -104,6 +121,12 @@ class Following:
             self._entries.append(End(table, "done"))
         elif copy.chunks and table in new and _key_changed(copy, old, new[table]):
             self._entries.append(Begin(table, "restart", truncate=True))
+
+
+def _begun_over(table: TableId, why: Uncertain, new: MySqlTable) -> Begin:
+    """Over the rows that the sink has, where each has a key that the log makes the same as the server."""
+    refresh = why.same_rows and bool(new.primary_key)
+    return Begin(table, "uncertain", truncate=not refresh, refresh=refresh)
 
 
 def _same_primary_key(old: MySqlTable | None, new: MySqlTable | None) -> bool:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from cdc.schema import TableId, TruncateTable
+from cdc.schema import (
+    AlterColumnType,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TruncateTable,
+)
 from cdc.source import Split
 from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
@@ -13,6 +21,8 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.snapshot.chunk import Begin, Chunk, Lost
 from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan
+
+_OF_WHOLE_TABLES = (CreateTable, DropTable, RenameTable, TruncateTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +72,28 @@ class SnapshotSplits:
     def __init__(self, options: SnapshotOptions, store: Store) -> None:
         self._options, self._plan = options, ChunkPlan(store)
 
-    def truncations(self, start: MySqlOffset, end: MySqlOffset) -> list[TruncateTable]:
-        """Tables to be emptied in the sink at the beginning of a batch, after its changes in the log."""
+    def with_copies(
+        self, changes: Sequence[SchemaChange], start: MySqlOffset, end: MySqlOffset
+    ) -> Sequence[SchemaChange]:
+        """A batch's changes in the log, and what they come to with the tables that begin to be copied in it.
+
+        A table that is to be emptied is so before its columns and key change, as no row stands against that then; one
+        of which nothing changes is emptied after the others.
+        """
         entries = self._plan.entries(start.chunks, end.chunks)
-        tables = dict.fromkeys(entry.table for entry in entries if isinstance(entry, Begin) and entry.truncate)
-        return [TruncateTable(table) for table in tables]
+        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
+        emptied: dict[TableId, None] = {}
+        found: list[SchemaChange] = []
+        for change in changes:
+            begin = None if isinstance(change, _OF_WHOLE_TABLES) else begun.get(change.table)
+            if begin is not None and begin.truncate and change.table not in emptied:
+                emptied[change.table] = None
+                found.append(TruncateTable(change.table))
+            if begin is not None and isinstance(change, AlterColumnType):
+                change = replace(change, copied=True)
+            found.append(change)
+        later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
+        return [*found, *map(TruncateTable, later)]
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""

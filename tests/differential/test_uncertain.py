@@ -1,0 +1,154 @@
+"""Schema changes of tables with rows, on both servers, by sessions that are strict and not: the sink ends equal.
+
+Nothing stops, nobody finds an emptied table where the rows have a key, and a change that is certain copies nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import comparison
+import pymysql
+import pytest
+from cdc_process import mysql_pipeline
+from conversions import CONVERSIONS, UNSURE, Conversion
+from direct import DirectRuns
+
+from cdc.errors import UnsupportedChange
+from cdc.schema import TruncateTable
+from cdc.source import Limits
+from cdc_services.server import MySqlServer
+
+pytestmark = pytest.mark.mysql
+LIMITS = Limits(1 << 26, 10**6)
+
+SILENT: tuple[Conversion, ...] = (
+    ("BIT(3)", "BIT(12)", ("5", "0")),
+    ("INT(6) ZEROFILL", "VARCHAR(20)", ("12", "999999")),
+    ("YEAR", "VARCHAR(10)", ("0", "2026")),
+    ("DATETIME(6)", "DATETIME(2)", ("'2026-01-01 10:00:00.999999'", "'2026-01-01 10:00:00.005'")),
+    ("TIME(6)", "TIME", ("'10:11:12.999999'", "'-10:11:12.5'")),
+    ("INT", "INT NOT NULL", ("7",)),
+    ("VARCHAR(9)", "VARCHAR(9) NOT NULL", ("'a'",)),
+    ("ENUM('a','b')", "ENUM('b','c','a')", ("'a'", "'b'")),
+    ("VARCHAR(20) CHARACTER SET utf8mb4", "VARCHAR(20) CHARACTER SET latin1", ("'é'", "'日本'")),
+)
+ALL = (*CONVERSIONS, *UNSURE, *SILENT)
+
+
+def filled(server: MySqlServer, conversions: tuple[Conversion, ...], key: str = "PRIMARY KEY") -> str:
+    database = server.new_database("uncertain")
+    for number, (before, _, values) in enumerate(conversions):
+        rows = (f"INSERT INTO t{number:02} (c) VALUES ({value})" for value in (*values, "NULL"))
+        create = f"CREATE TABLE t{number:02} (id INT AUTO_INCREMENT {key}, c {before} NULL)"
+        server.execute("SET sql_mode = ''", create, *rows, database=database)
+    return database
+
+
+def altered(server: MySqlServer, database: str, statements: list[str], sql_mode: str) -> int:
+    """How many the server took."""
+    taken = 0
+    for statement in statements:
+        try:
+            server.execute(f"SET sql_mode = '{sql_mode}', time_zone = '+05:00'", statement, database=database)
+        except pymysql.MySQLError:
+            continue
+        taken += 1
+    return taken
+
+
+def modified(conversions: tuple[Conversion, ...]) -> list[str]:
+    return [f"ALTER TABLE t{number:02} MODIFY COLUMN c {after}" for number, (_, after, _) in enumerate(conversions)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sql_mode", ["", "STRICT_TRANS_TABLES"], ids=["lax", "strict"])
+def test_every_change_of_type_ends_equal(any_server: MySqlServer, tmp_path: Path, sql_mode: str) -> None:
+    database = filled(any_server, ALL)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+    assert altered(any_server, database, modified(ALL), sql_mode) > len(ALL) // 2
+    run = runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+    assert not [change for change in run.changes if isinstance(change, TruncateTable)]
+
+
+@pytest.mark.slow
+def test_tables_without_a_key_end_equal(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = filled(any_server, ALL, "UNIQUE")
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    altered(any_server, database, modified(ALL), "")
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+STATEMENTS = {
+    "a new AUTO_INCREMENT key": ("CREATE TABLE t (n INT)", "ALTER TABLE t ADD id INT AUTO_INCREMENT PRIMARY KEY"),
+    "a generated column": ("CREATE TABLE t (n INT PRIMARY KEY)", "ALTER TABLE t ADD g INT AS (n * 2) STORED"),
+    "an expression default": ("CREATE TABLE t (n INT PRIMARY KEY)", "ALTER TABLE t ADD g INT DEFAULT (7 * 6)"),
+    "a default of now": (
+        "CREATE TABLE t (n INT PRIMARY KEY)",
+        "ALTER TABLE t ADD g DATETIME DEFAULT NOW()",
+    ),
+    "a key's type": ("CREATE TABLE t (n VARCHAR(20) PRIMARY KEY)", "ALTER TABLE t MODIFY n INT"),
+    "a key over NULLs": ("CREATE TABLE t (n INT, m INT)", "ALTER TABLE t MODIFY m INT NOT NULL, ADD PRIMARY KEY (n)"),
+    "a column and a new name": (
+        "CREATE TABLE t (n INT PRIMARY KEY, m VARCHAR(9))",
+        "ALTER TABLE t CHANGE m renamed VARCHAR(1) NOT NULL",
+    ),
+    "an exchanged partition": (
+        "CREATE TABLE t (n INT PRIMARY KEY) PARTITION BY RANGE (n) (PARTITION p VALUES LESS THAN MAXVALUE)",
+        "CREATE TABLE other (n INT PRIMARY KEY); INSERT INTO other VALUES (77); "
+        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE other",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_what_the_server_computed_is_copied(any_server: MySqlServer, tmp_path: Path, name: str) -> None:
+    create, statements = STATEMENTS[name]
+    database = any_server.new_database("uncertain")
+    insert = "INSERT INTO t (n) VALUES (1), (2), (3)"
+    any_server.execute(create, insert, database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    changed = altered(any_server, database, statements.split("; "), "")
+    assert changed == len(statements.split("; "))
+    any_server.execute("DELETE FROM t LIMIT 1", database=database)
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+CERTAIN = (
+    "ADD a INT", "ADD b INT NOT NULL DEFAULT 7", "MODIFY c BIGINT", "RENAME COLUMN c TO d", "COMMENT 'new'",
+    "ADD INDEX (d)", "MODIFY d BIGINT COMMENT 'c'", "ADD e VARCHAR(9) DEFAULT 'x'", "MODIFY e VARCHAR(99)", "DROP e",
+)  # fmt: skip
+
+
+def test_everyday_changes_copy_nothing(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = filled(any_server, (("INT", "", ("1", "2")),))
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    for change in CERTAIN:
+        any_server.execute(f"ALTER TABLE t00 {change}", database=database)
+    run = runs.catch_up(LIMITS)
+    assert run.inserts == run.updates == 0
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_a_table_that_is_too_large_stops_and_names_the_way_out(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = filled(any_server, (("INT", "", ("1", "2")),))
+    any_server.execute("ANALYZE TABLE t00", database=database)
+    options = {"schema-change.copy-max-rows": 2}
+    pipeline = mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **options)
+    runs = DirectRuns(pipeline)
+    runs.catch_up(LIMITS)
+    any_server.execute("ALTER TABLE t00 ADD g INT AS (c * 2) STORED", database=database)
+    with pytest.raises(UnsupportedChange, match="has to be copied anew") as caught:
+        runs.catch_up(LIMITS)
+    assert "schema-change.copy-max-rows" in caught.value.hint
+    pipeline.source["schema-change.copy-max-rows"] = 1000
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
