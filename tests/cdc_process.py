@@ -19,19 +19,19 @@ import yaml
 
 from cdc_services.server import MySqlServer
 
-PATIENCE_S = 400.0
+TIMEOUT_S = 400.0
 """How long a test waits for something that takes seconds on an idle machine."""
 
 
-def wait_for(what: str, condition: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
     """Poll until the condition holds, and return what it gave. Fails with `what` when it does not."""
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while True:
         found = condition()
         if found:
             return found
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience_s:.0f} s in vain for {what}")
+            raise AssertionError(f"waited {timeout_s:.0f} s in vain for {what}")
         time.sleep(0.05)
 
 
@@ -127,7 +127,7 @@ class CdcRun:
     def ends(self, *codes: int) -> str:
         """Wait for the end and check the exit code, one of these; the output."""
         try:
-            found = self.process.wait(PATIENCE_S)
+            found = self.process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill_all()
             raise AssertionError(f"the run does not end:\n{self.output[-4000:]}") from None
@@ -142,7 +142,7 @@ class CdcRun:
     def kill9(self) -> None:
         """SIGKILL of the driver alone, as a crash would; its Java and Python processes are left to find out."""
         self.process.kill()
-        self.process.wait(PATIENCE_S)
+        self.process.wait(TIMEOUT_S)
 
     def kill_all(self) -> None:
         """End everything this run has started."""
@@ -151,7 +151,7 @@ class CdcRun:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self.process.poll()
-        self.process.wait(PATIENCE_S)
+        self.process.wait(TIMEOUT_S)
 
     def processes(self, word: str = "") -> dict[int, str]:
         """Process ids and command lines of what runs still: driver, Java, stream reader, workers. By their mark, as a

@@ -60,13 +60,13 @@ class Harness:
         names = [str(name) for (name,) in self.server.query(columns)]
         if not names:
             return None
-        self.settled(table.database)
+        self.finished(table.database)
         chosen = ", ".join(quoted(name) for name in names)
         types = TYPES if table.table == "types" else {}
         found = self.server.query(f"SELECT {chosen} FROM {quoted(table.database, table.table)}")
         return [{name: _plain(value, types.get(name)) for name, value in zip(names, row, strict=True)} for row in found]
 
-    def settled(self, database: str) -> None:
+    def finished(self, database: str) -> None:
         """Wait until nothing of a database is committed and not visible: publishing is asynchronous."""
         deadline = time.monotonic() + _VISIBLE_S
         while any(state == "COMMITTED" for state in self._label_states(database)):

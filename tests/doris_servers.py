@@ -76,8 +76,8 @@ class DorisServer(LoadServer):
         """A stream load that ends precommitted."""
         return self.load(db, body, label, table, two_phase_commit="true", **headers)
 
-    def settle(self, db: str, operation: str, **headers: Any) -> Answer:
-        """The second phase: `settle(db, "commit", txn_id=5)`, `settle(db, "abort", label="a")`."""
+    def finish(self, db: str, operation: str, **headers: Any) -> Answer:
+        """The second phase: `finish(db, "commit", txn_id=5)`, `finish(db, "abort", label="a")`."""
         named = {name: str(value) for name, value in headers.items()}
         return self.send("PUT", f"/api/{db}/_stream_load_2pc", {"txn_operation": operation, **named}, b"")
 

@@ -17,7 +17,7 @@ from starrocks_servers import own_starrocks
 from cdc_standins import StandIn
 
 KINDS = ("doris", "starrocks")
-_SETTLED_S = 60.0
+_FINISHED_S = 60.0
 
 
 @contextmanager
@@ -67,7 +67,7 @@ class LoadPipeline(Pipeline):
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """Rows from the stand-in, once all that is committed is visible."""
-        settled(self.server)
+        finished(self.server)
         return self.server.query(sql)
 
     def holds(self, sql: str) -> bool:
@@ -78,9 +78,9 @@ class LoadPipeline(Pipeline):
         return False
 
 
-def settled(standin: StandIn) -> list[str]:
+def finished(standin: StandIn) -> list[str]:
     """The states of all loads, once none is committed and not yet visible."""
-    deadline = time.monotonic() + _SETTLED_S
+    deadline = time.monotonic() + _FINISHED_S
     while True:
         states = [str(load["state"]) for load in standin.transactions()]
         if "COMMITTED" not in states:

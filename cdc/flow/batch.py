@@ -154,7 +154,7 @@ class BatchRunner:
         schemas = self._schemas.change(batch, changes)
         reached("before-apply", batch)
         if changes:
-            self._commits.settle()
+            self._commits.finish()
             self._retry.call(partial(self._sink.apply, batch, changes), "schema changes")
         reached("before-prepare", batch)
         results = list(run_tasks())

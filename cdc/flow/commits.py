@@ -43,10 +43,10 @@ class Commits:
 
         Raises what the commit before failed with.
         """
-        self.settle()
+        self.finish()
         self._pending = self._thread.submit(self._run, decision, then)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Wait until nothing is being committed. Raises the error that stopped a commit, every time it is asked."""
         self.wait()
         if self.error is not None:

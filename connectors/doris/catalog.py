@@ -14,7 +14,7 @@ from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.doris.types import SqlType, read_type
 from connectors.shared.conversion.target import TargetKind, TargetTable
-from connectors.shared.sql.client import Session, quoted
+from connectors.shared.sql.client import SqlSession, quoted
 
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"
 _MODEL = re.compile(r"^\s*(UNIQUE|DUPLICATE|AGGREGATE) KEY\s*\((.*)\)", re.MULTILINE)
@@ -51,7 +51,7 @@ class DorisTable(ActualTable[SqlType]):
         return TargetTable(self.id, tuple(found), self.key, bool(self.key), kept)
 
 
-def read_table(session: Session, table: TableId, comment: str = "") -> DorisTable:
+def read_table(session: SqlSession, table: TableId, comment: str = "") -> DorisTable:
     """Read one table that exists. Raises Refused when it does not, SinkUnavailable."""
     name = quoted(table.database, table.table)
     columns = tuple(_column(record) for record in session.records(f"SHOW FULL COLUMNS FROM {name}"))

@@ -19,12 +19,12 @@ from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.streamload.dialect import DORIS
+from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
 from connectors.streamload.http import Upload
 from connectors.streamload.label_record import LabelWriter
 from connectors.streamload.labels import MOST_LABELS, LabelSpace
 from connectors.streamload.pack import Packing
 from connectors.streamload.table_load import TableLoad
-from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +50,13 @@ class Loader:
     targets: Targets
     labels: LabelSpace
     record: LabelWriter
-    rows: WindowRules
+    rows: RowRules
     rules: LoadRules
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> DorisLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema)
-        encoder = WindowEncoder(first.schema, target, DORIS, self.rows)
+        encoder = FlushEncoder(first.schema, target, DORIS, self.rows)
         labels = self.labels.choices(task, first.table, part)
         dead_letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
         return DorisLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
@@ -71,7 +71,7 @@ class DorisLoad(TableLoad[Upload]):
         table: TableId,
         labels: tuple[str, ...],
         upserts: bool,
-        encoder: WindowEncoder,
+        encoder: FlushEncoder,
         dead_letters: DeadLetters,
     ) -> None:
         """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""

@@ -74,7 +74,7 @@ class DorisSinkOptions(LoadSinkOptions):
         "sink.buffer-count": BATCHES,
         "sink.check-interval": "a load that fails says so in its answer",
         "sink.use-cache": "the source's log is read again instead",
-        "sink.max-retries": "a load that fails is sent again by its task; a commit is settled by asking for its label",
+        "sink.max-retries": "a failed load is sent again by its task; a commit that got no answer asks for its label",
         "sink.ignore.update-before": "an update that changes the key always removes the old row",
         "table.create.auto-partition.properties.*": _PARTITIONS,
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.streamload.http import check_status
-from connectors.streamload.wire import Answer
+from connectors.streamload.http_connection import Answer
 
 _SHOWN = 500
 _TXN = re.compile(r"txn \[(\d+)\]")

@@ -10,7 +10,7 @@ from cdc.schema import TableId
 from connectors.doris.catalog import read_table
 from connectors.doris.dialect import DorisDialect
 from connectors.doris.types import SqlType
-from connectors.shared.sql.client import Session
+from connectors.shared.sql.client import SqlSession
 from connectors.streamload.schema_session import ServerSchemas, ServerWords
 
 _REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
@@ -33,7 +33,7 @@ class DorisSchemas(ServerSchemas[SqlType]):
 
     def __init__(
         self,
-        session: Session,
+        session: SqlSession,
         dialect: DorisDialect,
         waits: RetryPolicy,
         wait_until_visible: Callable[[set[str]], None],

@@ -21,7 +21,7 @@ from connectors.doris.transactions import Handle, Transactions
 from connectors.doris.types import SqlType
 from connectors.shared.sending.sender import send
 from connectors.streamload.commits import Commit
-from connectors.streamload.settings import window_rules
+from connectors.streamload.settings import row_rules
 from connectors.streamload.sink import LoadSink
 
 
@@ -44,7 +44,7 @@ class DorisSink(LoadSink[SqlType]):
             targets=targets_of(self._sql, self._pipeline, self._options.longest_string),
             labels=self._labels,
             record=self._record.writer(task),
-            rows=window_rules(self._options),
+            rows=row_rules(self._options),
             rules=settings.load_rules(self._options),
         )
         return send(task, blocks, loader, settings.send_limits(self._options))

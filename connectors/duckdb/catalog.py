@@ -12,7 +12,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
 from cdc.schema import TableId
-from connectors.duckdb.database import Names, Session, first_line
+from connectors.duckdb.database import DuckDbSession, Names, first_line
 from connectors.duckdb.dialect import DuckDbDialect
 
 _COLUMNS = """
@@ -37,7 +37,7 @@ _REFUSALS = (
 class DuckDbSchemas(SchemaSession[str]):
     """Schema changes in an open file."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DuckDbSession) -> None:
         self._session = session
         self._dialect = DuckDbDialect(session.names)
         # Conversions between local time and instants are in UTC, whatever the machine's zone.

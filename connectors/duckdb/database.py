@@ -50,7 +50,7 @@ class Names:
         return f"{self.schema(table.database)}.{quoted(table.table)}"
 
 
-class Session:
+class DuckDbSession:
     """An open connection. Every statement is fetched to its end, as DuckDB keeps unfinished results open."""
 
     def __init__(self, connection: Any) -> None:
@@ -104,7 +104,7 @@ class Database:
         return Path(self.path).exists()
 
     @contextmanager
-    def open(self, *, read_only: bool = False) -> Iterator[Session]:
+    def open(self, *, read_only: bool = False) -> Iterator[DuckDbSession]:
         """A session on the file, made when it does not exist.
 
         Raises SinkUnavailable when another process has it for longer than `lock-timeout`, SinkError when it cannot be
@@ -112,7 +112,7 @@ class Database:
         """
         connection = self._connect(read_only)
         try:
-            yield Session(connection)
+            yield DuckDbSession(connection)
         except duckdb.Error as error:
             raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
         finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import duckdb
 
-from connectors.duckdb.database import Session, quoted
+from connectors.duckdb.database import DuckDbSession, quoted
 
 _NO_BATCH = -1
 
@@ -18,7 +18,7 @@ _NO_BATCH = -1
 class Fence:
     """One pipeline's row, read when made: before the transaction that writes it. Nobody else has the file meanwhile."""
 
-    def __init__(self, session: Session, pipeline: str) -> None:
+    def __init__(self, session: DuckDbSession, pipeline: str) -> None:
         self._session, self._pipeline = session, pipeline
         self._schema = session.names.schema("_cdc")
         self._table = f"{self._schema}.{quoted('commits')}"

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from cdc.block import RowKind
 from cdc.schema import TableId
-from connectors.duckdb.database import Session, quoted
+from connectors.duckdb.database import DuckDbSession, quoted
 from connectors.duckdb.pieces import Pieces, in_row_groups
 from connectors.duckdb.stage import KIND
 
@@ -58,7 +58,7 @@ class _Loaded:
     rows: pa.Table
 
 
-def load(session: Session, staged: Sequence[Staged], *, careful: bool) -> dict[TableId, int]:
+def load(session: DuckDbSession, staged: Sequence[Staged], *, careful: bool) -> dict[TableId, int]:
     """Load every table. Returns, for tables without a key, how many deletes found no row.
 
     Raises duckdb.ConstraintException when not `careful` and a row to insert is there already: roll back, load again.
@@ -118,7 +118,7 @@ def _kinds(rows: pa.Table) -> Any:
 class _Registered:
     """The rows of a group as something SQL can read: the Arrow table itself, or a temporary table when shared."""
 
-    def __init__(self, session: Session, group: Sequence[_Loaded], extra: Mapping[str, Any]) -> None:
+    def __init__(self, session: DuckDbSession, group: Sequence[_Loaded], extra: Mapping[str, Any]) -> None:
         self._session, self._group = session, group
         self.columns = [name for name in group[0].rows.schema.names if name != KIND]
         self.shared = len(group) > 1
@@ -152,7 +152,7 @@ class _Registered:
             self._session.connection.unregister(_STAGED)
 
 
-def _stream(session: Session, item: Staged) -> None:
+def _stream(session: DuckDbSession, item: Staged) -> None:
     """Insert rows as they are read."""
     pieces = Pieces(in_row_groups(item.read()))
     session.connection.register(_STAGED, pa.RecordBatchReader.from_batches(pieces.schema, pieces))
@@ -166,21 +166,21 @@ def _stream(session: Session, item: Staged) -> None:
     session.connection.unregister(_STAGED)
 
 
-def _append(session: Session, group: Sequence[_Loaded]) -> None:
+def _append(session: DuckDbSession, group: Sequence[_Loaded]) -> None:
     with _Registered(session, group, {}) as staged:
         staged.materialize()
         for item, where in staged.parts():
             _insert(session, item.table, staged, where)
 
 
-def _insert(session: Session, table: TableId, staged: _Registered, where: str) -> None:
+def _insert(session: DuckDbSession, table: TableId, staged: _Registered, where: str) -> None:
     names = ", ".join(quoted(name) for name in staged.columns)
     session.rows(
         f"INSERT INTO {session.names.table(table)} ({names}) SELECT {names} FROM {staged.source} WHERE {where}"
     )
 
 
-def _load_keyed(session: Session, group: Sequence[_Loaded], careful: bool) -> None:
+def _load_keyed(session: DuckDbSession, group: Sequence[_Loaded], careful: bool) -> None:
     if not careful and _only_inserts(group):
         _append(session, group)
         return
@@ -194,7 +194,7 @@ def _load_keyed(session: Session, group: Sequence[_Loaded], careful: bool) -> No
                 _insert(session, item.table, staged, f"{where} AND {_KEEP}")
 
 
-def _last_images(session: Session, group: Sequence[_Loaded], careful: bool) -> tuple[Any, Any]:
+def _last_images(session: DuckDbSession, group: Sequence[_Loaded], careful: bool) -> tuple[Any, Any]:
     """Two masks over the rows of the group: those to insert, and those whose key has to go first.
 
     A key that occurs once, as an insert, is new; any other may be there already.
@@ -214,7 +214,7 @@ def _last_images(session: Session, group: Sequence[_Loaded], careful: bool) -> t
     return keep, gone
 
 
-def _delete_keys(session: Session, item: _Loaded, source: str, where: str) -> None:
+def _delete_keys(session: DuckDbSession, item: _Loaded, source: str, where: str) -> None:
     key = [quoted(name) for name in item.key]
     equal = " AND ".join(f"t.{name} = s.{name}" for name in key)
     session.rows(
@@ -223,7 +223,7 @@ def _delete_keys(session: Session, item: _Loaded, source: str, where: str) -> No
     )
 
 
-def _load_keyless(session: Session, group: Sequence[_Loaded]) -> Iterator[tuple[TableId, int]]:
+def _load_keyless(session: DuckDbSession, group: Sequence[_Loaded]) -> Iterator[tuple[TableId, int]]:
     positions = np.arange(sum(item.rows.num_rows for item in group))
     with _Registered(session, group, {_POSITION: positions}) as staged:
         staged.materialize()
@@ -231,7 +231,7 @@ def _load_keyless(session: Session, group: Sequence[_Loaded]) -> Iterator[tuple[
             yield item.table, _load_multiset(session, item.table, staged, where)
 
 
-def _load_multiset(session: Session, table: TableId, staged: _Registered, where: str) -> int:
+def _load_multiset(session: DuckDbSession, table: TableId, staged: _Registered, where: str) -> int:
     """Delete and insert by whole row. Returns how many deletes found no row.
 
     `total` is what a row gains in the batch, `lowest` (0 or less) the lowest its running sum gets: deleting up to

@@ -20,7 +20,7 @@ from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
-from connectors.duckdb.database import Database, Session, first_line
+from connectors.duckdb.database import Database, DuckDbSession, first_line
 from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import Staged, load
 from connectors.duckdb.options import DuckDbSinkOptions
@@ -91,7 +91,7 @@ class DuckDbSink(SqlSink[str]):
             for table, handles in tables.items()
         ]
 
-    def _load(self, session: Session, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:
+    def _load(self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged]) -> dict[TableId, int]:
         try:
             try:
                 return self._load_once(session, fence, batch, staged, careful=False)
@@ -103,7 +103,7 @@ class DuckDbSink(SqlSink[str]):
             raise CommitFailed(first_line(error), where=self._database.path, hint=hint) from error
 
     def _load_once(
-        self, session: Session, fence: Fence, batch: int, staged: Sequence[Staged], *, careful: bool
+        self, session: DuckDbSession, fence: Fence, batch: int, staged: Sequence[Staged], *, careful: bool
     ) -> dict[TableId, int]:
         with session.transaction():
             missed = load(session, staged, careful=careful)

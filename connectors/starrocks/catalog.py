@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.sql.client import Session, text_literal
+from connectors.shared.sql.client import SqlSession, text_literal
 from connectors.starrocks.types import SqlType, read_type
 
 _COLUMNS = (
@@ -40,18 +40,18 @@ class StarRocksTable(ActualTable[SqlType]):
         return TargetTable(self.id, tuple(item for item in targets if item), self.key, upserts=bool(self.key))
 
 
-def read_database(session: Session, database: str) -> list[StarRocksTable]:
+def read_database(session: SqlSession, database: str) -> list[StarRocksTable]:
     """All tables of a database, in two queries. Raises Refused or SinkUnavailable."""
     return _read_tables(session, database, "")
 
 
-def read_table(session: Session, table: TableId) -> StarRocksTable | None:
+def read_table(session: SqlSession, table: TableId) -> StarRocksTable | None:
     """Read one table, None when it does not exist. Raises Refused or SinkUnavailable."""
     where = _ONE_TABLE.format(table=text_literal(table.table))
     return next(iter(_read_tables(session, table.database, where)), None)
 
 
-def _read_tables(session: Session, database: str, where: str) -> list[StarRocksTable]:
+def _read_tables(session: SqlSession, database: str, where: str) -> list[StarRocksTable]:
     literal = text_literal(database)
     columns: dict[str, list[tuple[int, str, ActualColumn[SqlType]]]] = {}
     for row in session.rows(_COLUMNS.format(database=literal) + where):

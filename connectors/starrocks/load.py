@@ -22,11 +22,11 @@ from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
 from connectors.streamload.dialect import STARROCKS
+from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
 from connectors.streamload.http import Upload
 from connectors.streamload.label_record import LabelWriter
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.table_load import TableLoad
-from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +43,14 @@ class Loader:
     labels: LabelSpace
     record: LabelWriter
     headers: Mapping[str, str]
-    rules: WindowRules
+    rules: RowRules
     retry: RetryPolicy
     dead_letters: str | None = None
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StarRocksLoad:
         """The load of part number `part` of a table. Raises SinkError."""
         target = self.targets.get(first.table, first.schema, task.batch)
-        encoder = WindowEncoder(first.schema, target, STARROCKS, self.rules)
+        encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         labels = self.labels.choices(task, first.table, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
         return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
@@ -70,7 +70,7 @@ class StarRocksLoad(TableLoad[Upload]):
         table: TableId,
         labels: tuple[str, ...],
         upserts: bool,
-        encoder: WindowEncoder,
+        encoder: FlushEncoder,
         dead_letters: DeadLetters,
     ) -> None:
         """`labels`: those to try, in order; a further one is for rows that may be loaded once more."""

@@ -59,7 +59,7 @@ class StarRocksSinkOptions(LoadSinkOptions):
         "sink.scan-frequency.ms": BATCHES,
         "sink.at-least-once.use-transaction-stream-load": "every load is a transaction that is prepared and committed",
         "sink.metric.histogram-window-size": "the status line and the summary of the run show what was loaded",
-        "sink.max-retries": "a load that fails is sent again by its task; a commit is settled by asking for its label",
+        "sink.max-retries": "a failed load is sent again by its task; a commit that got no answer asks for its label",
         "sink.semantic": "sink.delivery-guarantee says it; exactly-once is the default",
         "sink.version": "there is one version of this sink",
     }

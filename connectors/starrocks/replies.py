@@ -13,7 +13,7 @@ from typing import Any
 
 from cdc.errors import SinkError, SinkUnavailable
 from connectors.streamload.http import check_status
-from connectors.streamload.wire import Answer
+from connectors.streamload.http_connection import Answer
 
 OK = "OK"
 LABEL_EXISTS = "LABEL_ALREADY_EXISTS"

@@ -24,7 +24,7 @@ from connectors.starrocks.targets import targets_of
 from connectors.starrocks.types import SqlType
 from connectors.streamload.commits import Commit
 from connectors.streamload.http import HttpClient
-from connectors.streamload.settings import http_servers, window_rules
+from connectors.streamload.settings import http_servers, row_rules
 from connectors.streamload.sink import LoadSink
 
 
@@ -43,7 +43,7 @@ class StarRocksSink(LoadSink[SqlType]):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
         targets = targets_of(self._sql, self._pipeline, self._directory)
-        rules = window_rules(self._options, max_key_bytes=self._options.key_bytes)
+        rules = row_rules(self._options, max_key_bytes=self._options.key_bytes)
         dead_letters = self._options.dead_letters
         loader: Loader | StagedLoader
         if self._in_phases:

@@ -27,9 +27,9 @@ from connectors.starrocks.load import ALWAYS
 from connectors.starrocks.replies import Reply
 from connectors.starrocks.targets import Targets
 from connectors.streamload.dialect import STARROCKS
+from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.table_load import TableLoad
-from connectors.streamload.window import Encoded, WindowEncoder, WindowRules
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class StagedLoader:
     directory: Path
     targets: Targets
     labels: LabelSpace
-    rules: WindowRules
+    rules: RowRules
     dead_letters: str | None = None
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> StagedLoad:
@@ -54,7 +54,7 @@ class StagedLoader:
         label = self.labels.label(task.batch, first.table, task.partition, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
         path = self.directory / _FOLDER / str(task.batch) / f"{label}.{task.attempt}"
-        encoder = WindowEncoder(first.schema, target, STARROCKS, self.rules)
+        encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         return StagedLoad(path, first.table, label, encoder, dead_letters)
 
 
@@ -91,7 +91,7 @@ class StagedLoad(TableLoad[_StagedFile]):
     """One file of load text."""
 
     def __init__(
-        self, path: Path, table: TableId, label: str, encoder: WindowEncoder, dead_letters: DeadLetters
+        self, path: Path, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters
     ) -> None:
         super().__init__(table, label, encoder, dead_letters, RetryPolicy(timeout_s=0))
         self._path = path

@@ -16,7 +16,7 @@ from typing import Any
 from cdc.errors import ChangeRefused, SinkUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sql.client import Session, quoted, text_literal
+from connectors.shared.sql.client import SqlSession, quoted, text_literal
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class AlterJobs:
         blocked: what to do about transactions that a job in WAITING_TXN waits for.
     """
 
-    session: Session
+    session: SqlSession
     waits: RetryPolicy
     server: str
     newest_by: str

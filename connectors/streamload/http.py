@@ -24,8 +24,8 @@ from typing import TypeVar
 from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
 from connectors.shared.servers import preference
 from connectors.shared.servers.address import Account, Address, TimeLimits, Tls
+from connectors.streamload.http_connection import Answer, Headers, HttpConnection
 from connectors.streamload.pack import Packer, Packing, packer
-from connectors.streamload.wire import Answer, Headers, Wire
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 3
@@ -78,17 +78,17 @@ class HttpClient:
         """
         heads = {**(headers or {}), "Content-Length": str(len(body))}
 
-        def exchange(wire: Wire, target: str) -> Answer:
-            wire.send_head(method, target, self._authorized(heads))
+        def exchange(connection: HttpConnection, target: str) -> Answer:
+            connection.send_head(method, target, self._authorized(heads))
             if body:
-                wire.send(body)
-            return wire.answer()
+                connection.send(body)
+            return connection.answer()
 
         last: CdcError | None = None
         for frontend in preference.in_order(self.servers.frontends):
             try:
-                wire, answer = self._follow(frontend, path, exchange, CommitUnknown)
-                wire.close()
+                connection, answer = self._follow(frontend, path, exchange, CommitUnknown)
+                connection.close()
                 preference.answered(self.servers.frontends, frontend)
                 return answer
             except SinkUnavailable as error:
@@ -109,9 +109,9 @@ class HttpClient:
         """
         heads = {**headers, "Transfer-Encoding": "chunked", "Expect": "100-continue"}
 
-        def exchange(wire: Wire, target: str) -> Answer | None:
-            wire.send_head("PUT", target, self._authorized(heads))
-            return wire.may_continue()
+        def exchange(connection: HttpConnection, target: str) -> Answer | None:
+            connection.send_head("PUT", target, self._authorized(heads))
+            return connection.may_continue()
 
         last: CdcError | None = None
         for address in self._takers():
@@ -128,12 +128,12 @@ class HttpClient:
         """The text at a URL that a server gave for people to look at, without our credentials; empty on any error."""
         try:
             address, path = _target(Answer(307, {"location": url}, b"", ""), self.servers.frontends[0])
-            wire = self._connected(address, False)
+            connection = self._connected(address, False)
             try:
-                wire.send_head("GET", path, {})
-                return wire.answer().text
+                connection.send_head("GET", path, {})
+                return connection.answer().text
             finally:
-                wire.close()
+                connection.close()
         except (OSError, SinkError):
             return ""
 
@@ -154,34 +154,34 @@ class HttpClient:
         self,
         address: Address,
         path: str,
-        exchange: Callable[[Wire, str], MaybeAnswer],
+        exchange: Callable[[HttpConnection, str], MaybeAnswer],
         broken: type[SinkUnavailable] | type[CommitUnknown],
-    ) -> tuple[Wire, MaybeAnswer]:
-        """Exchange with a server and those it redirects to; the wire stays open. `broken`: no whole answer came."""
+    ) -> tuple[HttpConnection, MaybeAnswer]:
+        """Exchange with a server and those it redirects to; the connection stays open. `broken`: no whole answer."""
         secure = address.secure
         for _ in range(_MOST_REDIRECTS + 1):
-            wire = self._connected(address, secure)
+            connection = self._connected(address, secure)
             try:
-                answer = exchange(wire, path)
+                answer = exchange(connection, path)
             except OSError as error:
-                wire.close()
+                connection.close()
                 raise broken(f"no answer from the server: {_reason(error)}", where=str(address), hint=_LOST) from None
             except BaseException:
-                wire.close()
+                connection.close()
                 raise
             if answer is None or answer.status not in _REDIRECTS:
-                return wire, answer
-            wire.close()
+                return connection, answer
+            connection.close()
             address, path = _target(answer, address)
         raise SinkError("redirects without an end", where=str(address), hint="check the addresses of the front ends")
 
-    def _connected(self, address: Address, secure: bool) -> Wire:
+    def _connected(self, address: Address, secure: bool) -> HttpConnection:
         where, tls = str(address), self.servers.tls
         if secure and not address.secure and not tls.plain_backends:
             hint = "give the back ends TLS, or allow it with sink.tls.plain-backends: true"
             raise SinkError("the front end is reached over TLS and names a plain address", where=where, hint=hint)
         try:
-            return Wire(address, tls, self.servers.limits)
+            return HttpConnection(address, tls, self.servers.limits)
         except ssl.SSLError as error:
             reason = f"no TLS connection: {error.reason or error}"
             raise SinkError(reason, where=where, hint="check the certificate, sink.tls.ca and the port") from None
@@ -198,11 +198,11 @@ class Upload:
         sent_bytes: how much of the body was written.
     """
 
-    def __init__(self, wire: Wire, early: Answer | None, packer: Packer) -> None:
-        self._wire, self.early, self._packer = wire, early, packer
+    def __init__(self, connection: HttpConnection, early: Answer | None, packer: Packer) -> None:
+        self._connection, self.early, self._packer = connection, early, packer
         self.sent_bytes = 0
         if early is not None:
-            wire.close()
+            connection.close()
 
     def write(self, data: bytes | memoryview) -> bool:
         """Send a piece of the body. False when the server has answered instead: see `early`.
@@ -213,19 +213,19 @@ class Upload:
 
     def _write(self, data: bytes | memoryview) -> bool:
         try:
-            if not self._wire.answered_early():
-                self._wire.send_chunk(data)
+            if not self._connection.answered_early():
+                self._connection.send_chunk(data)
                 self.sent_bytes += len(data)
                 return True
         except OSError as error:
             if self._read_early():
                 return False
-            self._wire.close()
+            self._connection.close()
             raise SinkUnavailable(
                 f"the connection broke after {self.sent_bytes} bytes: {_reason(error)}", where=self.server, hint=_CUT
             ) from None
         if not self._read_early():
-            self._wire.close()
+            self._connection.close()
             raise SinkUnavailable(f"the connection was closed after {self.sent_bytes} bytes", where=self.server)
         return False
 
@@ -239,15 +239,15 @@ class Upload:
         if self.early is not None:
             return self.early
         try:
-            self._wire.end_chunks()
-            return self._wire.answer()
+            self._connection.end_chunks()
+            return self._connection.answer()
         except OSError as error:
             if self._read_early() and self.early is not None:
                 return self.early
             reason = f"no answer to a whole load of {self.sent_bytes} bytes: {_reason(error)}"
             raise CommitUnknown(reason, where=self.server, hint=_LOST) from None
         finally:
-            self._wire.close()
+            self._connection.close()
 
     def _write_rest(self) -> None:
         rest = self._packer.end()
@@ -256,19 +256,19 @@ class Upload:
 
     def cancel(self) -> None:
         """Break off: the server forgets what came so far. May be called after `finish`, and from another thread."""
-        self._wire.close()
+        self._connection.close()
 
     @property
     def server(self) -> str:
         """Who takes the body, without credentials."""
-        return self._wire.server
+        return self._connection.server
 
     def _read_early(self) -> bool:
         try:
-            self.early = self._wire.answer()
+            self.early = self._connection.answer()
         except (OSError, ValueError):
             return False
-        self._wire.close()
+        self._connection.close()
         return True
 
 

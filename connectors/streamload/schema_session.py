@@ -16,7 +16,7 @@ from cdc.evolution.steps import Statement
 from cdc.evolution.table import T
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.sql.client import Refused, Session, text_literal
+from connectors.shared.sql.client import Refused, SqlSession, text_literal
 from connectors.streamload.alter_jobs import AlterJobs
 
 _DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
@@ -49,7 +49,7 @@ class ServerSchemas(SchemaSession[T]):
 
     words: ServerWords
 
-    def __init__(self, session: Session, dialect: Dialect[T], waits: RetryPolicy) -> None:
+    def __init__(self, session: SqlSession, dialect: Dialect[T], waits: RetryPolicy) -> None:
         self._session, self._dialect, self._waits = session, dialect, waits
         self._jobs = AlterJobs(
             session, waits, dialect.name, newest_by=self.words.newest_job, blocked=self.words.blocked

@@ -8,9 +8,9 @@ from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.last_image.last_image import KeylessChanges
 from connectors.shared.servers.address import Account, Address, Tls
 from connectors.shared.sql.client import SqlServers
+from connectors.streamload.flush import RowRules
 from connectors.streamload.http import Servers
 from connectors.streamload.options import LoadSinkOptions
-from connectors.streamload.window import WindowRules
 
 _QUERY_S = 300.0
 _LONGEST_LOOK_S = 1.0
@@ -48,9 +48,9 @@ def job_policy(options: LoadSinkOptions, context: Context) -> RetryPolicy:
     )
 
 
-def window_rules(options: LoadSinkOptions, max_key_bytes: int | None = None) -> WindowRules:
+def row_rules(options: LoadSinkOptions, max_key_bytes: int | None = None) -> RowRules:
     """How rows are checked and encoded."""
-    return WindowRules(
+    return RowRules(
         rejected_values=RejectedValuePolicy(options.rejected_values),
         keyless=KeylessChanges(options.keyless),
         deletes=options.enable_delete,

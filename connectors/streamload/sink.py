@@ -16,7 +16,7 @@ from cdc.evolution.table import T
 from cdc.schema import TableId
 from cdc.sink import Prepared
 from cdc.source import Context
-from connectors.shared.sql.client import Refused, Session, SqlClient
+from connectors.shared.sql.client import Refused, SqlClient, SqlSession
 from connectors.streamload import settings
 from connectors.streamload.commits import Commit, commit_all
 from connectors.streamload.label_record import LabelRecord, Recorded
@@ -88,7 +88,7 @@ class LoadSink(SqlSink[T], Generic[T]):
         """Abort the transaction that has the label, if it has not ended. Raises SinkError."""
 
     @contextmanager
-    def _session(self, *, wait: bool = True) -> Iterator[Session]:
+    def _session(self, *, wait: bool = True) -> Iterator[SqlSession]:
         with self._sql.session(wait=wait) as session:
             try:
                 yield session

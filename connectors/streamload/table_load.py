@@ -17,7 +17,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.shared.sending.sender import Written
-from connectors.streamload.window import Encoded, WindowEncoder
+from connectors.streamload.flush import Encoded, FlushEncoder
 
 
 class Body(Protocol):
@@ -34,10 +34,10 @@ BodyT = TypeVar("BodyT", bound=Body)
 
 
 class TableLoad(ABC, Generic[BodyT]):
-    """Checks, encodes and sends windows. Written to by one thread at a time; `cancel` may come from another."""
+    """Checks, encodes and sends flushes. Written to by one thread at a time; `cancel` may come from another."""
 
     def __init__(
-        self, table: TableId, label: str, encoder: WindowEncoder, dead_letters: DeadLetters, retry: RetryPolicy
+        self, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters, retry: RetryPolicy
     ) -> None:
         """`retry`: how long a server that cannot take the load now is waited for; a cancelled load waits no more."""
         self._table, self._label = table, label
@@ -49,7 +49,7 @@ class TableLoad(ABC, Generic[BodyT]):
         self._retry = replace(retry, stopping=lambda: self._cancelled or retry.stopping())
 
     def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
-        """Check, encode and send a window. None when its text needs other headers than those sent."""
+        """Check, encode and send a flush. None when its text needs other headers than those sent."""
         encoded = self._encoder.encode(blocks, headers_sent=self._body is not None)
         if encoded is None:
             return None
@@ -95,7 +95,7 @@ class TableLoad(ABC, Generic[BodyT]):
 
     @abstractmethod
     def _open(self, encoded: Encoded) -> BodyT:
-        """Begin the load whose first window this is. Tried again after errors that are retryable."""
+        """Begin the load whose first flush this is. Tried again after errors that are retryable."""
 
     @abstractmethod
     def _refused(self, body: BodyT) -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from spend import Contained, Spent
-from workload import DATABASE, Place
+from workload import DATABASE, LogEnd
 
 from cdc_services.server import StartedServer
 
@@ -55,7 +55,7 @@ class Pipeline:
         folder: Path,
         server: StartedServer,
         tables: str,
-        start: Place | None,
+        start: LogEnd | None,
         sink: Mapping[str, Any] | None = None,
     ) -> None:
         """Begins at a place in the log, or with a snapshot when there is none. The sink is DuckDB, or what it says."""
@@ -125,7 +125,7 @@ class Pipeline:
         return (self.state / "checkpoint" / "offsets" / str(batch)).stat().st_mtime
 
 
-def _startup(start: Place | None) -> dict[str, Any]:
+def _startup(start: LogEnd | None) -> dict[str, Any]:
     if start is None:
         return {"scan.startup.mode": "initial"}
     prefix = "scan.startup.specific-offset"

@@ -32,7 +32,7 @@ _FIRST_DAY = datetime.datetime(2025, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogEnd:
     """A position in the server's log, and the GTIDs executed up to there."""
 
     file: str
@@ -49,8 +49,8 @@ class Workload:
     rows: int
     images: int
     transactions: int
-    start: Place
-    end: Place
+    start: LogEnd
+    end: LogEnd
 
     @property
     def bytes(self) -> int:
@@ -81,12 +81,12 @@ class Generator:
                 pass
         return rows
 
-    def place(self) -> Place:
+    def place(self) -> LogEnd:
         """Where the log ends now."""
         row = self.run("SHOW BINARY LOG STATUS")[0]
-        return Place(str(row[0]), int(row[1]), str(row[4]).replace("\n", ""))
+        return LogEnd(str(row[0]), int(row[1]), str(row[4]).replace("\n", ""))
 
-    def new_file(self) -> Place:
+    def new_file(self) -> LogEnd:
         """Begin a new binlog file."""
         self.run("FLUSH BINARY LOGS")
         return self.place()
@@ -213,7 +213,7 @@ class Generator:
         return note[:64].rstrip()
 
 
-def copies_of_orders(generator: Generator, table: str, goal_bytes: int) -> tuple[Place, int, int]:
+def copies_of_orders(generator: Generator, table: str, goal_bytes: int) -> tuple[LogEnd, int, int]:
     """Make `table` and fill it from `orders` on the server, 5,000 rows a transaction, until the log has grown enough.
 
     Returns where it starts, the number of rows and the bytes of log.

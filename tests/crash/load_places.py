@@ -25,7 +25,7 @@ from connectors.doris.sink import DorisSink
 from connectors.shared.sql.client import quoted
 from connectors.starrocks.sink import StarRocksSink
 
-_SETTLED_S = 60.0
+_FINISHED_S = 60.0
 _FINAL = frozenset({"VISIBLE", "ABORTED"})
 
 
@@ -83,7 +83,7 @@ class Place:
     def check_loads(self, name: str, engine: LoadEngine) -> None:
         """Every load has ended, and just the decided ones are in the tables."""
         self.standin.revive()
-        loads = self._settled(name)
+        loads = self._finished(name)
         committed = Counter(load["label"] for load in loads if load["state"] == "VISIBLE")
         assert committed == _decided(engine), f"other labels than the decided ones: {loads}"
 
@@ -98,9 +98,9 @@ class Place:
         wanted = {(table.id.table, column.name) for table in tables for column in table.columns}
         assert {(str(table), str(column)) for table, column in found} == wanted
 
-    def _settled(self, name: str) -> list[dict[str, Any]]:
+    def _finished(self, name: str) -> list[dict[str, Any]]:
         """All loads of the database, once none is under way: publishing is asynchronous."""
-        deadline = time.monotonic() + _SETTLED_S
+        deadline = time.monotonic() + _FINISHED_S
         while True:
             loads = [load for load in self.standin.transactions() if load["db"] == name]
             left = [load for load in loads if load["state"] not in _FINAL]
@@ -159,7 +159,7 @@ WHILE_PREPARED = {
 }
 """Faults met before a decision."""
 
-WHILE_SETTLED = {
+WHILE_FINISHED = {
     "doris": (*_cut("fe.2pc be.2pc be.2pc.done fe.state sql.done"), _SLOW),
     "starrocks": (
         *_cut("fe.txn.commit fe.txn.commit.done fe.state fe.txn.rollback fe.txn.rollback.done be.txn.rollback"),
@@ -178,7 +178,7 @@ ANSWERED = {
 }
 """Faults that are answered, with an error."""
 
-FAULTS = {kind: (*WHILE_PREPARED[kind], *WHILE_SETTLED[kind], *ANSWERED[kind]) for kind in WHILE_PREPARED}
+FAULTS = {kind: (*WHILE_PREPARED[kind], *WHILE_FINISHED[kind], *ANSWERED[kind]) for kind in WHILE_PREPARED}
 
 KILLS = {
     "doris": ("fe.load", "be.load.body", "be.load.done", "be.2pc", "be.2pc.done", "publish", "ddl", "sql.done", "job"),

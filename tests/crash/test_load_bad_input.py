@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cdc_process import PATIENCE_S
+from cdc_process import TIMEOUT_S
 from load_changes import Changes
 from load_engine import Crash, LoadEngine
 from load_pipeline import sink_of
@@ -69,7 +69,7 @@ def _run(folder: Path, state: Path, sink: dict[str, Any]) -> tuple[int, str]:
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(file)]
     command += ["--state-dir", str(state)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert _SECRET not in done.stdout + done.stderr
     return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
 

@@ -16,7 +16,7 @@ from random import Random
 import pytest
 from load_changes import Changes
 from load_engine import IN_A_WORKER, LoadEngine
-from load_places import FAULTS, KILLS, PLACES, WHILE_PREPARED, WHILE_SETTLED, Fault, Place
+from load_places import FAULTS, KILLS, PLACES, WHILE_FINISHED, WHILE_PREPARED, Fault, Place
 
 from cdc.faults import POINTS
 
@@ -57,7 +57,7 @@ def _faults(kind: str) -> list[tuple[Fault, ...]]:
     """Two that are met in different phases in one case, or each in a case of its own."""
     if _ALL:
         return [(fault,) for fault in FAULTS[kind]]
-    return list(zip(WHILE_PREPARED[kind], WHILE_SETTLED[kind], strict=True))
+    return list(zip(WHILE_PREPARED[kind], WHILE_FINISHED[kind], strict=True))
 
 
 def _engine(place: Place, name: str, folder: Path, seed: int) -> LoadEngine:

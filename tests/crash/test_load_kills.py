@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from cdc_process import ended, mysql_pipeline, wait_for
-from load_pipeline import KINDS, LoadPipeline, own_standin, settled
+from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 from small_workload import SmallWorkload
 
 from cdc_services.server import MySqlServer
@@ -66,4 +66,4 @@ def test_kills_of_the_driver_under_a_live_workload(kind: str, mysql_server: MySq
                 run.kill9()
         pipeline.catch_up()
         work.assert_equal(pipeline)
-        assert set(settled(standin)) <= {"VISIBLE", "ABORTED"}
+        assert set(finished(standin)) <= {"VISIBLE", "ABORTED"}

@@ -15,7 +15,7 @@ import pytest
 from cdc_process import Pipeline, mysql_pipeline
 from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
-from load_pipeline import KINDS, LoadPipeline, own_standin, settled
+from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 
 from cdc.errors import ChangeRefused
 from cdc.source import Limits
@@ -90,7 +90,7 @@ def _sink(
     with own_standin(kind) as standin:
 
         def differences(_: Pipeline, database: str) -> list[str]:
-            settled(standin)
+            finished(standin)
             return load_comparison.differences(server, standin, [database])
 
         yield lambda made: LoadPipeline(made.folder, made.source, made.password, standin=standin), differences

@@ -17,7 +17,7 @@ import workload
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
 from load_comparison import differences
-from load_pipeline import KINDS, LoadPipeline, own_standin, settled
+from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 from workload import Column, Table, Workload
 
 from cdc.source import Limits
@@ -99,11 +99,11 @@ def test_tables_of_load_sinks_equal_the_source(kind: str, seed: int, mysql_serve
                     work.insert(table)
             for limits in _LIMITS:
                 runs.catch_up(limits)
-                assert set(settled(standin)) <= {"VISIBLE", "ABORTED"}
+                assert set(finished(standin)) <= {"VISIBLE", "ABORTED"}
                 assert differences(mysql_server, standin, work.databases) == []
                 work.steps(_STEPS)
             runs.catch_up(_LIMITS[-1])
-            settled(standin)
+            finished(standin)
             assert differences(mysql_server, standin, work.databases) == []
     finally:
         work.close()

@@ -355,7 +355,7 @@ def test_the_batch_that_is_read_is_told_while_the_one_before_is_committed(tmp_pa
 
     def prepared() -> list[TaskResult]:
         go_on.set()
-        world.runner._commits.settle()
+        world.runner._commits.finish()
         assert world.progress.running == 1
         return world.prepared(1)
 

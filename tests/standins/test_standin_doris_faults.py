@@ -31,14 +31,14 @@ def test_every_answered_step_survives_kill_9(doris_standin: DorisServer) -> None
     doris.load(db, b"1,a\n", "visible")
     kept = doris.prepare(db, b"2,b\n", "kept")["TxnId"]
     gone = doris.prepare(db, b"3,c\n", "gone")["TxnId"]
-    doris.settle(db, "abort", txn_id=gone)
+    doris.finish(db, "abort", txn_id=gone)
     doris.own.kill()
     doris.own.restart()
     assert {label: doris.state(db, label) for label in ("visible", "kept", "gone")} == {
         "visible": "VISIBLE", "kept": "PRECOMMITTED", "gone": "ABORTED"
     }  # fmt: skip
     assert rows(doris, db, [(1, "a")]) == [(1, "a")]
-    assert doris.settle(db, "commit", txn_id=kept)["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=kept)["status"] == "Success"
     doris.own.kill()
     doris.own.restart()
     assert rows(doris, db, [(1, "a"), (2, "b")]) == [(1, "a"), (2, "b")]
@@ -53,9 +53,9 @@ def test_what_was_committed_and_not_visible_becomes_visible_once(doris_standin: 
     doris.own.fault("publish", times=-1, action="hold")
     for number in range(3):
         txn = doris.prepare(db, b"%d\n" % number, f"l{number}", "d")["TxnId"]
-        assert doris.settle(db, "commit", txn_id=txn)["status"] == "Success"
+        assert doris.finish(db, "commit", txn_id=txn)["status"] == "Success"
     assert [doris.state(db, f"l{number}") for number in range(3)] == ["COMMITTED"] * 3
-    assert doris.settle(db, "commit", txn_id=txn)["msg"].endswith(f"[{txn}] is already committed, not pre-committed.")
+    assert doris.finish(db, "commit", txn_id=txn)["msg"].endswith(f"[{txn}] is already committed, not pre-committed.")
     assert doris.query(f"SELECT * FROM {db}.d") == []
     doris.own.kill()
     doris.own.restart()
@@ -71,7 +71,7 @@ def test_rows_become_visible_in_the_order_of_commits_however_fast_they_came(dori
     doris.own.fault("publish", times=-1, action="hold")
     txns = [doris.prepare(db, b"1,v%d\n" % number, f"l{number}")["TxnId"] for number in range(20)]
     for txn in reversed(txns):
-        doris.settle(db, "commit", txn_id=txn)
+        doris.finish(db, "commit", txn_id=txn)
     doris.own.restart()
     assert rows(doris, db, [(1, "v0")]) == [(1, "v0")]
     assert {one["state"] for one in doris.own.transactions()} == {"VISIBLE"}
@@ -127,7 +127,7 @@ def test_the_answer_of_a_commit_is_lost(doris_standin: DorisServer, point: str) 
     txn = doris.prepare(db, b"1,a\n", "a")["TxnId"]
     doris.own.fault(point, match={"operation": "commit"})
     with pytest.raises(_CUT):
-        doris.settle(db, "commit", txn_id=txn)
+        doris.finish(db, "commit", txn_id=txn)
     wanted = [(1, "a")] if point == "be.2pc.done" else []
     assert rows(doris, db, wanted) == wanted
     assert doris.state(db, "a") == ("VISIBLE" if wanted else "PRECOMMITTED")
@@ -159,7 +159,7 @@ def test_other_faults(doris_standin: DorisServer) -> None:
     assert doris.load(db, b"2,b\n", "a")["Status"] == "Success"
     doris.own.fault("be.2pc", action="refuse", message="get tableList write lock timeout")
     txn = doris.prepare(db, b"3,c\n", "b")["TxnId"]
-    assert "write lock timeout" in doris.settle(db, "commit", txn_id=txn)["msg"]
+    assert "write lock timeout" in doris.finish(db, "commit", txn_id=txn)["msg"]
     doris.own.fault("be.load", action="be_down")
     with pytest.raises(_CUT):
         doris.load(db, b"4,d\n")
@@ -248,7 +248,7 @@ def test_a_stand_in_that_only_counts() -> None:
         db = make_table(doris)
         answer = doris.prepare(db, b"1,a\n2,b\n3,c", "a")
         assert (answer["Status"], answer["NumberLoadedRows"]) == ("Success", 3)
-        assert doris.settle(db, "commit", txn_id=answer["TxnId"])["status"] == "Success"
+        assert doris.finish(db, "commit", txn_id=answer["TxnId"])["status"] == "Success"
         long = doris.load(db, b"1,a||" * 1_000_000, line_delimiter="||")
         assert long["NumberLoadedRows"] == 1_000_000
         assert doris.own.command("counters") == {"rows": 1_000_003, "bytes": 5_000_011, "loads": 2}

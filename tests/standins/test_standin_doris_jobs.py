@@ -55,7 +55,7 @@ def test_a_job_waits_for_prepared_transactions(doris: DorisServer, db: str) -> N
     assert doris.eventually(f"SELECT id, n FROM {db}.t", [(2, 6)]) == [(2, 6)]
     assert job(doris, db, "WAITING_TXN") == "WAITING_TXN"
     assert column_type(doris, db, "n") == "int"
-    assert doris.settle(db, "commit", txn_id=txn)["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=txn)["status"] == "Success"
     assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
     assert doris.eventually(f"SELECT id, n FROM {db}.t ORDER BY id", [(1, 5), (2, 6)]) == [(1, 5), (2, 6)]
     doris.query(f"ALTER TABLE {db}.t ADD COLUMN z INT")
@@ -65,9 +65,9 @@ def test_a_transaction_after_the_change_does_not_hold_it_up(doris: DorisServer, 
     older = doris.prepare(db, b"1,5\n", "older")["TxnId"]
     doris.query(f"ALTER TABLE {db}.t MODIFY COLUMN n BIGINT")
     newer = doris.prepare(db, b"2,6\n", "newer")["TxnId"]
-    doris.settle(db, "abort", txn_id=older)
+    doris.finish(db, "abort", txn_id=older)
     assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
-    assert doris.settle(db, "commit", txn_id=newer)["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=newer)["status"] == "Success"
     assert doris.eventually(f"SELECT id, n FROM {db}.t", [(2, 6)]) == [(2, 6)]
 
 
@@ -77,7 +77,7 @@ def test_a_job_can_be_cancelled(doris: DorisServer, db: str) -> None:
     doris.query(f"CANCEL ALTER TABLE COLUMN FROM {db}.t")
     assert job(doris, db, "CANCELLED") == "CANCELLED"
     assert column_type(doris, db, "n") == "int"
-    doris.settle(db, "abort", txn_id=txn)
+    doris.finish(db, "abort", txn_id=txn)
 
 
 def test_values_that_do_not_convert_cancel_the_job(doris: DorisServer, db: str) -> None:
@@ -130,6 +130,6 @@ def test_a_job_survives_the_process(doris_standin: DorisServer) -> None:
     doris.own.kill()
     doris.own.restart()
     assert job(doris, db, "WAITING_TXN") == "WAITING_TXN"
-    doris.settle(db, "commit", txn_id=txn)
+    doris.finish(db, "commit", txn_id=txn)
     assert job(doris, db, "FINISHED", "CANCELLED") == "FINISHED"
     assert doris.eventually(f"SELECT id, n FROM {db}.t", [(1, 5)]) == [(1, 5)]

@@ -115,13 +115,13 @@ def test_a_live_label_is_refused_with_the_state_of_its_transaction(doris: DorisS
     )  # fmt: skip
     assert f"Label [a] has already been used, relate to txn [{first['TxnId']}]" in again["Message"]
     assert list(again.json)[4:7] == ["Status", "ExistingJobStatus", "Message"]
-    doris.settle(db, "commit", txn_id=first["TxnId"])
+    doris.finish(db, "commit", txn_id=first["TxnId"])
     assert doris.load(db, b"", "a")["ExistingJobStatus"] == "FINISHED"
 
 
 def test_the_label_of_an_aborted_transaction_is_free(doris: DorisServer, db: str) -> None:
     first = doris.prepare(db, b"1,a,5\n", "a")
-    doris.settle(db, "abort", txn_id=first["TxnId"])
+    doris.finish(db, "abort", txn_id=first["TxnId"])
     second = doris.prepare(db, b"2,b,5\n", "a")
     assert second["Status"] == "Success"
     assert second["TxnId"] > first["TxnId"]
@@ -142,7 +142,7 @@ def test_an_empty_body_is_a_transaction_like_any_other(doris: DorisServer, db: s
     answer = doris.prepare(db, b"", "empty")
     assert (answer["Status"], answer["NumberTotalRows"]) == ("Success", 0)
     assert doris.state(db, "empty") == "PRECOMMITTED"
-    assert doris.settle(db, "commit", txn_id=answer["TxnId"])["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=answer["TxnId"])["status"] == "Success"
 
 
 def test_chunked_bodies_are_read(doris: DorisServer, db: str) -> None:

@@ -200,7 +200,7 @@ def test_rows_prepared_before_a_light_change_fit_after_it(doris: DorisServer, db
     doris.query(f"ALTER TABLE {table} ADD COLUMN `at` DATETIME DEFAULT CURRENT_TIMESTAMP")
     doris.query(f"ALTER TABLE {table} RENAME COLUMN v w")
     doris.query(f"ALTER TABLE {table} DROP COLUMN n")
-    assert doris.settle(db, "commit", txn_id=txn)["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=txn)["status"] == "Success"
     assert doris.eventually(f"SELECT id, w, z FROM {table}", [(1, "one", 5)]) == [(1, "one", 5)]
     assert doris.query(f"SELECT COUNT(`at`) FROM {table}") == [(1,)]
 

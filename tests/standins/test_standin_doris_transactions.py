@@ -37,7 +37,7 @@ def test_rows_become_visible_after_the_commit_and_not_before(doris: DorisServer,
     txn = prepared(doris, db, "a")
     assert doris.state(db, "a") == "PRECOMMITTED"
     assert doris.query(f"SELECT * FROM {db}.t") == []
-    answer = doris.settle(db, "commit", txn_id=txn)
+    answer = doris.finish(db, "commit", txn_id=txn)
     assert answer.json == {"status": "Success", "msg": f"transaction [{txn}] commit successfully."}
     assert doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "a")]) == [(1, "a")]
     assert doris.state(db, "a") == "VISIBLE"
@@ -45,42 +45,42 @@ def test_rows_become_visible_after_the_commit_and_not_before(doris: DorisServer,
 
 def test_committing_again_says_that_it_is_done(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
-    doris.settle(db, "commit", txn_id=txn)
+    doris.finish(db, "commit", txn_id=txn)
     doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "a")])
-    again = doris.settle(db, "commit", txn_id=txn)
+    again = doris.finish(db, "commit", txn_id=txn)
     assert (again["status"], again["msg"]) == (
         "ANALYSIS_ERROR", f"{DETAIL}transaction [{txn}] is already visible, not pre-committed."
     )  # fmt: skip
-    abort = doris.settle(db, "abort", txn_id=txn)
+    abort = doris.finish(db, "abort", txn_id=txn)
     assert abort["msg"].endswith(f"transaction [{txn}] is already VISIBLE, could not abort.")
 
 
 def test_aborting_and_what_follows(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
-    assert doris.settle(db, "abort", txn_id=txn)["msg"] == f"transaction [{txn}] abort successfully."
+    assert doris.finish(db, "abort", txn_id=txn)["msg"] == f"transaction [{txn}] abort successfully."
     assert doris.state(db, "a") == "ABORTED"
-    commit = doris.settle(db, "commit", txn_id=txn)
+    commit = doris.finish(db, "commit", txn_id=txn)
     assert f"transaction [{txn}] is already aborted. abort reason: " in commit["msg"]
-    again = doris.settle(db, "abort", txn_id=txn)
+    again = doris.finish(db, "abort", txn_id=txn)
     assert f"transaction [{txn}] is already aborted, abort reason: " in again["msg"]
     assert doris.query(f"SELECT * FROM {db}.t") == []
 
 
 def test_by_label(doris: DorisServer, db: str) -> None:
     prepared(doris, db, "a")
-    assert doris.settle(db, "commit", label="a").json == {"status": "Success", "msg": "label [a] commit successfully."}
+    assert doris.finish(db, "commit", label="a").json == {"status": "Success", "msg": "label [a] commit successfully."}
     doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "a")])
     for operation in ("commit", "abort"):
-        answer = doris.settle(db, operation, label="a")
+        answer = doris.finish(db, operation, label="a")
         assert (answer["status"], answer["msg"]) == (
             "ANALYSIS_ERROR", f"{DETAIL}running transaction not found, label=a"
         )  # fmt: skip
-        assert doris.settle(db, operation, label="never")["msg"] == f"{DETAIL}transaction not found, label=never"
+        assert doris.finish(db, operation, label="never")["msg"] == f"{DETAIL}transaction not found, label=never"
 
 
 def test_by_label_and_number(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
-    answer = doris.settle(db, "abort", label="a", txn_id=txn)
+    answer = doris.finish(db, "abort", label="a", txn_id=txn)
     assert answer["msg"] == f"label [a] transaction [{txn}] abort successfully."
 
 
@@ -96,7 +96,7 @@ def test_by_label_and_number(doris: DorisServer, db: str) -> None:
 def test_wrong_requests(
     doris: DorisServer, db: str, operation: str, headers: dict[str, str], status: str, message: str
 ) -> None:
-    answer = doris.settle(db, operation, **headers)
+    answer = doris.finish(db, operation, **headers)
     assert (answer.status, answer["status"]) == (200, status)
     assert message in answer["msg"]
 
@@ -127,8 +127,8 @@ def test_only_lower_case_true_means_two_phases(doris: DorisServer, db: str) -> N
 
 def test_the_commit_decides_the_order_not_the_first_phase(doris: DorisServer, db: str) -> None:
     first, second = prepared(doris, db, "a", b"1,first\n"), prepared(doris, db, "b", b"1,second\n")
-    doris.settle(db, "commit", txn_id=second)
-    doris.settle(db, "commit", txn_id=first)
+    doris.finish(db, "commit", txn_id=second)
+    doris.finish(db, "commit", txn_id=first)
     assert doris.eventually(f"SELECT id, v FROM {db}.t", [(1, "first")]) == [(1, "first")]
 
 
@@ -141,14 +141,14 @@ def test_show_transaction_and_the_state_of_labels(doris: DorisServer, db: str) -
     assert doris.query(f"SHOW TRANSACTION FROM {db} WHERE label = 'a'")[0][0] == row[0]
     assert "Where clause" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE status = 'precommitted'")
     assert "999999999 does not exist" in doris.refused(f"SHOW TRANSACTION FROM {db} WHERE id = 999999999")
-    doris.settle(db, "abort", txn_id=txn)
+    doris.finish(db, "abort", txn_id=txn)
 
 
 def test_a_table_dropped_meanwhile_cannot_be_committed_but_aborted(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
     doris.query(f"DROP TABLE {db}.t FORCE")
-    assert doris.settle(db, "commit", txn_id=txn)["status"] != "Success"
-    assert doris.settle(db, "abort", txn_id=txn)["status"] == "Success"
+    assert doris.finish(db, "commit", txn_id=txn)["status"] != "Success"
+    assert doris.finish(db, "abort", txn_id=txn)["status"] == "Success"
 
 
 def test_other_answers_of_the_front_end(doris: DorisServer, db: str) -> None:
@@ -168,7 +168,7 @@ def test_a_prepared_transaction_expires(doris_standin: DorisServer) -> None:
     assert doris_standin.state(db, "a") == "PRECOMMITTED"
     doris_standin.own.advance(20)
     assert doris_standin.state(db, "a") == "ABORTED"
-    commit = doris_standin.settle(db, "commit", txn_id=txn)
+    commit = doris_standin.finish(db, "commit", txn_id=txn)
     assert commit["msg"].endswith("is already aborted. abort reason: timeout by txn manager")
     assert prepared(doris_standin, db, "a") > txn
 
@@ -177,13 +177,13 @@ def test_a_prepared_transaction_expires(doris_standin: DorisServer) -> None:
 def test_labels_are_forgotten_after_half_a_day(doris_standin: DorisServer) -> None:
     db = make_table(doris_standin)
     txn = prepared(doris_standin, db, "a")
-    doris_standin.settle(db, "commit", txn_id=txn)
+    doris_standin.finish(db, "commit", txn_id=txn)
     doris_standin.eventually(f"SELECT id FROM {db}.t", [(1,)])
     doris_standin.own.advance(43100)
     assert doris_standin.state(db, "a") == "VISIBLE"
     doris_standin.own.advance(200)
     assert doris_standin.state(db, "a") == "UNKNOWN"
-    assert "not found" in doris_standin.settle(db, "commit", txn_id=txn)["msg"]
+    assert "not found" in doris_standin.finish(db, "commit", txn_id=txn)["msg"]
     assert doris_standin.load(db, b"1,again\n", "a")["Status"] == "Success"
 
 
@@ -195,7 +195,7 @@ def test_labels_are_forgotten_when_there_are_many_newer_ones() -> None:
             assert doris.load(db, b"1,a\n", f"l{number}")["Status"] == "Success"
         kept = prepared(doris, db, "open")
         assert [doris.state(db, f"l{number}") for number in range(5)] == ["UNKNOWN"] * 2 + ["VISIBLE"] * 3
-        doris.settle(db, "abort", txn_id=kept)
+        doris.finish(db, "abort", txn_id=kept)
 
 
 @pytest.mark.slow
@@ -208,12 +208,12 @@ def test_only_so_many_transactions_may_run() -> None:
         assert refused["Status"] == "Fail"
         assert "current running txns on db" in refused["Message"]
         assert "is 2, larger than limit 2" in refused["Message"]
-        doris.settle(db, "abort", label="a")
+        doris.finish(db, "abort", label="a")
         assert doris.load(db, b"1,a\n", "c")["Status"] == "Success"
 
 
 def test_clean_label_forgets(doris: DorisServer, db: str) -> None:
     txn = prepared(doris, db, "a")
-    doris.settle(db, "abort", txn_id=txn)
+    doris.finish(db, "abort", txn_id=txn)
     doris.query(f"CLEAN LABEL a FROM {db}")
     assert doris.state(db, "a") == "UNKNOWN"

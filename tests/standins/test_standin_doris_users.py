@@ -71,7 +71,7 @@ def test_the_second_phase_needs_the_privilege_too(doris: DorisServer, db: str) -
     refused = doris.send("PUT", f"/api/{db}/_stream_load_2pc", headers, b"", login=login())
     assert refused["status"] != "Success"
     assert doris.state(db, "a") == "PRECOMMITTED"
-    assert doris.settle(db, "abort", txn_id=txn)["status"] == "Success"
+    assert doris.finish(db, "abort", txn_id=txn)["status"] == "Success"
 
 
 def test_passwords_change(doris: DorisServer, db: str) -> None:

@@ -229,7 +229,7 @@ class _Alteration:
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
         if column.name.lower() in self.taken:
-            raise _misfit(self.table.id, f"makes a column {column.name}, which is there already")
+            raise _does_not_fit(self.table.id, f"makes a column {column.name}, which is there already")
         self.taken.add(column.name.lower())
         self.origins[column.name] = origin
         if position is not None and position.first:
@@ -237,7 +237,7 @@ class _Alteration:
         elif position is not None and position.after is not None:
             after = self._find(self.columns, position.after)
             if after is None:
-                raise _misfit(self.table.id, f"puts a column after {position.after}, which is not there")
+                raise _does_not_fit(self.table.id, f"puts a column after {position.after}, which is not there")
             self.columns.insert(self.columns.index(after) + 1, column)
         else:
             self.columns.append(column)
@@ -263,7 +263,7 @@ class _Alteration:
             if self._find(self.table.columns, name) is not None:
                 found[name.lower()] = clause
             elif not getattr(clause, "if_exists", False):
-                raise _misfit(self.table.id, f"names column {name}, which is not there")
+                raise _does_not_fit(self.table.id, f"names column {name}, which is not there")
         return found
 
     def _of(self, kind: type[_C]) -> Iterator[_C]:
@@ -302,10 +302,10 @@ def _actual(columns: Iterable[MySqlColumn], name: str, table: TableId) -> str:
     for column in columns:
         if column.name.lower() == name.lower():
             return column.name
-    raise _misfit(table, f"names column {name}, which is not there")
+    raise _does_not_fit(table, f"names column {name}, which is not there")
 
 
-def _misfit(table: TableId, what: str) -> SchemaUnknown:
+def _does_not_fit(table: TableId, what: str) -> SchemaUnknown:
     return SchemaUnknown(
         f"a statement in the log {what}",
         where=str(table),

@@ -36,7 +36,7 @@ LARGEST_POSITION: Final = 0xFFFFFFFF
 def prepare_session(
     connection: MySqlConnection, *, mariadb: bool, gtid_set: str | None, heartbeat_s: float = HEARTBEAT_S
 ) -> None:
-    """Settings of this session that the dump thread looks at: checksums as stored, heartbeats, patience, identity.
+    """Settings of this session that the dump thread looks at: checksums as stored, heartbeats, time-outs, identity.
 
     Raises SourceError and SourceUnavailable.
     """

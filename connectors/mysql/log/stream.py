@@ -66,7 +66,7 @@ class BinlogStream:
         until_end: bool = False,
         heartbeat_s: float = dump_command.HEARTBEAT_S,
     ) -> None:
-        self._patience_s = max(_MISSED_HEARTBEATS * heartbeat_s, _LEAST_SILENCE_S)
+        self._longest_silence_s = max(_MISSED_HEARTBEATS * heartbeat_s, _LEAST_SILENCE_S)
         self._connection, self._until_end = connection, until_end
         self._where = where_of(connection)
         driver: Any = connection  # PyMySQL has no public name for its socket
@@ -200,8 +200,10 @@ class BinlogStream:
         started = time.monotonic()
         if not self._receiver.wait(timeout_s):
             self._silent_s += time.monotonic() - started
-            if self._silent_s > self._patience_s:
-                raise self._lost(f"the server sent nothing for {self._patience_s:.0f} seconds, not even a heartbeat")
+            if self._silent_s > self._longest_silence_s:
+                raise self._lost(
+                    f"the server sent nothing for {self._longest_silence_s:.0f} seconds, not even a heartbeat"
+                )
 
     def _lost(self, reason: str) -> SourceUnavailable:
         inside = " inside an event" if self._receiver.filled else ""

@@ -189,12 +189,12 @@ def _check(table: MySqlTable, found: TableMap, where: str) -> None:
             hint=_HINT,
         )
     for index, column in enumerate(table.columns):
-        reason = _misfit(column, found, index)
+        reason = _does_not_fit(column, found, index)
         if reason:
             raise SchemaUnknown(f"column {index + 1}, {column.name} {column.type}: {reason}", where=where, hint=_HINT)
 
 
-def _misfit(column: MySqlColumn, found: TableMap, index: int) -> str:
+def _does_not_fit(column: MySqlColumn, found: TableMap, index: int) -> str:
     """Why the column cannot be what the log announces, empty when it can."""
     code, metadata = found.types[index], found.metadata[index]
     if column.type not in _FITS.get(code, frozenset()) and code != codes.TYPED_ARRAY:

@@ -1,4 +1,4 @@
-"""What is left of a window of changes to send: the last image of each key, or every row of a table without a key.
+"""What is left of a flush of changes to send: the last image of each key, or every row of a table without a key.
 
 Keys compare byte by byte, as the sinks compare them: `a` and `A` are two rows there even where the source's collation
 takes them for one. A change of the key's spelling is then a delete and an insert, which is what the log says too: the
@@ -40,7 +40,7 @@ class Images:
         rows: record batch of n rows, the schema's columns.
         delete: uint8[n], 1 for a row that is deleted.
         sequence: int64[n], the log position of each image as in `ChangeBlock.sequence`.
-        inserts, updates, deletes: changes in the window, whatever is left of them.
+        inserts, updates, deletes: changes in the flush, whatever is left of them.
         counts: what was left out, by reason.
         position_text: a sequence's place in the log, as in `ChangeBlock.position_text`.
     """
@@ -57,7 +57,7 @@ class Images:
     position_text: Callable[[int], str] = str
 
 
-def window(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
+def joined(blocks: Sequence[ChangeBlock]) -> ChangeBlock:
     """Several blocks of one table and schema, at least one, as one; in the order given."""
     first = blocks[0]
     if len(blocks) == 1:
@@ -78,7 +78,7 @@ def images(block: ChangeBlock, keys: Sequence[str], *, deletes: bool = True) -> 
     """The last image of each key. An update that changes the key leaves a delete of the old one and the new row.
 
     Args:
-        block: a window of one table in log order.
+        block: a flush of one table in log order.
         keys: the source's names of the key columns, at least one.
         deletes: whether deletes are sent; otherwise those rows stay in the sink, and are counted as `DELETE_DROPPED`.
 
@@ -103,7 +103,7 @@ def every_insert(block: ChangeBlock, changes: KeylessChanges) -> Images:
     """Every inserted row in order, for a table without a key.
 
     Raises:
-        SinkError: the window has an update or a delete, and `changes` is FAIL.
+        SinkError: the flush has an update or a delete, and `changes` is FAIL.
     """
     kinds = block.kinds.to_numpy(zero_copy_only=False)
     number = np.bincount(kinds, minlength=4)

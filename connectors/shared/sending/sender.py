@@ -1,8 +1,8 @@
 """Blocks to open loads: what a stream-load sink does in `prepare`. Executor.
 
-Blocks arrive in log order, tables interleaved. Per table they are gathered into windows, each window is encoded by the
-connector and written into the table's open load: one request takes window after window, and ends when it reaches the
-size limit or the task ends. Windows of one table go one after another, those of different tables in parallel; what is
+Blocks arrive in log order, tables interleaved. Per table they are gathered into flushes, each flush is encoded by the
+connector and written into the table's open load: one request takes flush after flush, and ends when it reaches the
+size limit or the task ends. Flushes of one table go one after another, those of different tables in parallel; what is
 waiting is bounded in bytes, and the caller's thread, which decodes the source, waits when too much is.
 """
 
@@ -28,16 +28,16 @@ class SendLimits:
     """How much of what.
 
     Attributes:
-        window_bytes: Arrow bytes of one table that are encoded and sent at once.
+        flush_bytes: Arrow bytes of one table that are encoded and sent at once.
         waiting_bytes: Arrow bytes of all tables that wait or are being sent, about.
         load_bytes: encoded bytes after which a load is finished and the next part of the table begins.
         open_loads: most loads that stay open while the source is read; for one more, the one that was written to
             longest ago is finished.
         idle_s: a load that was not written to for so long is finished: servers close connections that are silent.
-        threads: how many windows are encoded and sent at the same time.
+        threads: how many flushes are encoded and sent at the same time.
     """
 
-    window_bytes: int = 16 << 20
+    flush_bytes: int = 16 << 20
     waiting_bytes: int = 64 << 20
     load_bytes: int = 2 << 30
     open_loads: int = 64
@@ -47,7 +47,7 @@ class SendLimits:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one window came to.
+    """What one flush came to.
 
     Attributes:
         encoded_bytes: bytes that went into the load.
@@ -66,10 +66,10 @@ class OpenLoad(Protocol):
     """One load of one table that a connector has begun. Called by one thread at a time, not always the same one."""
 
     def write(self, blocks: Sequence[ChangeBlock]) -> Written | None:
-        """Encode a window of blocks of this table and send it. Raises SinkError.
+        """Encode a flush of blocks of this table and send it. Raises SinkError.
 
-        None, with nothing sent, when this load cannot take the window (its text needs another header): the load is
-        finished then, and the next part gets the window as its first, which it has to take.
+        None, with nothing sent, when this load cannot take the flush (its text needs another header): the load is
+        finished then, and the next part gets the flush as its first, which it has to take.
         """
 
     def finish(self) -> Any:
@@ -88,7 +88,7 @@ class Loader(Protocol):
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> OpenLoad:
         """Begin part number `part` (from 0) of the table of `first` in this task, which is the block written first.
 
-        An earlier attempt of the task may have left the same label behind: settle that here. Raises SinkError.
+        An earlier attempt of the task may have left the same label behind: finish or remove it here. Raises SinkError.
         """
 
 
@@ -157,7 +157,7 @@ class _Sender:
         lane.gathered.append(block)
         lane.gathered_bytes += size
         self._gathered_bytes += size
-        if lane.gathered_bytes >= self._limits.window_bytes:
+        if lane.gathered_bytes >= self._limits.flush_bytes:
             self._submit(lane)
         elif self._gathered_bytes >= self._limits.waiting_bytes // 2:
             self._submit_largest()
@@ -203,7 +203,7 @@ class _Sender:
         return lane
 
     def _submit_largest(self) -> None:
-        """Send the tables that hold most, until half of what was gathered is under way: few large windows."""
+        """Send the tables that hold most, until half of what was gathered is under way: few large flushes."""
         for lane in sorted(self._lanes.values(), key=lambda lane: -lane.gathered_bytes):
             if self._gathered_bytes <= self._limits.waiting_bytes // 4:
                 return
@@ -285,7 +285,7 @@ class _Sender:
             lane.load = self._loader.begin(self._task, blocks[0], lane.parts)
             written = lane.load.write(blocks)
         if written is None:
-            raise SinkError("a new load refuses its first window", where=str(lane.table))
+            raise SinkError("a new load refuses its first flush", where=str(lane.table))
         lane.load_bytes += written.encoded_bytes
         lane.totals.update(inserts=written.inserts, updates=written.updates, deletes=written.deletes)
         lane.counts.update(written.counts)

@@ -49,7 +49,7 @@ class Refused(Exception):
         self.code, self.message = code, message
 
 
-class Session:
+class SqlSession:
     """An open connection to one front end; `server` is its `host:port`. One thread at a time."""
 
     def __init__(self, connection: Any, server: str) -> None:
@@ -81,7 +81,7 @@ class SqlClient:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     @contextmanager
-    def session(self, *, wait: bool = True) -> Iterator[Session]:
+    def session(self, *, wait: bool = True) -> Iterator[SqlSession]:
         """A session with the first front end that can be reached, closed at the end; without `wait`, now or never.
 
         Raises SinkUnavailable when none can be reached, SinkError for a wrong password and the like. A `Refused` in
@@ -89,11 +89,11 @@ class SqlClient:
         """
         connection, server = self.retry.call(self._connect, "a session") if wait else self._connect()
         try:
-            yield Session(connection, server)
+            yield SqlSession(connection, server)
         finally:
             connection.close()
 
-    def ask(self, question: Callable[[Session], T]) -> T:
+    def ask(self, question: Callable[[SqlSession], T]) -> T:
         """What `question` returns, asked again in a new session when the answer is lost: it must change nothing.
 
         Raises as `session`.

@@ -114,7 +114,7 @@ def test_what_an_earlier_attempt_left_prepared_is_aborted(harness: Harness, tabl
     ],
     ids=["before", "after", "front end", "lock"],
 )
-def test_a_commit_is_settled(harness: Harness, table: TableId, point: str, fault: dict[str, Any]) -> None:
+def test_a_commit_is_resolved(harness: Harness, table: TableId, point: str, fault: dict[str, Any]) -> None:
     sink = created(harness)
     prepared = prepare(sink, 0, [ONE_ROW[table]])
     harness.server.own.fault(point, **fault)
@@ -146,20 +146,20 @@ def test_a_server_that_dies_after_a_load(harness: Harness, table: TableId) -> No
     check_once(harness, again, table, prepare(again, 0, [ONE_ROW[table]]))
 
 
-PATIENT = {"retry-timeout": "1 min"}
+WITH_RETRIES = {"retry-timeout": "1 min"}
 """Each of these outages is longer than the number of tries that a sink once had, and over before the time is up."""
 
 
 @TABLES
 @pytest.mark.parametrize("point", ["fe.load", "be.load"])
 def test_a_server_that_refuses_loads_for_a_while_is_waited_for(harness: Harness, table: TableId, point: str) -> None:
-    sink = created(harness, **PATIENT)
+    sink = created(harness, **WITH_RETRIES)
     harness.server.own.fault(point, times=6, **LOST)
     check_once(harness, sink, table, prepare(sink, 0, [ONE_ROW[table]]))
 
 
 def test_a_front_end_that_answers_no_commit_for_a_while_is_asked_again(harness: Harness) -> None:
-    sink = created(harness, **PATIENT)
+    sink = created(harness, **WITH_RETRIES)
     prepared = prepare(sink, 0, [ONE_ROW[LOG]])
     harness.server.own.fault("be.2pc.done", times=3, **LOST)
     harness.server.own.fault("fe.2pc", times=4, action="status", code=503)
@@ -213,7 +213,7 @@ def test_a_label_that_doris_has_forgotten_is_not_guessed(harness: Harness, table
     prepared = prepare(sink, 0, [ONE_ROW[table]])
     sink.commit(0, prepared)
     sink.commit(0, prepared)
-    harness.settled("shop")
+    harness.finished("shop")
     harness.server.own.advance(13 * 3600)
     with pytest.raises(LoadsLost, match="forgotten") as caught:
         sink.commit(0, prepared)
@@ -280,7 +280,7 @@ def test_a_load_over_the_size_limit_goes_in_parts(harness: Harness) -> None:
     prepared = prepare(sink, 0, [*blocks, *big])
     assert len(prepared) > 1
     sink.commit(0, prepared)
-    harness.settled("shop")
+    harness.finished("shop")
     assert harness.server.query("SELECT count(*) FROM shop.log") == [(360_003,)]
 
 
@@ -290,7 +290,7 @@ def test_text_that_needs_another_spelling_goes_in_the_next_part(harness: Harness
     prepared = prepare(sink, 0, [*[plain] * 30, keyless("+I", row(-1, "a\x01\x02\n\\N\x00"), "+I", row(-2, "\\N"))])
     assert len(prepared) == 2
     sink.commit(0, prepared)
-    harness.settled("shop")
+    harness.finished("shop")
     found = dict(harness.server.query("SELECT id, name FROM shop.log WHERE id < 0"))
     assert {key: bytes(v) if isinstance(v, bytes) else v.encode() for key, v in found.items()} == {
         -1: b"a\x01\x02\n\\N\x00",

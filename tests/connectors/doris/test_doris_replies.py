@@ -14,7 +14,7 @@ from connectors.doris.replies import (
     state_reply,
     txn_reply,
 )
-from connectors.streamload.wire import Answer
+from connectors.streamload.http_connection import Answer
 
 PREFIX = "TStatus: errCode = 2, detailMessage = "
 

@@ -16,12 +16,12 @@ from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import block
-from connectors.duckdb.database import Session
+from connectors.duckdb.database import DuckDbSession
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
 folder, step, kill_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-run = Session.rows
+run = DuckDbSession.rows
 seen = 0
 
 def rows(self, sql, values=()):
@@ -48,12 +48,12 @@ elif step == "commit":
     handles = prepared(1, block(orders, keyed, [("-U", {"id": 0, "name": "old"}), ("+U", {"id": 0, "name": "new"}),
                                                 ("-D", {"id": 1, "name": "old"}), ("+I", {"id": 9})]),
                        block(log, keyless, [("-D", {"id": 7}), ("+I", {"id": 8}), ("+I", {"id": 8})]))
-    Session.rows = rows
+    DuckDbSession.rows = rows
     sink.commit(1, handles)
-    Session.rows = run
+    DuckDbSession.rows = run
     sink.commit(1, handles)
 elif step == "apply":
-    Session.rows = rows
+    DuckDbSession.rows = rows
     sink.apply(0, [RenameTable(orders, tmp), RenameTable(log, orders), RenameTable(tmp, log),
                 AlterColumnType(log, Column("id", DataType.parse("BIGINT"))),
                 AddColumn(log, Column("qty", DataType.parse("INT"), default="5"))])

@@ -95,68 +95,68 @@ class SqlServer:
         self._listener.stop()
 
     def _serve(self, connection: socket.socket) -> None:
-        wire = _Wire(connection)
+        stream = _PacketStream(connection)
         try:
-            session = self._login(wire)
+            session = self._login(stream)
             if session is not None:
-                while _command(wire, session):
+                while _command(stream, session):
                     continue
         except _EndOfConnection:
             return
 
-    def _login(self, wire: _Wire) -> Session | None:
+    def _login(self, stream: _PacketStream) -> Session | None:
         nonce = bytes(1 + byte % 126 for byte in os.urandom(20))
-        wire.send(_greeting(self._version, next(self._numbers), nonce))
-        user, proof, database, plugin = _login_request(wire.receive())
+        stream.send(_greeting(self._version, next(self._numbers), nonce))
+        user, proof, database, plugin = _login_request(stream.receive())
         if plugin not in (b"", _PLUGIN):
-            wire.send(b"\xfe" + _PLUGIN + b"\0" + nonce + b"\0")
-            proof = wire.receive()
+            stream.send(b"\xfe" + _PLUGIN + b"\0" + nonce + b"\0")
+            proof = stream.receive()
         expected = self._accounts.password(user)
         if expected is None or not _proves(proof, expected, nonce):
             using = "YES" if proof else "NO"
             denied = f"Access denied for user '{user}'@'127.0.0.1' (using password: {using})"
-            wire.send(_error(SqlError(denied, 1045, "28000")))
+            stream.send(_error(SqlError(denied, 1045, "28000")))
             return None
         session = self._accounts.session(user)
         try:
             if database:
                 session.use(database)
         except SqlError as error:
-            wire.send(_error(error))
+            stream.send(_error(error))
             return None
-        wire.send(_ok(0))
+        stream.send(_ok(0))
         return session
 
 
-def _command(wire: _Wire, session: Session) -> bool:
+def _command(stream: _PacketStream, session: Session) -> bool:
     """Serve one command; whether another may follow."""
     from cdc_standins.http_server import Cut
 
-    wire.sequence = 0
-    packet = wire.receive()
+    stream.sequence = 0
+    packet = stream.receive()
     code, rest = packet[0], packet[1:]
     try:
         if code == _QUIT:
             return False
         if code == _INIT_DB:
             session.use(rest.decode())
-            wire.send(_ok(0))
+            stream.send(_ok(0))
         elif code == _QUERY:
-            _send_result(wire, session.query(rest.decode("utf-8", "surrogateescape")))
+            _send_result(stream, session.query(rest.decode("utf-8", "surrogateescape")))
         elif code in (_PING, _RESET):
-            wire.send(_ok(0))
+            stream.send(_ok(0))
         else:
             raise SqlError(f"Unsupported command(0x{code:02x})", 1047, "08S01")
     except SqlError as error:
-        wire.send(_error(error))
+        stream.send(_error(error))
     except Cut:
         return False
     return True
 
 
-def _send_result(wire: _Wire, result: Result | int) -> None:
+def _send_result(stream: _PacketStream, result: Result | int) -> None:
     if isinstance(result, int):
-        wire.send(_ok(result))
+        stream.send(_ok(result))
         return
     packets = [_length(len(result.columns))]
     packets += [_column(name, kind) for name, kind in result.columns]
@@ -164,14 +164,14 @@ def _send_result(wire: _Wire, result: Result | int) -> None:
     for row in result.rows:
         packets.append(b"".join(b"\xfb" if cell is None else _length(len(cell)) + cell for cell in row))
     packets.append(_eof())
-    wire.send(*packets)
+    stream.send(*packets)
 
 
 class _EndOfConnection(Exception):
     pass
 
 
-class _Wire:
+class _PacketStream:
     """Packets over a socket: 3 bytes of length, 1 of sequence."""
 
     def __init__(self, connection: socket.socket) -> None:

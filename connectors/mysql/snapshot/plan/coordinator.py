@@ -31,7 +31,7 @@ from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
-from connectors.mysql.snapshot.plan.following import Arrival, Following, PlacedChange, UncertainRows
+from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.uncertain import announced
@@ -183,7 +183,7 @@ class Coordinator:
             return []
         ahead = end.files_ahead
         changes = [
-            PlacedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
+            SequencedChange(sequence_of(entry.at["file"], entry.at["pos"], ahead), change)
             for entry in self._history.entries(start.schemas, end.schemas)
             for change in (
                 *entry.changes,

@@ -36,7 +36,7 @@ class UncertainRows:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedChange:
+class SequencedChange:
     """A schema change and where in the log it is, as a sequence."""
 
     sequence: int
@@ -61,7 +61,7 @@ class Following:
         """Tables that are begun anew for that."""
         self._entries: list[Entry] = []
 
-    def entries(self, changes: Sequence[PlacedChange], old: Tables, new: Tables) -> list[Entry]:
+    def entries(self, changes: Sequence[SequencedChange], old: Tables, new: Tables) -> list[Entry]:
         """What the plan has to say about it. `old` and `new` are the definitions before and after the batch."""
         for placed in changes:
             self._follow(placed.change, placed.sequence)

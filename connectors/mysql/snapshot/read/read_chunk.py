@@ -34,7 +34,7 @@ from connectors.mysql.snapshot.plan.bounds import condition
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, Inside, ReadSettings
 from connectors.mysql.snapshot.read.result_columns import RowReader, Stamp, result_plan, select_list
 from connectors.mysql.snapshot.read.result_stream import ResultStream, RowPackets, TableChanged
-from connectors.mysql.snapshot.read.session import KeptSessions, Sessions
+from connectors.mysql.snapshot.read.session import ChunkSessions, KeptSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 from connectors.mysql.snapshot.read.view import TableAltered, View, open_view
 from connectors.mysql.snapshot.read.window import Unusable, Window, read_window
@@ -48,7 +48,7 @@ VIEW_PAUSE_S = 0.02
 class _Opened:
     """A view with its window, and the SELECT's first rows."""
 
-    sessions: Sessions
+    sessions: ChunkSessions
     view: View
     window: Window
     invalid: Counter[str]
@@ -169,7 +169,7 @@ class _Chunk:
         self._kept.put(sessions)
         return report
 
-    def _first_rows(self, sessions: Sessions) -> _Opened:
+    def _first_rows(self, sessions: ChunkSessions) -> _Opened:
         """Views one after the other until one is usable. Raises TableAltered."""
         reason = ""
         pauses = Backoff(replace(self._retry, first_pause_s=VIEW_PAUSE_S, longest_pause_s=VIEW_PAUSE_S), "views")
@@ -224,7 +224,7 @@ class _Chunk:
         except SchemaUnknown as error:  # rows from before an ALTER that is in the window, too
             raise Unusable(f"the table was altered: {error.message}") from error
 
-    def _stream(self, sessions: Sessions, view: View) -> ResultStream:
+    def _stream(self, sessions: ChunkSessions, view: View) -> ResultStream:
         try:
             return ResultStream(sessions.reader, self._select(sessions, view), str(self._table.id))
         except SourceError as error:
@@ -233,7 +233,7 @@ class _Chunk:
             hint = f"is the filter right? {self._settings.where}"
             raise SourceError(error.message, where=error.where, hint=hint) from error
 
-    def _select(self, sessions: Sessions, view: View) -> str:
+    def _select(self, sessions: ChunkSessions, view: View) -> str:
         text, values = condition(self._chunk, self._table)
         with sessions.reader.cursor() as cursor:
             text = str(cursor.mogrify(text, tuple(values)))
@@ -265,12 +265,12 @@ class _Chunk:
             if batch.num_rows:
                 yield batch
 
-    def _not_done(self, sessions: Sessions, at: LogPosition | None, reason: str) -> ChunkReport:
+    def _not_done(self, sessions: ChunkSessions, at: LogPosition | None, reason: str) -> ChunkReport:
         return self._report(sessions, at, done=False, reason=reason)
 
     def _report(
         self,
-        sessions: Sessions,
+        sessions: ChunkSessions,
         at: LogPosition | None,
         *,
         done: bool,

@@ -71,7 +71,7 @@ def result_plan(
 ) -> TablePlan:
     """How rows of `select_list(table)` become columns. Raises SchemaUnknown when the result has other columns."""
     if len(columns) != len(table.columns):
-        raise _misfit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
+        raise _does_not_fit(f"the result has {len(columns)} columns, the definition {len(table.columns)}", where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
     numbers = np.zeros(len(columns), ops.COLUMN)
     finish: list[Finish | None] = []
@@ -96,7 +96,7 @@ def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, wh
     integer = kind in _FIXED and kind not in ("float", "double", "year")
     if not fits or (integer and found.unsigned != column.unsigned):
         sign = "unsigned " if found.unsigned else ""
-        raise _misfit(f"column {column.name} {kind}: the result has {sign}type code {found.type} there", where)
+        raise _does_not_fit(f"column {column.name} {kind}: the result has {sign}type code {found.type} there", where)
     if kind in _FIXED:
         _, op, need, width = _FIXED[kind]
         return _op(protocol.BOOLEAN, need=need, width=ops.BITS_OUT) if as_boolean else _op(op, need=need, width=width)
@@ -123,7 +123,7 @@ def _op(
     return {"op": op, "need": need, "b": b, "c": c, "width": width, "growth": growth, "ratio": ratio}
 
 
-def _misfit(message: str, where: str) -> SchemaUnknown:
+def _does_not_fit(message: str, where: str) -> SchemaUnknown:
     return SchemaUnknown(message, where=where, hint="the table was changed while it was read; the chunk is read again")
 
 

@@ -26,7 +26,7 @@ _READER: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', character_set_results = NULL, net_write_timeout = 86400, "
     "lock_wait_timeout = {lock_wait_s}, sql_select_limit = 18446744073709551615, sql_big_selects = 1, {no_limit} = 0"
 )
-"""Values as stored, no limit of rows or time, patience with a reader that pauses, little of it for a table's lock."""
+"""Values as stored, no limit of rows or time, long time-outs for a reader that pauses, a short one for locks."""
 _NO_LIMIT: Final = {"mysql": "max_execution_time", "mariadb": "max_statement_time"}
 _PREPARED_DENIED: Final = ("1401", "1227")
 _ENGINE: Final = (
@@ -35,7 +35,7 @@ _ENGINE: Final = (
 )
 
 
-class Sessions:
+class ChunkSessions:
     """Opens both sessions. Executor; for one chunk at a time.
 
     Args:
@@ -57,7 +57,7 @@ class Sessions:
             self.info: ServerInfo = server_info(self.side)
             self.definition = table_reader(self.side)
             self.reader = connect()
-            _be_patient(self.reader)
+            _wait_longer(self.reader)
         except BaseException:
             self.side.close()
             raise
@@ -142,14 +142,14 @@ class KeptSessions:
     """Keeps a chunk's sessions for the next one that the same task reads. Close it at the end."""
 
     def __init__(self) -> None:
-        self._kept: Sessions | None = None
+        self._kept: ChunkSessions | None = None
 
-    def take(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> Sessions:
-        """The kept sessions, else new ones; the caller's until it puts them back. Raises as `Sessions`."""
+    def take(self, connect: Callable[[], MySqlConnection], lock_wait_s: int) -> ChunkSessions:
+        """The kept sessions, else new ones; the caller's until it puts them back. Raises as `ChunkSessions`."""
         kept, self._kept = self._kept, None
-        return kept or Sessions(connect, lock_wait_s)
+        return kept or ChunkSessions(connect, lock_wait_s)
 
-    def put(self, sessions: Sessions) -> None:
+    def put(self, sessions: ChunkSessions) -> None:
         """Keep sessions that wait for nothing. Raises SourceUnavailable when they turn out to be broken."""
         sessions.give_up_view()
         self.close()
@@ -162,7 +162,7 @@ class KeptSessions:
             kept.close()
 
 
-def _be_patient(connection: Any) -> None:
+def _wait_longer(connection: Any) -> None:
     """Let a SELECT take its time before the first row; probes tell of a network that is gone."""
     connection._read_timeout = LONGEST_WAIT_S
     if hasattr(socket, "TCP_KEEPIDLE"):  # Linux; elsewhere the system's own, longer times hold

@@ -31,7 +31,7 @@ from connectors.mysql.server.gtid import GtidSet
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import query, where_of
-from connectors.mysql.snapshot.read.session import Sessions
+from connectors.mysql.snapshot.read.session import ChunkSessions
 
 _COMMIT_S: Final = 1.0
 _COMMIT_PAUSE_S: Final = 0.01
@@ -53,7 +53,7 @@ class TableAltered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A transaction of `Sessions.reader` that shows a table as of one moment.
+    """A transaction of `ChunkSessions.reader` that shows a table as of one moment.
 
     Attributes:
         low: everything before it is in the view; None when only `gtids` says so.
@@ -71,7 +71,7 @@ class View:
 
 
 def open_view(
-    sessions: Sessions,
+    sessions: ChunkSessions,
     table: MySqlTable,
     *,
     note: Mapping[str, Any],
@@ -125,7 +125,7 @@ def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
 
 
 def _low(
-    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
+    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> tuple[LogPosition | None, str | None]:
     """The position and the transactions that a view opened from now on has; MariaDB needs neither."""
     pauses = Backoff(replace(retry, timeout_s=min(_XA_S, retry.timeout_s)), "opening a view")
@@ -146,7 +146,7 @@ def _low(
     )
 
 
-def _committed(sessions: Sessions, retry: RetryPolicy) -> tuple[LogPosition | None, str]:
+def _committed(sessions: ChunkSessions, retry: RetryPolicy) -> tuple[LogPosition | None, str]:
     """The end of the log, and the transactions committed when all before that end are."""
     end = sessions.end_of_log()
     underway = owned(sessions.gtids_underway())
@@ -177,7 +177,7 @@ def owned(text: str) -> GtidSet:
 
 
 def _noted(
-    sessions: Sessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
+    sessions: ChunkSessions, note: Mapping[str, Any], margin_s: float, clock: Callable[[], float], retry: RetryPolicy
 ) -> LogPosition:
     """An end of the log from at least `margin_s` ago."""
     age_s = clock() - note["at_ms"] / 1000 if note else 0.0
@@ -189,7 +189,7 @@ def _noted(
     return end
 
 
-def _snapshot_position(sessions: Sessions) -> LogPosition:
+def _snapshot_position(sessions: ChunkSessions) -> LogPosition:
     rows = query(sessions.reader, "SHOW STATUS LIKE 'binlog_snapshot_%'")
     found = {str(name).lower(): str(value) for name, value in rows}
     file, position = found.get("binlog_snapshot_file", ""), found.get("binlog_snapshot_position", "0")
@@ -202,7 +202,7 @@ def _snapshot_position(sessions: Sessions) -> LogPosition:
     return LogPosition(file, int(position))
 
 
-def _lock(sessions: Sessions, table: MySqlTable) -> None:
+def _lock(sessions: ChunkSessions, table: MySqlTable) -> None:
     """Take the table's metadata lock, then compare its definition in the session that sees it as of now."""
     try:
         query(sessions.reader, f"SELECT 1 FROM {quoted(table.id.database)}.{quoted(table.id.table)} LIMIT 0")

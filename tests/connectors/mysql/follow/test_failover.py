@@ -121,8 +121,8 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
     shop.pair.stop()
     shop.run("INSERT INTO t VALUES (1, 'a')")
     (batch,) = [batch for batch in shop.drained(shop.pair.primary) if batch.blocks]
-    with monkeypatch.context() as impatient:
-        impatient.setattr(tail_module, "CATCH_UP_S", -1.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(tail_module, "CATCH_UP_S", -1.0)
         with pytest.raises(SourceUnavailable, match=r"lacks the transactions .*, which the pipeline has read already"):
             shop.drained(shop.pair.replica, batch.end)
     hasty = shop.source(shop.pair.replica)
@@ -141,7 +141,7 @@ def test_transactions_that_were_read_and_are_missing_there_stop_it(shop: Shop, m
     assert ids([read(shop.source(shop.pair.replica), batch.start, batch.end)]) == [1]
 
 
-def test_patience_with_a_server_that_lacks_transactions_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_server_that_lacks_transactions_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail_module, "CATCH_UP_S", -1.0)
     shop.pair.stop()
     shop.run("INSERT INTO t VALUES (1, 'a')")

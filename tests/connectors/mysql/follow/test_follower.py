@@ -1,4 +1,4 @@
-"""The follower's thread: order, reconnects, patience, back pressure, the end of a bounded run, errors at their turn."""
+"""The follower's thread: order, reconnects, time-outs, back pressure, end of a bounded run, errors at their turn."""
 
 from __future__ import annotations
 

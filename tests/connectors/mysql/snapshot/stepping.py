@@ -21,7 +21,7 @@ from connectors.mysql.source import MySqlSource
 
 LIMITS = Limits(1 << 26, 120)
 WAIT_S = 0.2
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class StrictSink(ListSink):
@@ -72,7 +72,7 @@ class Steps:
     def plan_to_the_end(self, server: MySqlServer) -> Offset:
         """A batch up to the present end of the server's log."""
         last = end_of_log(server)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
             end = self.plan(None)
             if (end["file"], end["position"]) == last:
@@ -110,7 +110,7 @@ class Steps:
 
     def finish(self, server: MySqlServer) -> None:
         """Batches until all tables are copied and the server's log is read to its end."""
-        deadline, last = time.monotonic() + PATIENCE_S, end_of_log(server)
+        deadline, last = time.monotonic() + TIMEOUT_S, end_of_log(server)
         while self.step() or self._unfinished(last):
             assert time.monotonic() < deadline, f"at {self.offset}, not at {last} with all tables copied"
 

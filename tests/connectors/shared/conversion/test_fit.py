@@ -66,7 +66,7 @@ def clock(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text)
 
 
-MISFITS: list[tuple[str, str, Any, Any, Reason]] = [
+REJECTED: list[tuple[str, str, Any, Any, Reason]] = [
     # kind, sink's column, a value that fits, one that does not, why
     ("SMALLINT", "TINYINT", -128, 128, Reason.OUT_OF_RANGE),
     ("INT UNSIGNED", "INT", 2**31 - 1, 2**31, Reason.OUT_OF_RANGE),
@@ -119,7 +119,7 @@ MISFITS: list[tuple[str, str, Any, Any, Reason]] = [
     ("JSON", "DATE", None, '"2026-01-01"', Reason.NOT_CONVERTIBLE),
     ("GEOMETRY", "STRING", None, b"\0\0\0\0\1\1\0\0\0", Reason.NOT_CONVERTIBLE),
 ]  # fmt: skip
-CASES = pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), MISFITS)
+CASES = pytest.mark.parametrize(("kind", "target", "good", "bad", "reason"), REJECTED)
 
 
 @CASES

@@ -1,4 +1,4 @@
-"""The last image per key of a window, against a dictionary that plays the window row by row."""
+"""The last image per key of a flush, against a dictionary that plays the flush row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from connectors.shared.last_image.last_image import (
     KeylessChanges,
     every_insert,
     images,
-    window,
+    joined,
 )
 
 TABLE = TableId("shop", "t")
@@ -91,7 +91,7 @@ def test_an_empty_block_gives_no_rows() -> None:
 
 
 def test_positions_stay_with_their_rows() -> None:
-    both = window([changes(("+I", 1, 1), ("+I", 2, 2)), block(TABLE, schema("INT"), [("+U", {"k0": 1})], sequence=9)])
+    both = joined([changes(("+I", 1, 1), ("+I", 2, 2)), block(TABLE, schema("INT"), [("+U", {"k0": 1})], sequence=9)])
     assert images(both, ["k0"]).sequence.tolist() == [1, 9]
 
 

@@ -80,7 +80,7 @@ def rows(table: str, *numbers: int) -> ChangeBlock:
 def test_a_table_is_one_load_in_log_order() -> None:
     loads = Loads()
     blocks = [rows("t", number) for number in range(200)]
-    prepared = send(TASK, iter(blocks), loads, SendLimits(window_bytes=64))
+    prepared = send(TASK, iter(blocks), loads, SendLimits(flush_bytes=64))
     assert loads.rows == {"t/0": list(range(200))}
     assert [(item.table.table, item.partition, item.handle) for item in prepared] == [("t", 2, {"load": "t/0"})]
     assert (prepared[0].inserts, prepared[0].counts) == (200, {"seen": 200})
@@ -89,7 +89,7 @@ def test_a_table_is_one_load_in_log_order() -> None:
 def test_tables_are_sent_side_by_side_each_in_order() -> None:
     loads = Loads()
     blocks = [rows(f"t{number % 7}", number) for number in range(700)]
-    prepared = send(TASK, iter(blocks), loads, SendLimits(window_bytes=80, waiting_bytes=400))
+    prepared = send(TASK, iter(blocks), loads, SendLimits(flush_bytes=80, waiting_bytes=400))
     assert loads.rows == {f"t{table}/0": list(range(table, 700, 7)) for table in range(7)}
     assert sum(item.inserts for item in prepared) == 700
 
@@ -97,7 +97,7 @@ def test_tables_are_sent_side_by_side_each_in_order() -> None:
 def test_a_load_that_is_large_enough_is_followed_by_the_next_part() -> None:
     loads = Loads()
     blocks = [rows("t", number) for number in range(10)]
-    prepared = send(TASK, iter(blocks), loads, SendLimits(window_bytes=8, load_bytes=30))
+    prepared = send(TASK, iter(blocks), loads, SendLimits(flush_bytes=8, load_bytes=30))
     assert loads.rows == {"t/0": [0, 1, 2], "t/1": [3, 4, 5], "t/2": [6, 7, 8], "t/3": [9]}
     assert [item.handle for item in prepared] == [{"load": f"t/{part}"} for part in range(4)]
     assert [item.inserts for item in prepared] == [3, 3, 3, 1]
@@ -105,7 +105,7 @@ def test_a_load_that_is_large_enough_is_followed_by_the_next_part() -> None:
 
 def test_a_window_that_a_load_cannot_take_begins_the_next_part() -> None:
     loads = Loads(one_window=True)
-    send(TASK, iter([rows("t", 1), rows("t", 2)]), loads, SendLimits(window_bytes=8))
+    send(TASK, iter([rows("t", 1), rows("t", 2)]), loads, SendLimits(flush_bytes=8))
     assert loads.rows == {"t/0": [1], "t/1": [2]}
 
 
@@ -119,7 +119,7 @@ def test_few_loads_are_open_at_a_time() -> None:
 
 def test_the_load_written_to_longest_ago_makes_room() -> None:
     loads = Loads()
-    limits = SendLimits(window_bytes=8, open_loads=2, threads=1)
+    limits = SendLimits(flush_bytes=8, open_loads=2, threads=1)
     send(TASK, iter([rows("a", 1), rows("b", 2), rows("c", 3), rows("b", 4), rows("a", 5)]), loads, limits)
     assert loads.rows == {"a/0": [1], "b/0": [2, 4], "c/0": [3], "a/1": [5]}
 
@@ -135,7 +135,7 @@ def test_a_silent_load_is_finished() -> None:
         yield rows("b", 1)
         yield rows("a", 2)
 
-    limits = SendLimits(window_bytes=8, idle_s=20)
+    limits = SendLimits(flush_bytes=8, idle_s=20)
     send(TASK, blocks(), loads, limits, clock=lambda: float(next(moments)))
     assert loads.rows["a/0"] == [1]
     assert loads.rows["a/1"] == [2]
@@ -144,7 +144,7 @@ def test_a_silent_load_is_finished() -> None:
 def test_an_error_cancels_all_other_loads_and_is_raised() -> None:
     loads = Loads(fail_at="bad/0", hang_at="slow/0")
     with pytest.raises(SinkError, match="no"):
-        send(TASK, iter([rows("slow", 1), rows("bad", 2)]), loads, SendLimits(window_bytes=8))
+        send(TASK, iter([rows("slow", 1), rows("bad", 2)]), loads, SendLimits(flush_bytes=8))
     assert ("cancel", "slow/0") in loads.log
     assert ("finish", "slow/0") not in loads.log
 
@@ -159,7 +159,7 @@ def test_an_error_of_the_source_cancels_what_is_open() -> None:
         raise RuntimeError("the source is gone")
 
     with pytest.raises(RuntimeError, match="gone"):
-        send(TASK, blocks(), loads, SendLimits(window_bytes=8))
+        send(TASK, blocks(), loads, SendLimits(flush_bytes=8))
     assert loads.log == [("begin", "t/0"), ("write", "t/0"), ("cancel", "t/0"), ("cancel", "t/0")]
 
 

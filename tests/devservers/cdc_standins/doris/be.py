@@ -55,7 +55,7 @@ class BackEnd:
             fault = self._engine.faults.meet("be.2pc", **where)
             if fault is not None:
                 raise from_front_end(str(fault.args.get("message", "get tableList write lock timeout")))
-            message = self._settle(request, db, label, operation)
+            message = self._finish(request, db, label, operation)
             status = "Success"
         except LoadError as error:
             status, message = error.code, error.text
@@ -63,7 +63,7 @@ class BackEnd:
             self._engine.faults.meet("be.2pc.done", **where)
         return json_response({"status": status, "msg": message}, indent=4)
 
-    def _settle(self, request: Request, db: str, label: str, operation: str) -> str:
+    def _finish(self, request: Request, db: str, label: str, operation: str) -> str:
         """Commit or abort; the message of success. Raises LoadError."""
         if not request.headers.get("txn_id") and not label:
             raise LoadError("INTERNAL_ERROR", "transaction id and label cannot be empty")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc_standins import sql_server as wire
+from cdc_standins import sql_server as mysql
 from cdc_standins.doris.engine import Engine
 from cdc_standins.doris.errors import sql_error
 from cdc_standins.doris.information import information
@@ -30,9 +30,9 @@ _VARIABLES = {
     "lower_case_table_names": "0", "transaction_isolation": "READ-COMMITTED",
 }  # fmt: skip
 _WIRE = {
-    "BOOLEAN": wire.TINY, "TINYINT": wire.TINY, "SMALLINT": wire.SHORT, "INTEGER": wire.LONG, "BIGINT": wire.LONGLONG,
-    "UBIGINT": wire.LONGLONG, "FLOAT": wire.FLOAT, "DOUBLE": wire.DOUBLE, "DATE": wire.DATE,
-    "TIMESTAMP": wire.DATETIME, "BLOB": wire.BLOB,
+    "BOOLEAN": mysql.TINY, "TINYINT": mysql.TINY, "SMALLINT": mysql.SHORT, "INTEGER": mysql.LONG,
+    "BIGINT": mysql.LONGLONG, "UBIGINT": mysql.LONGLONG, "FLOAT": mysql.FLOAT, "DOUBLE": mysql.DOUBLE,
+    "DATE": mysql.DATE, "TIMESTAMP": mysql.DATETIME, "BLOB": mysql.BLOB,
 }  # fmt: skip
 
 
@@ -70,7 +70,7 @@ def run_query(engine: Engine, sql: str, db: str, user: str, variables: Mapping[s
 
 
 def _other(kind: str) -> int:
-    return wire.NEWDECIMAL if kind.startswith("DECIMAL") else wire.VAR_STRING
+    return mysql.NEWDECIMAL if kind.startswith("DECIMAL") else mysql.VAR_STRING
 
 
 def check_rights(engine: Engine, text: str, db: str, user: str) -> None:

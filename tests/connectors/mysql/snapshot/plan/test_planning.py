@@ -31,7 +31,7 @@ from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import Copies
-from connectors.mysql.snapshot.plan.following import Following, PlacedChange
+from connectors.mysql.snapshot.plan.following import Following, SequencedChange
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
 INT = DataType.parse("INT")
@@ -142,7 +142,7 @@ def test_a_chunk_read_anew_takes_the_place_of_the_first(tmp_path: Path) -> None:
     assert copy.complete
 
 
-def test_a_copy_is_done_when_every_chunk_is_and_settled_behind_the_last() -> None:
+def test_a_copy_is_done_when_every_chunk_is_and_finished_behind_the_last() -> None:
     copy = copies_of(PLAN).tables[T]
     marks = {**MARKS, 3: mark(3, 200)}
     assert not copy.done(3, marks), "chunk 3 is of this batch"
@@ -153,7 +153,7 @@ def test_a_copy_is_done_when_every_chunk_is_and_settled_behind_the_last() -> Non
 
 
 def followed(*changes: tuple[int, SchemaChange], old: MySqlTable = TABLE, new: MySqlTable = TABLE) -> list[Entry]:
-    placed = [PlacedChange(sequence, change) for sequence, change in changes]
+    placed = [SequencedChange(sequence, change) for sequence, change in changes]
     return Following(copies_of(PLAN).tables, 3, MARKS).entries(placed, {T: old}, {T: new, U: new})
 
 
@@ -190,7 +190,7 @@ def test_another_type_of_the_split_column_begins_anew() -> None:
 def test_a_table_that_is_copied_ends_with_its_next_change() -> None:
     marks = {**MARKS, 3: mark(3, 200)}
     following = Following(copies_of(PLAN).tables, 4, marks)
-    assert following.entries([PlacedChange(500, ADD)], {T: TABLE}, {T: TABLE}) == [End(T, "done")]
+    assert following.entries([SequencedChange(500, ADD)], {T: TABLE}, {T: TABLE}) == [End(T, "done")]
 
 
 def test_regions_join_neighbours_that_are_alike() -> None:

@@ -40,7 +40,7 @@ class Answer:
         return self.body.decode("utf-8", "replace")
 
 
-class Wire:
+class HttpConnection:
     """A connection. Not thread safe. `close` may be called at any time, also from another thread."""
 
     def __init__(self, address: Address, tls: Tls, limits: TimeLimits) -> None:

@@ -1,4 +1,7 @@
-"""A window of changes to load text: last images, values checked against the table, bytes. Executor; no network."""
+"""A flush to load text: last images, values checked against the table, bytes. Executor; no network.
+
+A flush is what was gathered of one table and is encoded and sent at once.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,14 @@ from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.dead_letters.dead_letters import DeadLetter
-from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, window
+from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
 from connectors.shared.sending.sender import Written
 from connectors.streamload.dialect import Dialect
 from connectors.streamload.encode import DelimitedEncoder
 
 
 @dataclass(frozen=True, slots=True)
-class WindowRules:
+class RowRules:
     """What the options say about rows.
 
     Attributes:
@@ -39,7 +42,7 @@ class WindowRules:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """One window as it is sent; `headers` are those that its text needs, `dead_letters` the rows that stay behind."""
+    """One flush as it is sent; `headers` are those that its text needs, `dead_letters` the rows that stay behind."""
 
     text: memoryview
     rows: int
@@ -48,10 +51,10 @@ class Encoded:
     dead_letters: tuple[DeadLetter, ...] = ()
 
 
-class WindowEncoder:
-    """Windows of one table at one schema. One thread at a time."""
+class FlushEncoder:
+    """Flushes of one table at one schema. One thread at a time."""
 
-    def __init__(self, schema: TableSchema, target: TargetTable, dialect: Dialect, rules: WindowRules) -> None:
+    def __init__(self, schema: TableSchema, target: TargetTable, dialect: Dialect, rules: RowRules) -> None:
         """Plan the columns. Raises SinkError when the sink's table does not have them."""
         self._target, self._dialect, self._rules = target, dialect, rules
         self._keys = tuple(_source_name(schema, key) for key in target.keys)
@@ -62,11 +65,11 @@ class WindowEncoder:
         self._encoder = DelimitedEncoder(schema, target, dialect)
 
     def encode(self, blocks: Sequence[ChangeBlock], *, headers_sent: bool) -> Encoded | None:
-        """The window's text. None, with nothing done, when it needs other headers than those that were sent.
+        """The flush's text. None, with nothing done, when it needs other headers than those that were sent.
 
         Raises SinkError for a value that does not fit, or a change that a table without a key cannot express.
         """
-        found = self._images(window(blocks))
+        found = self._images(joined(blocks))
         fitted = self._fitter.check(found)
         encoder = self._encoder.for_rows(fitted.rows)
         if encoder is not self._encoder:
