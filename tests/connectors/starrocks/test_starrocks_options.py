@@ -88,7 +88,7 @@ def test_headers_of_the_format_have_no_effect_and_that_is_said(header: str, text
 def test_other_headers_and_table_properties_are_passed_on() -> None:
     made = options(**{"sink.properties.load_mem_limit": "1000", "table.create.properties.replication_num": "1"})
     assert made.load_headers() == {"load_mem_limit": "1000"}
-    assert settings.table_rules(made).properties == (("replication_num", "1"),)
+    assert settings.dialect(made).properties == (("replication_num", "1"),)
     assert list(made.warnings()) == []
 
 
