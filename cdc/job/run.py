@@ -47,6 +47,7 @@ from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.state.durable import NO_ROOM, state_error
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -95,6 +96,10 @@ def run(
         with log_records(reporter.line), json_log.of_python():
             mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
             _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise state_error(state.root, error) from error
     finally:
         lock.release()
     return 0
