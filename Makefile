@@ -14,14 +14,16 @@ help: ## show this list
 
 setup: $(READY)-dev run-ready ## make .venv with everything for running and developing
 
-run-ready: $(READY)-run $(READY)-java $(READY)-warm
+run-ready: $(READY)-decoder $(READY)-warm
 
-demo: run-ready ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
+demo: $(READY)-decoder ## run the demo pipeline: a recorded MySQL 9.7 binlog into DuckDB
 	@rm -rf .cdc/demo .cdc/demo.duckdb .cdc/demo.duckdb.wal
 	@mkdir -p .cdc
 	@$(VENV)/bin/cdc run pipelines/demo.yaml --state-dir .cdc/demo
 	@echo && echo "what is in .cdc/demo.duckdb now:"
 	@$(PY) scripts/show_tables.py .cdc/demo.duckdb
+	@echo
+	@$(MAKE) --no-print-directory $(READY)-warm
 
 # Two processes, each with servers of its own; a file's tests stay together, and the long files do not come last.
 # `make test WORKERS=1 ARGS="-k ..."`.
@@ -35,7 +37,7 @@ test-fast: setup ## run the tests that need neither Spark nor a server
 	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
-	PYTHONPATH=tests:tests/crash $(PY) tests/crash/chaos.py $(ARGS)
+	PYTHONPATH=tests:tests/crash:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
 
 lint: setup ## ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -92,8 +94,13 @@ $(READY)-java: requirements-java.txt $(READY)-run
 	  $(PIP) -r requirements-java.txt && $(CHOOSE_JAVA); }
 	@touch $@
 
-$(READY)-warm: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run
-	@$(PY) scripts/warm.py
+# What a first run needs, and what only makes later runs start sooner: the demo comes between the two.
+$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run $(READY)-java
+	@$(PY) scripts/warm.py decoder
+	@touch $@
+
+$(READY)-warm: $(READY)-decoder
+	@$(PY) scripts/warm.py rest
 	@touch $@
 
 # Pins with the SHA256 of every file of every platform, from the package index's own list.

@@ -26,7 +26,8 @@ _LONGEST_OF_PLAN = 100_000
 
 EXIT_CODES = """
 Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
-engine failed (Spark, Java, the state directory). CDC_DEBUG=1 shows where an error came from.
+engine failed (Spark, Java, the state directory); 130 a second signal ended the run at once.
+CDC_DEBUG=1 shows where an error came from.
 """
 
 app = typer.Typer(

@@ -1,7 +1,8 @@
-"""Fills the cache folder, once per machine and version, by reading the demo's binlog.
+"""Fills the cache folder, once per machine and version: `python scripts/warm.py decoder`, then `... rest`.
 
-The decoder's kernels are compiled: without this the first pipeline run does it, in every one of its processes at the
-same time. Spark's classes go into an archive, with which every run starts seconds sooner.
+The decoder's kernels are compiled by reading the demo's binlog: without this the first pipeline run does it, in every
+one of its processes at the same time. The rest, which the demo does without: the kernels of the snapshot and of stream
+loads, and an archive of Spark's classes, with which every run starts seconds sooner.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from cdc.job.class_archive import archive_path
 from cdc.job.java import choose_java
-from cdc.source import Context, Limits, Source
+from cdc.source import Context, Limits, Source, close
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
@@ -27,25 +28,34 @@ DEMO = Path(__file__).resolve().parent.parent / "pipelines" / "demo.yaml"
 LIMITS = Limits(max_bytes=64 << 20, max_rows=1_000_000)
 
 
-def main() -> int:
-    """Decode everything; say how long it took."""
-    sys.stdout.write("compiling the decoder for this processor (once)\n")
-    sys.stdout.flush()
+def main(step: str) -> int:
+    """One step; says what it does and how long it took."""
+    STEPS[step]()
+    return 0
+
+
+def warm_decoder() -> None:
+    """Decode everything that the demo's log holds."""
+    say("compiling the decoder for this processor (once, about half a minute)")
     started = time.monotonic()
     options = check_file(str(DEMO)).spec.source
     with tempfile.TemporaryDirectory() as folder:
         rows = sum(decoded(options.build(Context("warm", LocalStore(Path(folder))))))
-    sys.stdout.write(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s\n")
+    say(f"decoder ready: {rows:,} row images in {time.monotonic() - started:.0f} s")
+
+
+def warm_rest() -> None:
+    """What makes later runs start sooner; each part of it is made by the run that needs it when it is not there."""
+    say("preparing later runs: the snapshot reader, the text of loads, Spark's classes (once; Ctrl-C does no harm)")
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
         started = time.monotonic()
         warm_snapshot_kernels()
-        sys.stdout.write(f"snapshot reader ready in {time.monotonic() - started:.0f} s\n")
+        say(f"snapshot reader ready in {time.monotonic() - started:.0f} s")
         started = time.monotonic()
         warm_load_text()
-        sys.stdout.write(f"load text ready in {time.monotonic() - started:.0f} s\n")
+        say(f"load text ready in {time.monotonic() - started:.0f} s")
         archived.result()
-    return 0
 
 
 def archive_classes() -> None:
@@ -53,8 +63,7 @@ def archive_classes() -> None:
     path = archive_path(os.environ, choose_java(os.environ))
     if path.exists():
         return
-    sys.stdout.write("archiving Spark's classes, so that runs start sooner (once)\n")
-    sys.stdout.flush()
+    say("archiving Spark's classes")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         text = DEMO.read_text(encoding="utf-8")
@@ -65,21 +74,33 @@ def archive_classes() -> None:
         done = subprocess.run(command, env=run, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     seconds = f"{time.monotonic() - started:.0f} s"
     if path.exists():
-        sys.stdout.write(f"class archive ready: {path.stat().st_size >> 20} MiB in {seconds}\n")
+        say(f"class archive ready: {path.stat().st_size >> 20} MiB in {seconds}")
     else:
         why = "this Java wrote none" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
-        sys.stdout.write(f"no class archive ({why}): runs start without it\n")
+        say(f"no class archive ({why}): runs start without it")
 
 
 def decoded(source: Source) -> Iterator[int]:
     """Row images of each block of the whole log."""
-    start = source.initial_offset()
-    while (end := source.latest_offset(start, LIMITS, 0.0)) != start:
-        for split in source.splits(start, end, 1):
-            yield from (len(block) for block in source.read(split, lambda _reason, _number: None, lambda _report: None))
-        start = end
-    source.stop()
+    try:
+        start = source.initial_offset()
+        while (end := source.latest_offset(start, LIMITS, 0.0)) != start:
+            for split in source.splits(start, end, 1):
+                yield from (
+                    len(block) for block in source.read(split, lambda _reason, _number: None, lambda _report: None)
+                )
+            start = end
+    finally:
+        close(source)
 
+
+def say(text: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+STEPS = {"decoder": warm_decoder, "rest": warm_rest}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
@@ -40,6 +41,14 @@ def test_the_demo_ends_with_the_rows_of_the_recorded_server(demo: Path, table: s
         rows = connection.execute(f"SELECT {columns} FROM shop.{table}").fetchall()
     assert len(rows) == expected["rows"]
     assert digest(rows) == expected["sha256"]
+
+
+@pytest.mark.slow
+def test_the_decoder_is_compiled_by_reading_the_whole_demo() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "warm.py"), "decoder"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"^decoder ready: [\d,]{5,} row images in \d+ s$", done.stdout, re.MULTILINE)
 
 
 def test_the_digest_depends_on_every_value_and_not_on_the_order() -> None:

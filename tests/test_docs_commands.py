@@ -25,7 +25,7 @@ NOT_RUN = {
     "make ": "tests/test_docs.py checks that the target exists",
     "docker compose up": "needs Docker; the server that the test brings takes its place",
     "export ": "is the environment of the commands after it",
-    "cdc dev": "serves until it is ended; tests/standins starts the stand-ins",
+    "cdc dev": "serves until it is ended; tests/standins and tests/services start them",
     "cdc plan FILE": "a synopsis",
     "cdc run FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",

@@ -55,7 +55,7 @@ CONTRACTS = (
 )
 """The modules of `cdc` that a connector may know."""
 
-SERVERS = {"cdc_services": (), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+SERVERS = {"cdc_services": ("cdc.errors",), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")
@@ -252,3 +252,23 @@ def test_everything_in_the_order_list_is_spelled_like_a_module() -> None:
 
 def test_modules_do_not_shadow_the_standard_library() -> None:
     assert [name for name in MODULES if name.split(".")[0] in sys.stdlib_module_names] == []
+
+
+PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild")
+
+
+@pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])
+def test_schema_changes_are_planned_without_doing_anything(name: str) -> None:
+    """Planning knows schemas and a dialect; what is read, executed and noted is in session, changes and journal."""
+    known = {"cdc.errors", "cdc.schema", *(f"cdc.evolution.{module}" for module in PURE_EVOLUTION)}
+    used = {imported for imported in imports(name) if within(imported, "cdc")}
+    assert {item for item in used if item != "cdc.evolution"} <= known
+
+
+def test_every_dialect_is_planned_with_by_the_core() -> None:
+    """A connector that has a dialect of SQL brings no planner of its own."""
+    sinks = [name for name in CONNECTORS if name.endswith(".dialect") and "cdc.evolution.dialect" in set(imports(name))]
+    assert {name.split(".")[1] for name in sinks} == {"duckdb", "doris", "starrocks"}
+    for name in CONNECTORS:
+        used = {item for item in imports(name) if within(item, "cdc.evolution")}
+        assert not used & {"cdc.evolution.planner", "cdc.evolution.columns", "cdc.evolution.rebuild"}, name

@@ -58,7 +58,8 @@ class ColumnPlanner(Generic[T]):
         against = self._uncertain(table, there, column.type, before or dialect.data_type(there.type))
         if against is not None and dialect.converts(there.type, column.type, before):
             against = None
-        if not stays and not dialect.by_copy(there.type, new_type):
+        empty = against is not None and against.rows == AnyValue()
+        if not stays and not empty and not dialect.by_copy(there.type, new_type):
             reason = f"{dialect.name} does not turn {there.type} into {new_type} with the values that the source has"
             against = Uncertain(AnyValue(), reason)
         if against is not None and not copied:
@@ -112,7 +113,7 @@ class ColumnPlanner(Generic[T]):
         """A copy is left when the process died after it had taken its table's place: it holds the rows as they were."""
         copy = self._dialect.copy_of(table)
         if self._layout.get(copy) is not None:
-            yield Statement(table, self._dialect.drop_table(copy))
+            yield Statement(table, self._dialect.drop_copy(copy))
             self._layout.remove(copy)
 
     def there(self, table: ActualTable[T], name: str) -> ActualColumn[T]:
@@ -182,7 +183,7 @@ class ColumnPlanner(Generic[T]):
     def _comment(self, table: TableId, column: Column) -> Iterator[Step]:
         actual = self._layout.get(table)
         there = None if actual is None else actual.column(column.name)
-        if actual is None or there is None or there.comment == column.comment:
+        if not self._dialect.has_comments or actual is None or there is None or there.comment == column.comment:
             return
         new = replace(there, comment=column.comment)
         yield Statement(table, self._dialect.comment_column(actual, new), job=self._dialect.all_in_jobs)

@@ -26,6 +26,7 @@ class Dialect(ABC, Generic[T]):
         sessions: how many tables may be created at the same time, each in a session of its own.
         moves_tables: a table can be put into another database, by copying its rows.
         all_in_jobs: new names and comments of columns may be carried out by a job too, not only what changes data.
+        has_comments: tables and columns can have comments.
         native_bytes: bytes are kept as bytes rather than as text.
     """
 
@@ -36,6 +37,7 @@ class Dialect(ABC, Generic[T]):
     sessions: ClassVar[int] = 1
     moves_tables: ClassVar[bool] = False
     all_in_jobs: ClassVar[bool] = False
+    has_comments: ClassVar[bool] = True
     native_bytes: ClassVar[bool] = True
 
     # names
@@ -178,6 +180,10 @@ class Dialect(ABC, Generic[T]):
         """When there is one."""
         return f"DROP TABLE IF EXISTS {self.table_name(table)}"
 
+    def drop_copy(self, copy: TableId) -> str:
+        """A copy that is left, when there is one."""
+        return self.drop_table(copy)
+
     def truncate_table(self, table: TableId) -> str:
         """All rows go."""
         return f"TRUNCATE TABLE {self.table_name(table)}"
@@ -186,9 +192,9 @@ class Dialect(ABC, Generic[T]):
         """Inside of its database."""
         return f"ALTER TABLE {self.table_name(table)} RENAME TO {self.quoted(new_name)}"
 
-    @abstractmethod
     def comment_table(self, table: ActualTable[T], comment: str) -> str:
-        """Another comment."""
+        """Another comment, or none."""
+        return f"COMMENT ON TABLE {self.table_name(table.id)} IS {self.literal(comment)}"
 
     @abstractmethod
     def add_column(self, table: ActualTable[T], column: ActualColumn[T], after: str | None) -> Sequence[str]:
@@ -198,9 +204,10 @@ class Dialect(ABC, Generic[T]):
     def modify_column(self, table: ActualTable[T], column: ActualColumn[T], value: str) -> str:
         """Another type in place; `value` is what `value()` gives."""
 
-    @abstractmethod
     def comment_column(self, table: ActualTable[T], column: ActualColumn[T]) -> str:
-        """Another comment; `column` has it already."""
+        """Another comment, or none; `column` has it already."""
+        name = f"{self.table_name(table.id)}.{self.quoted(column.name)}"
+        return f"COMMENT ON COLUMN {name} IS {self.literal(column.comment)}"
 
     def rename_column(self, table: TableId, old_name: str, new_name: str) -> str:
         """Another name."""

@@ -166,7 +166,7 @@ class Planner(Generic[T]):
         yield Statement(actual.id, self._dialect.drop_table(actual.id))
 
     def _comment(self, table: ActualTable[T], comment: str) -> Iterator[Step]:
-        if table.comment != comment:
+        if self._dialect.has_comments and table.comment != comment:
             yield Statement(table.id, self._dialect.comment_table(table, comment))
             self._layout.put(replace(table, comment=comment))
 

@@ -25,7 +25,7 @@ def rebuild(
     copy = replace(new, id=dialect.copy_of(old.id))
     chosen = [(column.name, (values or {}).get(column.name) or _kept(dialect, old, column)) for column in new.columns]
     statements = [
-        dialect.drop_table(copy.id),
+        dialect.drop_copy(copy.id),
         *dialect.create_table(copy),
         dialect.copy_rows(old.id, copy.id, chosen),
         *dialect.take_place(copy.id, new),

@@ -25,6 +25,7 @@ from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, routed
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import Route, TaskResult
 from cdc.schema import SchemaChange
@@ -60,7 +61,7 @@ class BatchRunner:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         self._commits = Commits(sink, self._log, retry)
-        self._splits, self._retry = SplitLog(state.splits), retry
+        self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -150,6 +151,7 @@ class BatchRunner:
             self._recover(batch)
         start, end = self._offsets(batch)
         changes = self._changes(start, end)
+        schemas = self._schemas.change(batch, changes)
         reached("before-apply", batch)
         if changes:
             self._commits.settle()
@@ -161,18 +163,27 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports)
+        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas)
         self._log.decide(decision)
         return decision, changes, results
 
     def _recover(self, batch: int) -> None:
-        """First batch of a run: remove what an earlier run prepared for it, learn which tables there are already."""
+        """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
         self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
-        first = self._state.initial_offset()
-        if first is not None:
-            start, _ = self._offsets(batch)
-            self._guard.check(self._source.schema_changes(source_offset(first), source_offset(start)))
+        past = self._past(batch)
+        self._guard.check(past)
+        before = self._log.get(batch - 1)
+        entries = None if before is None else before.schemas
+        self._schemas.begin(batch, entries, lambda: [routed(change, self._route) for change in past])
         self._recovered = True
+
+    def _past(self, batch: int) -> Sequence[SchemaChange]:
+        """All schema changes before a batch."""
+        first = self._state.initial_offset()
+        if first is None:
+            return ()
+        start, _ = self._offsets(batch)
+        return self._source.schema_changes(source_offset(first), source_offset(start))
 
     def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
         if source_offset(start) == source_offset(end):

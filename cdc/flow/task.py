@@ -15,6 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Positions, Source, Split, Warms
@@ -63,6 +64,7 @@ class PrepareTask:
     source: Source
     sink: Sink
     route: Route
+    schemas: SinkSchemas
 
     def warm(self) -> None:
         """Load what the first task needs."""
@@ -84,7 +86,7 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            blocks = newest.watch(self._routed(self.source.read(split, count, reports.append)))
+            blocks = newest.watch(self._routed(batch, self.source.read(split, count, reports.append)))
             prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
@@ -94,11 +96,14 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
-    def _routed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks as the sink sees them."""
+    def _routed(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks as the sink sees them, each with the columns of its sink table."""
+        schemas = self.schemas.at(batch)
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
-            yield replace(block, table=self.route(block.table), position_text=position_text)
+            found = replace(block, table=self.route(block.table), position_text=position_text)
+            check_columns(found, schemas)
+            yield found
 
 
 class _Newest:

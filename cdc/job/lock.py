@@ -6,6 +6,7 @@ killed one has left.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -84,7 +85,8 @@ class RunLock:
         """Give the lock back; the Java process has ended."""
         if self._file is not None:
             _remove_scratch(self._holder)
-            self._write({})
+            with contextlib.suppress(StateError):  # on a full disk the names of processes that are gone stay: no harm
+                self._write({})
             self._file.close()
             self._file = None
 

@@ -19,6 +19,7 @@ from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
@@ -46,6 +47,7 @@ from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.state.durable import NO_ROOM, state_error
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -94,6 +96,10 @@ def run(
         with log_records(reporter.line), json_log.of_python():
             mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
             _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise state_error(state.root, error) from error
     finally:
         lock.release()
     return 0
@@ -135,7 +141,8 @@ def _run_locked(
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
-        plan = StreamPlan(PrepareTask(source, sink, route), state, _limits(spec), parallelism, state.put_token())
+        task = PrepareTask(source, sink, route, SinkSchemas(state.store))
+        plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)

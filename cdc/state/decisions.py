@@ -16,7 +16,8 @@ from cdc.state.store import RESTORE, Store
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`).
+    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `schemas` how many
+    entries of the log of sink schemas hold behind the batch; None in decisions of versions that had no such log.
     """
 
     batch: int
@@ -24,6 +25,7 @@ class Decision:
     end: dict[str, Any]
     prepared: tuple[Prepared, ...]
     reports: tuple[dict[str, Any], ...] = ()
+    schemas: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back to an equal decision."""
@@ -33,13 +35,15 @@ class Decision:
             "end": self.end,
             "prepared": [asdict(handle) for handle in self.prepared],
             "reports": list(self.reports),
+            "schemas": self.schemas,
         }
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:
         """The decision that `to_json` wrote."""
         prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
-        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), tuple(fields.get("reports", ())))
+        reports, schemas = tuple(fields.get("reports", ())), fields.get("schemas")
+        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas)
 
 
 class CommitLog:

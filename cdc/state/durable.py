@@ -33,6 +33,9 @@ _HINTS = {
     errno.EEXIST: "a file is where a folder should be: choose another --state-dir",
     errno.ENAMETOOLONG: "choose a --state-dir with a shorter path",
 }
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EMFILE, errno.ENFILE})
+"""Refusals that have nothing to do with who asked for what: there is no room, for data or for files."""
+
 _OTHER = "see what is wrong there and start again; nothing was lost"
 
 

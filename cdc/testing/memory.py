@@ -15,6 +15,7 @@ from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
@@ -46,17 +47,20 @@ def run_in_memory(
     start: Offset | None = None,
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
+    state: Path | None = None,
 ) -> Run:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
-    the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run.
+    the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
+    changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
 
     Raises CdcError.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") as folder:
-        pipeline = LocalPipeline(source, sink, Path(folder), numbered(at, first_batch), restarted or (lambda: sink))
+        root = state or Path(folder)
+        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink))
         batch = first_batch
         while (end := source.latest_offset(at, limits, 0.0)) != at:
             failures = source.failures(at, end) if isinstance(source, ListSource) else []
@@ -78,16 +82,21 @@ class LocalPipeline:
         self._source, self._restarted = source, restarted
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
-        self._state.store_initial_offset(start)
+        if self._state.initial_offset() is None:
+            self._state.store_initial_offset(start)
         self._planned: dict[int, tuple[Offset, Offset]] = {}
         self._changes: list[SchemaChange] = []
         self._progress = Progress()
         self._begin(sink)
 
+    def plan(self, start: Offset, end: Offset) -> None:
+        """Log where a batch begins and ends."""
+        self._planned[start[BATCH_KEY]] = start, end
+
     def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
         """One batch, tried again after each crash that is asked for. Raises CdcError."""
+        self.plan(start, end)
         batch = start[BATCH_KEY]
-        self._planned[batch] = start, end
         for failure in failures:
             if self._dies(batch, parallelism, failure):
                 self._begin(self._restarted())
@@ -114,7 +123,7 @@ class LocalPipeline:
     def _begin(self, sink: Sink) -> None:
         """A new process."""
         route = RouteTable(())
-        self._task, self._recovered = PrepareTask(self._source, sink, route), False
+        self._task, self._recovered = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store)), False
         self._runner = BatchRunner(
             self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
             self._progress, RetryPolicy(timeout_s=10.0),

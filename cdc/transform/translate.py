@@ -21,6 +21,7 @@ _SIMPLE = {
     "NOT": "NOT {0}", "IS NULL": "{0} IS NULL", "IS TRUE": "{0} IS TRUE", "IS FALSE": "{0} IS FALSE",
     "||": "{0} || {1}",
 }  # fmt: skip
+_WIDER = {Kind.INT: "BIGINT", Kind.BIGINT: "HUGEINT"}
 _OVERFLOW = {"=": "FALSE", "<>": "TRUE", "<": "{sign} < 0", "<=": "{sign} < 0", ">": "{sign} > 0", ">=": "{sign} > 0"}
 
 
@@ -101,6 +102,8 @@ def _case(args: list[str], node: Typed) -> str:
 def _arithmetic(args: list[str], node: Typed) -> str:
     left, right = args
     result = engine_type(node.type)
+    if node.op == "%" and kind_of(node.type) in _WIDER:  # the smallest integer % -1 is 0, not an overflow
+        return f"CAST(CAST({left} AS {_WIDER[node.type.kind]}) % {right} AS {result})"  # type: ignore[union-attr]
     if kind_of(node.type) is not Kind.DECIMAL:
         op = "//" if node.op in ("/", "DIV") and kind_of(node.type) not in (Kind.FLOAT, Kind.DOUBLE) else node.op
         return f"CAST({left} {op} {right} AS {result})"

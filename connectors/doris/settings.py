@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connectors.doris.alter import DdlRules
 from connectors.doris.client import DorisClient
+from connectors.doris.dialect import DorisDialect
 from connectors.doris.load import LoadRules
 from connectors.doris.options import DorisSinkOptions
 from connectors.shared.sending.sender import SendLimits
@@ -30,9 +30,9 @@ def load_rules(options: DorisSinkOptions) -> LoadRules:
     )
 
 
-def ddl_rules(options: DorisSinkOptions) -> DdlRules:
+def dialect(options: DorisSinkOptions) -> DorisDialect:
     """How tables are created."""
-    return DdlRules(options.table_properties(), options.time_zone)
+    return DorisDialect(options.table_properties(), options.time_zone)
 
 
 def send_limits(options: DorisSinkOptions) -> SendLimits:

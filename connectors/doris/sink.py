@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
-from cdc.faults import reached
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
+from cdc.evolution.session import SchemaSession
+from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
-from connectors.doris.alter import Planner, Step
-from connectors.doris.catalog import Layout
-from connectors.doris.jobs import Runner
 from connectors.doris.load import Loader
 from connectors.doris.options import DorisSinkOptions
+from connectors.doris.schemas import DorisSchemas
 from connectors.doris.targets import targets_of
 from connectors.doris.transactions import Handle, Transactions
+from connectors.doris.types import SqlType
 from connectors.shared.sending.sender import send
-from connectors.shared.sql.client import Session
-from connectors.streamload import applied
 from connectors.streamload.commits import Commit
-from connectors.streamload.schema_changes import SchemaWork
 from connectors.streamload.settings import window_rules
 from connectors.streamload.sink import LoadSink
 
 
-class DorisSink(LoadSink):
+class DorisSink(LoadSink[SqlType]):
     """Loads into Doris with two phases. Picklable; connections are opened when they are needed."""
 
     server: ClassVar[str] = "Doris"
@@ -39,18 +36,6 @@ class DorisSink(LoadSink):
         self._options = options
         self._transactions = Transactions(settings.client(options), self._retry)
         self._visible = set[str]()
-
-    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._store, changes)
-        if record.done == len(changes):
-            return
-        with self._session() as session:
-            layout = Layout(session)
-            self._wait_for_earlier_work(self._runner(session), layout, changes)
-            planner = Planner(layout, settings.ddl_rules(self._options))
-            work = SchemaWork(lambda change, _: planner.steps(change), self._run, self._session)
-            work.carry_out(session, record, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and leave every load prepared. Executor."""
@@ -73,34 +58,11 @@ class DorisSink(LoadSink):
     def _free(self, table: TableId, label: str) -> None:
         self._transactions.free(table, label)
 
-    def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is, None when it does not exist. Driver."""
+    @contextmanager
+    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[SqlType]]:
+        """A session with one front end. Driver."""
         with self._session() as session:
-            actual = Layout(session).get(table)
-        return None if actual is None else actual.schema()
-
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now. Driver."""
-        with self._session() as session:
-            planner = Planner(Layout(session), settings.ddl_rules(self._options))
-            return [step.sql for change in changes for step in planner.steps(change) if step.doubt is None]
-
-    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
-        runner = self._runner(session)
-        for step in steps:
-            runner.run(table, step)
-            reached("mid-apply", self._next_batch)
-
-    def _runner(self, session: Session) -> Runner:
-        return Runner(session, self._job_policy)
-
-    def _wait_for_earlier_work(self, runner: Runner, layout: Layout, changes: Sequence[SchemaChange]) -> None:
-        """Jobs that were started and loads that were committed show in the tables only when they are through."""
-        tables = {change.table for change in changes}
-        tables |= {change.new_table for change in changes if isinstance(change, RenameTable)}
-        there = sorted(table for table in tables if layout.exists(table))
-        self._wait_until_visible({table.database for table in there})
-        runner.wait_for_running(there)
+            yield DorisSchemas(session, settings.dialect(self._options), self._job_policy, self._wait_until_visible)
 
     def _wait_until_visible(self, databases: set[str]) -> None:
         """Wait for what this pipeline has committed: a copy of a table would miss rows that are not visible yet."""

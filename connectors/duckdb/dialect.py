@@ -143,10 +143,6 @@ class DuckDbDialect(Dialect[str]):
         create = f"CREATE TABLE {self.table_name(table.id)} ({', '.join(parts)})"
         return [create, *self._comments(table)]
 
-    def comment_table(self, table: ActualTable[str], comment: str) -> str:
-        """Also to take one away."""
-        return f"COMMENT ON TABLE {self.table_name(table.id)} IS {text_literal(comment)}"
-
     def add_column(self, table: ActualTable[str], column: ActualColumn[str], after: str | None) -> Sequence[str]:
         """The default is only for the rows that are there: later rows bring their own value."""
         name = self.table_name(table.id)
@@ -161,11 +157,6 @@ class DuckDbDialect(Dialect[str]):
         """With the expression that converts."""
         name = self.table_name(table.id)
         return f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} TYPE {column.type} USING {value}"
-
-    def comment_column(self, table: ActualTable[str], column: ActualColumn[str]) -> str:
-        """Also to take one away."""
-        name = f"{self.table_name(table.id)}.{quoted(column.name)}"
-        return f"COMMENT ON COLUMN {name} IS {text_literal(column.comment)}"
 
     def take_place(self, copy: TableId, table: ActualTable[str]) -> Sequence[str]:
         """The old table goes, the copy gets its name."""

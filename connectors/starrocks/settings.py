@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from connectors.starrocks.client import TransactionLimits
-from connectors.starrocks.ddl import TableRules
+from connectors.starrocks.dialect import StarRocksDialect
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.types import TypeRules
 
 
-def table_rules(options: StarRocksSinkOptions) -> TableRules:
+def dialect(options: StarRocksSinkOptions) -> StarRocksDialect:
     """How tables are created."""
     properties = tuple(options.table_properties().items())
-    return TableRules(TypeRules(options.character_bytes, options.json_type == "json"), options.buckets, properties)
+    types = TypeRules(options.character_bytes, options.json_type == "json")
+    return StarRocksDialect(types, options.buckets, properties)
 
 
 def transaction_limits(options: StarRocksSinkOptions) -> TransactionLimits:

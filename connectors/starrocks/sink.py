@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkUnavailable
-from cdc.faults import reached
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema
+from cdc.evolution.session import SchemaSession
+from cdc.schema import TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
-from connectors.shared.sql.client import Session
 from connectors.starrocks import settings
-from connectors.starrocks.alter import Planner, Statement, Step
-from connectors.starrocks.catalog import Layout, read_layout, read_table
 from connectors.starrocks.client import LabelFinishedError, State, Transactions
 from connectors.starrocks.commits import LabelCommit
-from connectors.starrocks.jobs import Runner
 from connectors.starrocks.load import Loader
 from connectors.starrocks.options import StarRocksSinkOptions
+from connectors.starrocks.schemas import StarRocksSchemas
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
-from connectors.streamload import applied
+from connectors.starrocks.types import SqlType
 from connectors.streamload.commits import Commit
 from connectors.streamload.http import HttpClient
-from connectors.streamload.schema_changes import SchemaWork
 from connectors.streamload.settings import http_servers, window_rules
 from connectors.streamload.sink import LoadSink
 
 
-class StarRocksSink(LoadSink):
+class StarRocksSink(LoadSink[SqlType]):
     """Loads into StarRocks with two phases. Picklable; connections are opened when they are needed."""
 
     server: ClassVar[str] = "StarRocks"
@@ -42,16 +39,6 @@ class StarRocksSink(LoadSink):
         self._options = options
         http = HttpClient(http_servers(options))
         self._transactions = Transactions(http, settings.transaction_limits(options), options.packing())
-
-    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Carry out schema changes in order, each from the tables as they are; waits for their jobs. Driver."""
-        record = applied.Applied(self._store, changes)
-        if record.done == len(changes):
-            return
-        with self._session() as session:
-            layout = self._layout(session, changes, self._runner(session))
-            planner = Planner(layout, settings.table_rules(self._options))
-            SchemaWork(planner.steps, self._run, self._session).carry_out(session, record, changes)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
@@ -107,46 +94,13 @@ class StarRocksSink(LoadSink):
             hint = "it ends with its timeout; see SHOW PROC '/transactions'"
             raise SinkUnavailable("a load cannot be rolled back", where=f"{table} (label {label})", hint=hint)
 
-    def describe(self, table: TableId) -> TableSchema | None:
-        """The table as it is, None when it does not exist. Driver."""
+    @contextmanager
+    def schema_session(self, *, write: bool) -> Iterator[SchemaSession[SqlType]]:
+        """A session with one front end. Driver."""
         with self._session() as session:
-            actual = read_table(session, table)
-        return None if actual is None else actual.schema()
-
-    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
-        """The statements `apply` would run now. Driver."""
-        with self._session() as session:
-            layout = self._layout(session, changes)
-        planner = Planner(layout, settings.table_rules(self._options))
-        return [
-            step.sql
-            for index, change in enumerate(changes)
-            for step in planner.steps(change, changes[index + 1 :])
-            if isinstance(step, Statement)
-        ]
-
-    def _run(self, session: Session, table: TableId, steps: Iterable[Step]) -> None:
-        runner = self._runner(session)
-        for step in steps:
-            runner.run(step)
-            reached("mid-apply", self._next_batch)
-
-    def _runner(self, session: Session) -> Runner:
-        return Runner(session, self._job_policy)
+            yield StarRocksSchemas(session, settings.dialect(self._options), self._job_policy)
 
     @property
     def _in_phases(self) -> bool:
         """Whether StarRocks holds prepared rows."""
         return self._options.delivery_guarantee == "exactly-once"
-
-    def _layout(self, session: Session, changes: Sequence[SchemaChange], runner: Runner | None = None) -> Layout:
-        """What is there in the databases of these changes, once no schema change is under way in their tables."""
-        tables = {change.table for change in changes}
-        databases = {table.database for table in tables}
-        databases |= {change.new_table.database for change in changes if isinstance(change, RenameTable)}
-        layout = read_layout(session, databases)
-        there = [table for table in tables if layout.get(table)]
-        if runner is None or not there:
-            return layout
-        runner.wait_for_running(there)
-        return read_layout(session, databases)  # anew: a job may have ended since the tables were looked at

@@ -14,7 +14,7 @@ from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.sql.client import Refused, SqlClient
-from connectors.starrocks.catalog import ActualTable, read_layout, read_table
+from connectors.starrocks.catalog import StarRocksTable, read_database, read_table
 
 _SINGLE_READS = 8
 
@@ -28,7 +28,7 @@ class Targets:
         self._known: dict[tuple[TableId, TableSchema], TargetTable] = {}
         self._batch = -1
         self._reads: Counter[str] = Counter()
-        self._whole: dict[str, dict[TableId, ActualTable]] = {}
+        self._whole: dict[str, dict[TableId, StarRocksTable]] = {}
 
     def get(self, table: TableId, schema: TableSchema, batch: int) -> TargetTable:
         """The table as it is for rows of this schema. Raises SinkError when it does not exist, or SinkUnavailable."""
@@ -49,7 +49,7 @@ class Targets:
             self._known = {key: value for key, value in self._known.items() if key[0] != table}
             self._whole.pop(table.database, None)
 
-    def _read(self, table: TableId, batch: int) -> ActualTable | None:
+    def _read(self, table: TableId, batch: int) -> StarRocksTable | None:
         if batch != self._batch:
             self._batch = batch
             self._reads.clear()
@@ -61,7 +61,9 @@ class Targets:
         try:
             if self._reads[database] <= _SINGLE_READS or database in self._whole:
                 return self._sql.ask(lambda session: read_table(session, table))
-            self._whole[database] = self._sql.ask(lambda session: read_layout(session, [database])).tables()
+            self._whole[database] = {
+                table.id: table for table in self._sql.ask(lambda session: read_database(session, database))
+            }
         except Refused as error:
             hint = "GRANT SELECT on the table to the user"
             raise SinkError(f"its columns cannot be read: {error.message}", where=str(table), hint=hint) from error

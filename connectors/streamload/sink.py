@@ -8,14 +8,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Generic
 
 from cdc.errors import SinkError
+from cdc.evolution.sql_sink import SqlSink
+from cdc.evolution.table import T
 from cdc.schema import TableId
-from cdc.sink import Prepared, Sink
+from cdc.sink import Prepared
 from cdc.source import Context
 from connectors.shared.sql.client import Refused, Session, SqlClient
-from connectors.streamload import applied, settings
+from connectors.streamload import settings
 from connectors.streamload.commits import Commit, commit_all
 from connectors.streamload.label_record import LabelRecord, Recorded
 from connectors.streamload.labels import LabelSpace
@@ -27,7 +29,7 @@ _THREADS = 16
 """Commits and questions about labels wait for the server, not for this machine."""
 
 
-class LoadSink(Sink):
+class LoadSink(SqlSink[T], Generic[T]):
     """Executors prepare loads in the server, the driver commits them. Picklable; opens connections when needed.
 
     Attributes:
@@ -39,8 +41,8 @@ class LoadSink(Sink):
     grants: ClassVar[str]
 
     def __init__(self, options: LoadSinkOptions, context: Context) -> None:
+        super().__init__(context)
         self._pipeline: str = context.pipeline
-        self._store = context.store
         self._directory: Path = context.store.bulk("")
         self._threads = max(_THREADS, options.threads)
         self._retry = settings.retry_policy(options, context)
@@ -48,7 +50,6 @@ class LoadSink(Sink):
         self._sql = SqlClient(settings.sql_servers(options), self._retry)
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
         self._record = LabelRecord(self._directory, self._labels)
-        self._next_batch = 0
 
     def check(self) -> None:
         """Log in to a front end, now or never. Driver."""
@@ -64,13 +65,10 @@ class LoadSink(Sink):
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every load, those of a table in log order, tables at the same time. Driver."""
         commit_all(self._committer(batch), batch, prepared, self._threads)
-        applied.forget(self._store)
         self._record.prune(batch)
-        self._next_batch = batch + 1
 
     def abort(self, batch: int) -> None:
         """Remove what this pipeline prepared for this batch or a later one and never decided. Driver."""
-        self._next_batch = batch
         left = self._record.since(batch)
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cdc-abort") as pool:
             for recorded in pool.map(self._freed, left):

@@ -22,6 +22,8 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import SchemaChange, TableId
@@ -101,9 +103,12 @@ class _Frame:
         engine = self._engine
         start, end = engine.offsets(self._batch)
         source = ListSource(engine.items)
-        splits = list(source.splits(start, end, engine.parallelism))
+        splits = list(
+            SplitLog(engine.state.splits).splits(source, start, end, engine.rng.randint(1, engine.parallelism + 1))
+        )
         engine.rng.shuffle(splits)
-        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), _same)
+        schemas = SinkSchemas(engine.state.store)
+        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), _same, schemas)
         return [(self._run(lambda split=split: task(self._batch, split)).to_json(),) for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:

@@ -37,7 +37,8 @@ class DirectRuns:
         sink = sink_options.build(Context("proof-1", LocalStore(folders["sink"])))
         source.stop_at_current()
         run = run_in_memory(
-            source, sink, limits=limits, parallelism=parallelism, start=self._offset, first_batch=self._batch
-        )
+            source, sink, limits=limits, parallelism=parallelism, start=self._offset, first_batch=self._batch,
+            state=self.pipeline.state / "engine",
+        )  # fmt: skip
         self._offset, self._batch = run.offset, self._batch + run.batches
         return run

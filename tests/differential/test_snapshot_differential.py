@@ -48,7 +48,10 @@ def test_nothing_is_lost_or_doubled_where_rows_can_only_be_appended(
         for _ in range(2):
             source = _source(any_server, work.database, tmp_path)
             source.stop_at_current()
-            run = run_in_memory(source, sink, limits=_LIMITS, parallelism=3, start=offset, first_batch=batches)
+            run = run_in_memory(
+                source, sink, limits=_LIMITS, parallelism=3, start=offset, first_batch=batches,
+                state=tmp_path / "engine",
+            )  # fmt: skip
             offset, batches = run.offset, batches + run.batches
             assert sink.problems == []
             work.stop()

@@ -27,6 +27,7 @@ from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import routed
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
 from cdc.schema import AddColumn, Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
@@ -34,6 +35,7 @@ from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Split
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.state.store import LocalStore
 from cdc.testing import ListSink, ListSource, block
 
 T, SINK_T = TableId("shop", "t"), TableId("lake", "t")
@@ -141,7 +143,7 @@ class World:
         start = logged_offset(self.state.checkpoint, batch - 1) if batch else self.state.initial_offset()
         assert start is not None
         assert end is not None
-        task = PrepareTask(self.source, self.sink, to_lake)
+        task = PrepareTask(self.source, self.sink, to_lake, SinkSchemas(self.state.store))
         return [task(batch, split) for split in reversed(self.source.splits(start, end, 2))]
 
     def begin(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
@@ -480,7 +482,9 @@ def test_changes_carry_the_names_of_the_sink() -> None:
 
 
 def result_of(sink: Any, source: ListSource | None = None) -> TaskResult:
-    return PrepareTask(source or ListSource(ITEMS), sink, to_lake)(3, Split(1, [0, 3]))
+    return PrepareTask(source or ListSource(ITEMS), sink, to_lake, SinkSchemas(LocalStore(Path("none"))))(
+        3, Split(1, [0, 3])
+    )
 
 
 def test_a_task_returns_errors_that_would_come_again() -> None:

@@ -1,10 +1,14 @@
 """Planning of schema changes: pure, over what is there."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.planner import plan as plan_changes
+from cdc.evolution.steps import Check, Statement, Step
+from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -23,9 +27,9 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from connectors.doris.alter import DdlRules, Planner
-from connectors.doris.catalog import ActualColumn, ActualTable, Layout
-from connectors.doris.types import read_type
+from connectors.doris.catalog import DorisTable
+from connectors.doris.dialect import DorisDialect
+from connectors.doris.types import SqlType, read_type
 
 T = TableId("shop", "t")
 
@@ -35,19 +39,22 @@ def col(text: str, **more: object) -> Column:
     return Column(name, DataType.parse(kind), **more)  # type: ignore[arg-type]
 
 
-def table(*columns: str, key: tuple[str, ...] = ("id",), model: str = "UNIQUE", comment: str = "") -> ActualTable:
+def table(*columns: str, key: tuple[str, ...] = ("id",), model: str = "UNIQUE", comment: str = "") -> DorisTable:
     made = tuple(ActualColumn(name, read_type(kind)) for name, _, kind in (text.partition(" ") for text in columns))
-    return ActualTable(T, made, model, key, comment)
+    return DorisTable(T, made, key if model == "UNIQUE" else (), comment, model, key)
 
 
-def plan(change: SchemaChange, *there: ActualTable, **rules: object) -> list[str]:
-    layout = Layout()
-    for item in there:
-        layout.put(item)
-    planner = Planner(layout, DdlRules({"replication_num": "1"}, **rules))  # type: ignore[arg-type]
-    steps = [("? " if step.doubt else "") + step.sql for step in planner.steps(change)]
-    assert list(planner.steps(change)) == [] or isinstance(change, TruncateTable), "a second time changes nothing"
-    return steps
+def steps_of(change: SchemaChange, layout: Layout[SqlType], properties: Mapping[str, str]) -> list[Step]:
+    return [step for planned in plan_changes(DorisDialect(properties), layout, [change]) for step in planned.steps]
+
+
+def plan(change: SchemaChange, *there: DorisTable, **properties: str) -> list[str]:
+    layout = Layout(there)
+    wanted = properties or {"replication_num": "1"}
+    steps = steps_of(change, layout, wanted)
+    again = [step for step in steps_of(change, layout, wanted) if isinstance(step, Statement)]
+    assert again == [] or isinstance(change, TruncateTable), "a second time changes nothing"
+    return [step.sql for step in steps if isinstance(step, Statement)]
 
 
 PROPERTIES = "PROPERTIES ('enable_unique_key_merge_on_write' = 'true', 'light_schema_change' = 'true', "
@@ -88,8 +95,7 @@ def test_names_are_quoted() -> None:
 
 
 def test_properties_of_the_options_win() -> None:
-    planner = Planner(Layout(), DdlRules({"light_schema_change": "false"}))
-    create = [step.sql for step in planner.steps(CreateTable(T, TableSchema((col("id INT"),), ("id",))))][-1]
+    create = plan(CreateTable(T, TableSchema((col("id INT"),), ("id",))), light_schema_change="false")[-1]
     assert "'light_schema_change' = 'false'" in create
 
 
@@ -158,34 +164,32 @@ def test_a_column_that_is_there_already() -> None:
 )
 def test_new_types(there: str, new: str, old: str | None, expected: list[str]) -> None:
     change = AlterColumnType(T, col(new), None if old is None else col(old))
-    layout = Layout()
-    layout.put(table("id BIGINT", there))
-    steps = list(Planner(layout, DdlRules({})).steps(change))
     found = []
-    for step in steps:
-        if step.doubt is not None:
+    for step in steps_of(change, Layout([table("id BIGINT", there)]), {}):
+        if isinstance(step, Check):
             found.append("? " + step.sql.partition(" WHERE ")[2].removesuffix(" LIMIT 1"))
-        elif step.sql.startswith("INSERT"):
+        elif isinstance(step, Statement) and step.sql.startswith("INSERT"):
             found.append("COPY " + step.sql.partition("SELECT `id`, ")[2].partition(" FROM")[0])
-        elif "MODIFY" in step.sql:
-            assert step.waits
+        elif isinstance(step, Statement) and "MODIFY" in step.sql:
+            assert step.job
             found.append(step.sql.removeprefix("ALTER TABLE `shop`.`t` "))
     assert found == expected
 
 
 def test_modify_repeats_what_is_there() -> None:
-    there = ActualTable(
+    there = DorisTable(
         T,
         (
             ActualColumn("id", read_type("INT"), nullable=False),
             ActualColumn("b", read_type("INT"), nullable=False, default="7", comment="c"),
             ActualColumn("at", read_type("DATETIME"), default="CURRENT_TIMESTAMP"),
         ),
-        "UNIQUE",
         ("id",),
+        model="UNIQUE",
+        sorted_by=("id",),
     )
     begin = "ALTER TABLE `shop`.`t` MODIFY COLUMN "
-    sorted_by = replace(there, model="DUPLICATE", distribution=("b",))
+    sorted_by = replace(there, key=(), model="DUPLICATE", distribution=("b",))
     assert plan(AlterColumnType(T, col("id BIGINT")), sorted_by) == [f"{begin}`id` BIGINT KEY NOT NULL"]
     assert plan(AlterColumnType(T, col("b BIGINT", comment="c")), there) == [
         f"{begin}`b` BIGINT NOT NULL DEFAULT '7' COMMENT 'c'"
@@ -239,7 +243,7 @@ def test_a_key_column_goes_by_a_copy() -> None:
 def test_tables_are_renamed_truncated_and_dropped() -> None:
     assert plan(RenameTable(T, TableId("shop", "u")), HERE) == ["ALTER TABLE `shop`.`t` RENAME `u`"]
     assert plan(TruncateTable(T), HERE) == ["TRUNCATE TABLE `shop`.`t`"]
-    assert plan(DropTable(T), HERE) == ["DROP TABLE `shop`.`t`"]
+    assert plan(DropTable(T), HERE) == ["DROP TABLE IF EXISTS `shop`.`t`"]
     assert plan(DropTable(T)) == []
     with pytest.raises(ChangeRefused, match="another database"):
         plan(RenameTable(T, TableId("other", "t")), HERE)

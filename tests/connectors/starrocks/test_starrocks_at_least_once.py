@@ -58,10 +58,10 @@ def test_a_lost_answer_loads_once(harness: Harness, point: str) -> None:
 
 
 def test_a_batch_that_was_prepared_in_the_other_mode_is_committed(harness: Harness) -> None:
-    for first, second in ((GUARANTEE, {}), ({}, GUARANTEE)):
+    for batch, (first, second) in enumerate(((GUARANTEE, {}), ({}, GUARANTEE))):
         harness.server.query("DROP DATABASE IF EXISTS shop FORCE")
-        prepared = prepare(harness.sink(**first), 0, [keyed("+I", row(1))], create=True)
-        harness.sink(**second).commit(0, prepared)
+        prepared = prepare(harness.sink(**first), batch, [keyed("+I", row(1))], create=True)
+        harness.sink(**second).commit(batch, prepared)
         assert harness.rows(ORDERS) == [row(1)]
 
 

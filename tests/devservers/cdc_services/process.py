@@ -62,6 +62,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def port_is_free(port: int) -> bool:
+    """Whether nobody listens on this TCP port of the loopback interface, nor on that of all."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
 def user_option() -> tuple[str, ...]:
     """Database servers refuse to run as root unless told so."""
     return ("--user=root",) if os.geteuid() == 0 else ()

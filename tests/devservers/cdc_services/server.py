@@ -76,9 +76,9 @@ class StartedServer(MySqlServer):
     """A server that this process started, in a folder of its own. It dies with this process, however that ends."""
 
     def __init__(
-        self, installation: Installation, extra_args: Sequence[str] = (), *, cache: Path | None = None
+        self, installation: Installation, extra_args: Sequence[str] = (), *, cache: Path | None = None, port: int = 0
     ) -> None:
-        super().__init__("127.0.0.1", 0, "root", datadir.ROOT_PASSWORD, installation.flavor, installation.version)
+        super().__init__("127.0.0.1", port, "root", datadir.ROOT_PASSWORD, installation.flavor, installation.version)
         self._workspace = Workspace(installation.flavor)
         self.folder = self._workspace.path
         self.datadir = self.folder / "data"
@@ -87,7 +87,7 @@ class StartedServer(MySqlServer):
         self._process: ServerProcess | None = None
         datadir.fresh(installation, cache or services_dir(), self.datadir)
         try:
-            self._start_on_a_free_port()
+            self.start() if port else self._start_on_a_free_port()
         except BaseException:
             self.close()
             raise
@@ -102,9 +102,18 @@ class StartedServer(MySqlServer):
         """The server's error log."""
         return self.folder / "server.log"
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and lives."""
+        return self._process is not None and self._process.alive
+
+    def last_words(self) -> str:
+        """The end of its error log."""
+        return last_words(self.log)
+
     def start(self, *extra_args: str) -> None:
         """Start again after `stop` or `kill9`: same port, same data, `extra_args` for this run. Waits for an answer."""
-        if self._process is not None and self._process.alive:
+        if self.running:
             raise RuntimeError("the server is already running")
         self._process = ServerProcess(self._command(extra_args), self.log)
         self._wait_until_ready()
@@ -161,7 +170,7 @@ class StartedServer(MySqlServer):
                 self._process = None
                 raise RuntimeError(f"{self.flavor} ended while it started: {last_words(self.log)}")
             try:
-                return self.connect(connect_timeout=10).close()
+                return self.connect(connect_timeout=10, read_timeout=10).close()
             except pymysql.err.OperationalError as error:
                 if error.args[0] not in (2003, 2013) or time.monotonic() > deadline:
                     self._end(signal.SIGKILL)

@@ -48,8 +48,9 @@ class Shop:
         source = self.source()
         source.stop_at_current()
         run = run_in_memory(
-            source, self.sink, limits=limits, parallelism=parallelism, start=self.offset, first_batch=self.batches
-        )
+            source, self.sink, limits=limits, parallelism=parallelism, start=self.offset, first_batch=self.batches,
+            state=self.folder / "engine",
+        )  # fmt: skip
         self.offset, self.batches = run.offset, self.batches + run.batches
         return run
 

@@ -1,0 +1,117 @@
+"""The schemas of the sink tables of one pipeline, as the engine knows them: batch by batch, on disk.
+
+    <state>/sink_schemas.jsonl   one entry per batch with schema changes: its number, and the tables it changed
+
+The schemas of a batch are all entries up to its number. A batch's entry is written before its first task starts, so
+that tasks find it, and its decision says how many entries hold behind it: what a batch without a decision has left is
+cut when it runs again, which therefore starts from the same schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.errors import EngineError, StateError
+from cdc.evolution.apply import apply_changes
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
+from cdc.state.store import RESTORE, Store
+
+Schemas = Mapping[TableId, TableSchema]
+
+_FILE = "sink_schemas.jsonl"
+
+
+class SinkSchemas:
+    """Written by the driver, read by the tasks. Picklable; keeps what it has read."""
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.log(_FILE, "log of sink schemas")
+        self._where = store.where(_FILE)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._generation, self._read, self._batch = 0, 0, -1
+        self._known: dict[TableId, TableSchema] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_log": self._log, "_where": self._where}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def begin(self, batch: int, entries: int | None, past: Callable[[], Iterable[SchemaChange]]) -> None:
+        """Go back to the schemas that hold before a batch, the first of a run. Driver; repeatable.
+
+        `entries` is what the decision before it says. None when there is none, or one of an older version that did not
+        keep schemas: they are then made of `past`, all changes before the batch with the sink's table names.
+
+        Raises StateError when the log lacks entries, EngineError when the changes do not fit each other.
+        """
+        self._log.truncate(0 if entries is None else entries)
+        self._forget()
+        if entries is None and (changes := list(past())):
+            self.change(batch - 1, changes)
+
+    def change(self, batch: int, changes: Sequence[SchemaChange]) -> int:
+        """Take in a batch's changes; how many entries there are then. Driver, before the batch's tasks.
+
+        Raises EngineError when a change does not fit its table; nothing is written then.
+        """
+        before = self.at(batch)
+        if not changes:
+            return len(self._log)
+        after = apply_changes(before, changes)
+        changed = [table for table in {**before, **after} if before.get(table) != after.get(table)]
+        tables = [[table_to_json(table), _to_json(after.get(table))] for table in changed]
+        return self._log.append({"batch": batch, "tables": tables})
+
+    def at(self, batch: int) -> Schemas:
+        """The schemas that the rows of a batch have in the sink, by sink table. Driver and executors."""
+        count = len(self._log)
+        if self._log.generation != self._generation or batch < self._batch:
+            self._forget()
+            self._generation = self._log.generation
+        for entry in self._log.items(self._read, count):
+            if entry["batch"] > batch:
+                break
+            self._take(entry)
+            self._read += 1
+        self._batch = batch
+        return self._known
+
+    def _take(self, entry: Mapping[str, Any]) -> None:
+        try:
+            for name, schema in entry["tables"]:
+                table = table_from_json(name)
+                if schema is None:
+                    self._known.pop(table, None)
+                else:
+                    self._known[table] = schema_from_json(schema)
+        except (ValueError, LookupError, TypeError) as error:
+            raise StateError(f"an entry cannot be read: {error!r}", where=self._where, hint=RESTORE) from error
+
+
+def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:
+    return None if schema is None else schema_to_json(schema)
+
+
+def check_columns(block: ChangeBlock, schemas: Schemas) -> None:
+    """Raise EngineError when a routed block has other columns, or another key, than the sink's table has by now.
+
+    Their order does not count: a column that is moved in the source stays where it is in the sink. Tables whose
+    creation the pipeline has not seen are not looked at: a run in memory may continue one without its state.
+    """
+    known = schemas.get(block.table)
+    if known is None or known is block.schema:
+        return
+    if {*known.names} != {*block.schema.names} or known.primary_key != block.schema.primary_key:
+        raise EngineError(
+            f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
+            f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
+            where=str(block.table),
+            hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+        )

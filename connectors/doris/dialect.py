@@ -1,0 +1,233 @@
+"""Doris' dialect: tables, what is done in place, statements. Pure, nothing is executed here.
+
+What Doris cannot do in place is done by a copy of the table that takes its place: another key, types that MODIFY
+refuses. All columns are nullable, keys too: a zero date of a NOT NULL column arrives as NULL. Defaults are for the rows
+that are there when a column is added; rows come whole from the source, so later changes of a default are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.table import ActualColumn, ActualTable, same
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
+from connectors.doris.types import LONGEST_VARCHAR, WHOLE, SqlType, data_type, default_text, holds, wanted
+from connectors.shared.sql.client import quoted, text_literal
+
+OWN_PROPERTIES = {
+    UNIQUE: {"enable_unique_key_merge_on_write": "true", "light_schema_change": "true"},
+    # Without a key of its own a DUPLICATE table would be sorted by its first columns, and those could not be dropped.
+    DUPLICATE: {"enable_duplicate_without_keys_by_default": "true", "light_schema_change": "true"},
+}
+_RESERVED = "__doris_"
+
+
+@dataclass(frozen=True)
+class DorisDialect(Dialect[SqlType]):
+    """What the options say about tables: properties of new ones, the time zone of instants."""
+
+    properties: Mapping[str, str]
+    zone: str = "UTC"
+
+    name = "Doris"
+    key_word = "unique key"
+    sessions = 8
+    native_bytes = False
+
+    def quoted(self, name: str) -> str:
+        """In backquotes."""
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        """With backslash escapes."""
+        return text_literal(text)
+
+    def copy_of(self, table: TableId) -> TableId:
+        """Short enough for any table."""
+        digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
+        return TableId(table.database, f"cdc_rebuild_{digest}")
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names of hidden columns."""
+        if name.casefold().startswith(_RESERVED):
+            reason = f"column {name}: names that start with __DORIS_ are Doris' own"
+            raise ChangeRefused(reason, where=str(table), hint="rename the column in the source")
+
+    # types
+
+    def wanted(self, data_type: DataType, *, key: bool) -> SqlType:
+        """The type that keeps every value."""
+        return wanted(data_type, key=key)
+
+    def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
+        """Every value unchanged; too long texts are found value by value."""
+        return holds(actual, data_type, key=key)
+
+    def data_type(self, actual: SqlType) -> DataType:
+        """As near as it goes."""
+        return data_type(actual)
+
+    def is_text(self, actual: SqlType) -> bool:
+        """CHAR, VARCHAR and STRING."""
+        return actual.is_text
+
+    def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
+        """Where it holds the new values, and is not one that was made for the old type."""
+        sql = wanted(new, key=key)
+        if not holds(actual, new, key=key):
+            return False
+        if actual.is_text and sql.is_text:
+            return actual.room >= sql.room
+        if actual.name == sql.name or (actual.name in WHOLE and sql.name in WHOLE):
+            return True
+        return old is not None and actual != wanted(old, key=key)
+
+    def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
+        """What MODIFY COLUMN does, for columns that do not say where a row is."""
+        return _modifies(column.type, new) and not self.is_fixed(table, column.name)
+
+    def by_copy(self, old: SqlType, new: SqlType) -> bool:
+        """Where CAST keeps every value that the source's column can have after the change."""
+        if old == new or _modifies(old, new):
+            return True
+        if old.name in (*WHOLE, "BOOLEAN"):
+            return new.name in (*WHOLE, "DECIMAL")
+        return old.is_text and new.is_text
+
+    def is_fixed(self, table: ActualTable[SqlType], name: str) -> bool:
+        """Keys and what rows are distributed by."""
+        distribution = table.distribution if isinstance(table, DorisTable) else ()
+        return any(same(part, name) for part in (*table.key, *distribution))
+
+    # tables
+
+    def new_table(self, table: TableId, schema: TableSchema) -> DorisTable:
+        """The key columns come first."""
+        columns = tuple(
+            self.new_column(column, key=any(same(part, column.name) for part in schema.primary_key))
+            for column in schema.columns
+        )
+        return self.with_key(DorisTable(table, columns, comment=schema.comment), schema.primary_key)
+
+    def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
+        """Nullable; with its default, where that is a constant of the type."""
+        new = wanted(column.type, key=key)
+        default = None if key else default_text(column, new, self.zone)
+        return ActualColumn(column.name, new, True, default, column.comment)
+
+    def with_key(self, table: ActualTable[SqlType], key: tuple[str, ...]) -> DorisTable:
+        """A new table of that key: UNIQUE, or DUPLICATE in no order."""
+        columns = {
+            column.name: replace(column, type=_key_type(column.type)) if column.name in key else column
+            for column in table.columns
+        }
+        ordered = (*(columns.pop(name) for name in key), *columns.values())
+        model = UNIQUE if key else DUPLICATE
+        return DorisTable(table.id, ordered, key, table.comment, model, sorted_by=key, distribution=key)
+
+    def renamed_column(self, table: ActualTable[SqlType], old_name: str, new_name: str) -> ActualTable[SqlType]:
+        """Also where rows are sorted and distributed by it."""
+        if not isinstance(table, DorisTable):
+            return table
+        sorted_by, hashed = (
+            tuple(new_name if same(part, old_name) else part for part in names)
+            for names in (table.sorted_by, table.distribution)
+        )
+        return replace(table, sorted_by=sorted_by, distribution=hashed)
+
+    # statements
+
+    def create_table(self, table: ActualTable[SqlType]) -> Sequence[str]:
+        """UNIQUE KEY, merge on write, when the table has a key. Properties of the options win over ours."""
+        columns = ", ".join(_definition(column) for column in table.columns)
+        parts = [f"CREATE TABLE {self.table_name(table.id)} ({columns})"]
+        key = ", ".join(quoted(name) for name in table.key)
+        if table.key:
+            parts.append(f"UNIQUE KEY({key})")
+        if table.comment:
+            parts.append(f"COMMENT {text_literal(table.comment)}")
+        parts.append(f"DISTRIBUTED BY {f'HASH({key})' if table.key else 'RANDOM'} BUCKETS AUTO")
+        chosen = {**OWN_PROPERTIES[UNIQUE if table.key else DUPLICATE], **self.properties}
+        listed = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in chosen.items())
+        return [f"{' '.join(parts)} PROPERTIES ({listed})"]
+
+    def drop_copy(self, copy: TableId) -> str:
+        """Not into the recycle bin."""
+        return f"{self.drop_table(copy)} FORCE"
+
+    def rename_table(self, table: TableId, new_name: str) -> str:
+        """Without TO."""
+        return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"
+
+    def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
+        """Another comment."""
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COMMENT {text_literal(comment)}"
+
+    def add_column(
+        self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
+    ) -> Sequence[str]:
+        """Behind another one, or last."""
+        place = f" AFTER {quoted(after)}" if after is not None else ""
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}{place}"]
+
+    def modify_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], value: str) -> str:
+        """The whole definition: default, nullability and KEY have to be repeated as they are."""
+        key = isinstance(table, DorisTable) and any(same(part, column.name) for part in table.sorted_by)
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {_definition(column, key=key)}"
+
+    def comment_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType]) -> str:
+        """The comment alone, which rewrites nothing."""
+        named = f"{quoted(column.name)} COMMENT {text_literal(column.comment)}"
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {named}"
+
+    def rename_column(self, table: TableId, old_name: str, new_name: str) -> str:
+        """Without TO."""
+        return f"ALTER TABLE {self.table_name(table)} RENAME COLUMN {quoted(old_name)} {quoted(new_name)}"
+
+    def take_place(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
+        """In one step; the old table is dropped with it."""
+        replaced = f"REPLACE WITH TABLE {quoted(copy.table)} PROPERTIES ('swap' = 'false')"
+        return [f"ALTER TABLE {self.table_name(table.id)} {replaced}"]
+
+
+def _modifies(old: SqlType, new: SqlType) -> bool:
+    """Whether MODIFY COLUMN makes the change and keeps every value (ColumnType's matrix, SchemaChangeHandler)."""
+    if old.name in WHOLE and new.name in WHOLE:
+        return WHOLE.index(new.name) > WHOLE.index(old.name)
+    if old.name in WHOLE:
+        return new.name == "DOUBLE" or new.is_text
+    if old.name in ("CHAR", "VARCHAR"):
+        return new.is_text and new.room > old.room
+    if old.name == "DECIMAL":
+        wider = new.whole_digits >= old.whole_digits and (new.scale or 0) >= (old.scale or 0)
+        return (new.name == "DECIMAL" and wider) or new.is_text
+    if old.name == new.name == "DATETIME":
+        return (new.length or 0) > (old.length or 0)
+    return (old.name, new.name) in {("FLOAT", "DOUBLE"), ("DATE", "DATETIME"), ("JSON", "STRING")}
+
+
+def _key_type(actual: SqlType) -> SqlType:
+    """What a column's type becomes when the column becomes part of a key."""
+    if actual.name == "STRING":
+        return SqlType("VARCHAR", LONGEST_VARCHAR)
+    return SqlType("VARCHAR", 32) if actual.name in ("FLOAT", "DOUBLE") else actual
+
+
+def _definition(column: ActualColumn[SqlType], *, key: bool = False) -> str:
+    """A column as CREATE, ADD and MODIFY write it; with `key`, the word KEY that MODIFY of a key column needs."""
+    text = f"{quoted(column.name)} {column.type}"
+    if key:
+        text += " KEY"
+    text += " NULL" if column.nullable else " NOT NULL"
+    if column.default is not None:
+        # The words of the current time are no text.
+        now = column.default.upper().startswith("CURRENT_TIMESTAMP")
+        text += f" DEFAULT {column.default if now else text_literal(column.default)}"
+    if column.comment:
+        text += f" COMMENT {text_literal(column.comment)}"
+    return text

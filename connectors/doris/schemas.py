@@ -1,0 +1,54 @@
+"""Schema changes in Doris: the driver's side of the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cdc.evolution.table import Layout
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId
+from connectors.doris.catalog import read_table
+from connectors.doris.dialect import DorisDialect
+from connectors.doris.types import SqlType
+from connectors.shared.sql.client import Session
+from connectors.streamload.schema_session import ServerSchemas, ServerWords
+
+_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
+
+
+class DorisSchemas(ServerSchemas[SqlType]):
+    """An open session. Loads that are committed but not visible yet are waited for: a copy would miss their rows."""
+
+    words = ServerWords(
+        newest_job="CreateTime",
+        blocked="see SHOW TRANSACTION, let them end, then start again",
+        busy=(
+            "is not normal", "transactions in the committed state", "still some transactions", "lock timeout",
+            "is not stable",
+        ),
+        not_leading=(("not master",), ("forward",)),
+        grants="GRANT CREATE_PRIV, ALTER_PRIV, DROP_PRIV, LOAD_PRIV and SELECT_PRIV on the database to the user",
+        hints=(("replication num", "", _REPLICAS),),
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: Session,
+        dialect: DorisDialect,
+        waits: RetryPolicy,
+        wait_until_visible: Callable[[set[str]], None],
+    ) -> None:
+        super().__init__(session, dialect, waits)
+        self._wait_until_visible = wait_until_visible
+
+    def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
+        """Two statements for each table that exists."""
+        databases = self.databases()
+        comments = {name: self.comments(name) for name in {table.database for table in tables} & set(databases)}
+        there = [table for table in dict.fromkeys(tables) if table.table in comments.get(table.database, {})]
+        found = [read_table(self._session, table, comments[table.database][table.table]) for table in there]
+        return Layout(found, databases)
+
+    def wait_for_loads(self, databases: Sequence[str]) -> None:
+        """Publishing is asynchronous."""
+        self._wait_until_visible(set(databases))

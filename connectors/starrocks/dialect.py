@@ -1,0 +1,261 @@
+"""StarRocks' dialect: tables, what is done in place, statements. Pure, nothing is executed here.
+
+| the source's table | becomes |
+|---|---|
+| with a primary key | PRIMARY KEY table: key columns first and in key order, distributed by hash of the key |
+| without | DUPLICATE KEY table: the first column that StarRocks can sort by comes first; distributed at random |
+
+Only key columns are NOT NULL: the source has checked the others, a zero date of a NOT NULL column arrives as NULL, and
+a delete has to carry no value columns then. StarRocks cannot change a key in place, nor the type of a key column (but
+for a longer VARCHAR): the table is copied into one beside it, and the two swap their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.table import ActualColumn, ActualTable, same
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.shared.sql.client import quoted, text_literal
+from connectors.starrocks.catalog import StarRocksTable
+from connectors.starrocks.types import LONG_TEXT, SqlType, TypeRules, data_type, default_text
+
+NOW = "CURRENT_TIMESTAMP"
+_NOW = re.compile(r"(CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(\(\d*\))?", re.IGNORECASE)
+_RESERVED = ("__op", "__row")
+_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT")
+_SORTABLE = frozenset({*_WHOLE, "BOOLEAN", "DECIMAL", "DATE", "DATETIME", "CHAR", "VARCHAR"})
+
+
+@dataclass(frozen=True)
+class StarRocksDialect(Dialect[SqlType]):
+    """What the options say about tables.
+
+    Attributes:
+        buckets: of the distribution; None lets the server choose.
+        properties: of CREATE TABLE, such as ("replication_num", "1").
+    """
+
+    types: TypeRules = field(default_factory=TypeRules)
+    buckets: int | None = None
+    properties: tuple[tuple[str, str], ...] = ()
+
+    name = "StarRocks"
+    sessions = 8
+    all_in_jobs = True
+
+    def quoted(self, name: str) -> str:
+        """In backquotes."""
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        """With backslash escapes."""
+        return text_literal(text)
+
+    def check_existing(self, actual: ActualTable[SqlType]) -> None:
+        """Tables of another model take no deletes."""
+        model = actual.foreign_model if isinstance(actual, StarRocksTable) else ""
+        if model:
+            reason = f"exists as a {model} KEY table, which cannot take deletes"
+            hint = "drop it in StarRocks, or route to another table"
+            raise ChangeRefused(reason, where=str(actual.id), hint=hint)
+
+    def check_column(self, table: TableId, name: str) -> None:
+        """Names of hidden columns."""
+        if name.casefold() in _RESERVED:
+            reason = f"column {name}: the name is reserved by StarRocks"
+            raise ChangeRefused(
+                reason, where=str(table), hint="rename the column in the source, or leave the table out"
+            )
+
+    # types
+
+    def wanted(self, data_type: DataType, *, key: bool) -> SqlType:
+        """The type that keeps every value."""
+        return self.types.wanted(data_type, key=key)
+
+    def holds(self, actual: SqlType, data_type: DataType, *, key: bool) -> bool:
+        """Every value unchanged; too long texts are found value by value."""
+        return self.types.holds(actual, data_type, key=key)
+
+    def data_type(self, actual: SqlType) -> DataType:
+        """As near as it goes."""
+        return data_type(actual)
+
+    def is_text(self, actual: SqlType) -> bool:
+        """CHAR and VARCHAR."""
+        return actual.is_text
+
+    def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
+        """Where it holds the new values, and is not one that was made for the old type."""
+        sql = self.types.wanted(new, key=key)
+        if not self.types.holds(actual, new, key=key):
+            return False
+        if actual.is_text and sql.is_text:
+            return (actual.length or 0) >= (sql.length or 0)
+        if actual.name == sql.name or (actual.name in _WHOLE and sql.name in _WHOLE):
+            return True
+        return old is not None and actual != self.types.wanted(old, key=key)
+
+    def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
+        """What MODIFY COLUMN does; of a key column it makes text longer."""
+        return _modifies(column.type, new) and (new.is_text or not table.in_key(column.name))
+
+    def by_copy(self, old: SqlType, new: SqlType) -> bool:
+        """Where CAST keeps every value that the source's column can have after the change."""
+        if old == new or _modifies(old, new):
+            return True
+        if old.name in _WHOLE:
+            return new.name in (*_WHOLE, "DECIMAL")
+        return (old.name, new.name) in {("DECIMAL", "DECIMAL"), ("DATETIME", "DATE"), ("DOUBLE", "FLOAT")}
+
+    def is_fixed(self, table: ActualTable[SqlType], name: str) -> bool:
+        """Keys of any model, and the first column, which sorts the table."""
+        sorted_by = table.sorted_by if isinstance(table, StarRocksTable) else ()
+        return any(same(part, name) for part in (*table.key, *sorted_by, table.columns[0].name))
+
+    # tables
+
+    def new_table(self, table: TableId, schema: TableSchema) -> StarRocksTable:
+        """Columns in an order that StarRocks takes."""
+        columns = tuple(
+            self.new_column(column, key=any(same(column.name, part) for part in schema.primary_key))
+            for column in schema.columns
+        )
+        return self.with_key(StarRocksTable(table, columns, comment=schema.comment), schema.primary_key)
+
+    def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
+        """With its default, where that is a constant of the type or the current time."""
+        sql_type = self.types.wanted(column.type, key=key)
+        default = None if key else default_text(column, sql_type)
+        if not key and default is None and column.default is not None and sql_type.name == "DATETIME":
+            default = NOW if _NOW.fullmatch(column.default) else None
+        return ActualColumn(column.name, sql_type, not key, default, column.comment)
+
+    def added_column(self, column: Column) -> ActualColumn[SqlType]:
+        """Without the current time: the source's clock at that time is not ours."""
+        new = self.new_column(column, key=False)
+        return replace(new, default=None) if new.default == NOW else new
+
+    def with_key(self, table: ActualTable[SqlType], key: tuple[str, ...]) -> StarRocksTable:
+        """Those columns that the table is sorted by come first. Raises ChangeRefused when there is none."""
+        columns = {
+            column.name: _as_key(column)
+            if column.name in key
+            else replace(column, nullable=True)
+            if table.in_key(column.name)
+            else column
+            for column in table.columns
+        }
+        sortable = (name for name, column in columns.items() if column.type.name in _SORTABLE)
+        first = key or tuple(name for name in [next(sortable, None)] if name is not None)
+        if not first:
+            reason = "StarRocks needs a column to sort a table without a key by, and this one has none of such a type"
+            hint = "give the table a primary key, or leave it out with tables.exclude"
+            raise ChangeRefused(reason, where=str(table.id), hint=hint)
+        ordered = (*(columns.pop(name) for name in first), *columns.values())
+        return StarRocksTable(table.id, ordered, key, table.comment, sorted_by=first)
+
+    def value(
+        self,
+        old: ActualColumn[SqlType],
+        new: ActualColumn[SqlType],
+        source: DataType | None,
+        before: DataType | None,
+    ) -> str:
+        """Bytes become hexadecimal digits."""
+        if old.type.name == "VARBINARY" and old.type != new.type:
+            return f"hex({quoted(old.name)})"
+        return super().value(old, new, source, before)
+
+    # statements
+
+    def create_table(self, table: ActualTable[SqlType]) -> Sequence[str]:
+        """When there is none."""
+        columns = ", ".join(_definition(column) for column in table.columns)
+        keys = ", ".join(quoted(part) for part in table.key)
+        model = f"PRIMARY KEY ({keys})" if keys else f"DUPLICATE KEY ({quoted(table.columns[0].name)})"
+        parts = [f"CREATE TABLE IF NOT EXISTS {self.table_name(table.id)} ({columns})", model]
+        if table.comment:
+            parts.append(f"COMMENT {text_literal(table.comment)}")
+        parts.append(f"DISTRIBUTED BY {f'HASH ({keys})' if keys else 'RANDOM'}")
+        if self.buckets is not None:
+            parts.append(f"BUCKETS {self.buckets}")
+        if self.properties:
+            pairs = (f"{text_literal(name)} = {text_literal(value)}" for name, value in self.properties)
+            parts.append(f"PROPERTIES ({', '.join(pairs)})")
+        return [" ".join(parts)]
+
+    def rename_table(self, table: TableId, new_name: str) -> str:
+        """Without TO."""
+        return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"
+
+    def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
+        """Another comment."""
+        return f"ALTER TABLE {self.table_name(table.id)} COMMENT = {text_literal(comment)}"
+
+    def add_column(
+        self, table: ActualTable[SqlType], column: ActualColumn[SqlType], after: str | None
+    ) -> Sequence[str]:
+        """Last, wherever it is in the source."""
+        return [f"ALTER TABLE {self.table_name(table.id)} ADD COLUMN {_definition(column)}"]
+
+    def modify_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], value: str) -> str:
+        """The whole definition: default and nullability have to be repeated as they are."""
+        return f"ALTER TABLE {self.table_name(table.id)} MODIFY COLUMN {_definition(column)}"
+
+    def comment_column(self, table: ActualTable[SqlType], column: ActualColumn[SqlType]) -> str:
+        """Only with the whole definition."""
+        return self.modify_column(table, column, "")
+
+    def take_place(self, copy: TableId, table: ActualTable[SqlType]) -> Sequence[str]:
+        """In one step; then the old one, which has the copy's name, goes."""
+        swap = f"ALTER TABLE {self.table_name(table.id)} SWAP WITH {quoted(copy.table)}"
+        return [swap, self.drop_copy(copy)]
+
+
+def _modifies(old: SqlType, new: SqlType) -> bool:
+    """Whether MODIFY COLUMN makes the change, for a value column, and keeps every value."""
+    if old.name in _WHOLE and new.name in _WHOLE:
+        return _WHOLE.index(new.name) > _WHOLE.index(old.name)
+    if old.name == new.name == "VARCHAR":
+        return (new.length or 0) > (old.length or 0)
+    if old.name == new.name == "DECIMAL":
+        return _digits(new) >= _digits(old) and (new.scale or 0) >= (old.scale or 0)
+    if new.name == "VARCHAR":
+        return old.name in (*_WHOLE, "DECIMAL", "CHAR")
+    return (old.name, new.name) in {("FLOAT", "DOUBLE"), ("DATE", "DATETIME")}
+
+
+def _digits(decimal: SqlType) -> int:
+    return (decimal.length or 0) - (decimal.scale or 0)
+
+
+def _as_key(column: ActualColumn[SqlType]) -> ActualColumn[SqlType]:
+    """The column as part of a primary key: a type that StarRocks allows there, and NOT NULL."""
+    return replace(column, type=_key_type(column.type), nullable=False, default=None)
+
+
+def _key_type(sql_type: SqlType) -> SqlType:
+    if sql_type.name == "DECIMAL":
+        return SqlType("VARCHAR", (sql_type.length or 0) + (3 if sql_type.scale else 1))
+    if sql_type.name in ("FLOAT", "DOUBLE"):
+        return SqlType("VARCHAR", 32)
+    if sql_type.name == "CHAR":
+        return SqlType("VARCHAR", sql_type.length)
+    return LONG_TEXT if sql_type.name == "VARBINARY" else sql_type
+
+
+def _definition(column: ActualColumn[SqlType]) -> str:
+    """A column, as CREATE TABLE, ADD COLUMN and MODIFY COLUMN take it."""
+    parts = [quoted(column.name), str(column.type), "NULL" if column.nullable else "NOT NULL"]
+    if column.default is not None:
+        now = column.type.name == "DATETIME" and _NOW.fullmatch(column.default)
+        parts.append(f"DEFAULT {NOW if now else text_literal(column.default)}")
+    if column.comment:
+        parts.append(f"COMMENT {text_literal(column.comment)}")
+    return " ".join(parts)

@@ -1,0 +1,45 @@
+"""Schema changes in StarRocks: the driver's side of the dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc.evolution.table import Layout
+from cdc.schema import TableId
+from connectors.starrocks.catalog import read_database
+from connectors.starrocks.types import SqlType
+from connectors.streamload.schema_session import ServerSchemas, ServerWords
+
+_REPLICAS = "set table.create.properties.replication_num to at most the number of back ends"
+
+
+class StarRocksSchemas(ServerSchemas[SqlType]):
+    """An open session."""
+
+    words = ServerWords(
+        newest_job="JobId",
+        blocked="see SHOW PROC '/transactions'; roll them back, then start again",
+        busy=(
+            "schema change operation is in progress", "optimize operation is in progress",
+            "rollup operation is in progress", "in the committed state waiting to be completed",
+            "there are still some transactions",
+        ),
+        not_leading=(("leader", "not"), ("forward", "not")),
+        grants="GRANT CREATE DATABASE and CREATE TABLE, and on the tables ALTER, DROP, INSERT and SELECT, to the user",
+        hints=(
+            ("replication num", "", _REPLICAS),
+            ("alive be", "", _REPLICAS),
+            (
+                "syntax error",
+                "RENAME COLUMN",
+                "columns can be renamed from StarRocks 3.3.2 on; rename it there by hand, or upgrade",
+            ),
+            ("syntax error", "RANDOM", "tables without a key need StarRocks 3.1"),
+        ),
+    )  # fmt: skip
+
+    def read(self, tables: Sequence[TableId]) -> Layout[SqlType]:
+        """Two queries for each database, however many tables it has."""
+        databases = self.databases()
+        named = sorted({table.database for table in tables} & set(databases))
+        return Layout((table for name in named for table in read_database(self._session, name)), databases)

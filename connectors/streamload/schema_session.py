@@ -1,0 +1,120 @@
+"""Schema changes in Doris and StarRocks, what both have in common: statements that wait for others, jobs. Driver.
+
+A table has one job at a time, and a job in WAITING_TXN waits for every transaction that began before it, prepared ones
+too. So all of this pipeline's transactions have ended when a statement runs: schema changes come between batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdc.errors import ChangeRefused, SinkUnavailable
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.session import SchemaSession
+from cdc.evolution.steps import Statement
+from cdc.evolution.table import T
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.schema import TableId
+from connectors.shared.sql.client import Refused, Session, text_literal
+from connectors.streamload.alter_jobs import AlterJobs
+
+_DENIED_CODES = frozenset({1044, 1045, 1142, 1227, 5203})
+_DATABASES = "SELECT SCHEMA_NAME FROM information_schema.schemata"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerWords:
+    """How a server says things.
+
+    Attributes:
+        newest_job: the column of SHOW ALTER TABLE COLUMN by which a later job is greater.
+        blocked: what to do about transactions that a job waits for.
+        busy: parts of messages, in lower case, of statements that wait for another operation on the table.
+        not_leading: the same of a front end that cannot carry out DDL; all of one tuple have to be there.
+        grants: what to give the user.
+        hints: what to do when a part of the message, and a part of the statement, are there.
+    """
+
+    newest_job: str
+    blocked: str
+    busy: tuple[str, ...]
+    not_leading: tuple[tuple[str, ...], ...]
+    grants: str
+    hints: tuple[tuple[str, str, str], ...] = ()
+
+
+class ServerSchemas(SchemaSession[T]):
+    """An open SQL session with what it may wait for."""
+
+    words: ServerWords
+
+    def __init__(self, session: Session, dialect: Dialect[T], waits: RetryPolicy) -> None:
+        self._session, self._dialect, self._waits = session, dialect, waits
+        self._jobs = AlterJobs(
+            session, waits, dialect.name, newest_by=self.words.newest_job, blocked=self.words.blocked
+        )
+
+    @property
+    def dialect(self) -> Dialect[T]:
+        """As the options say."""
+        return self._dialect
+
+    def finds(self, query: str) -> bool:
+        """Whether the query finds a row."""
+        return bool(self._session.rows(query))
+
+    def execute(self, statement: Statement) -> None:
+        """Run a statement and wait for its job; a change that the server makes at once has none."""
+        before = self._jobs.last(statement.table) if statement.job else None
+        self._run(statement)
+        if statement.job:
+            self._jobs.wait(statement.table, None if before is None else str(before.get("JobId")))
+
+    def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
+        """Wait for loads that are committed and not visible, and for jobs: until then the tables do not show them."""
+        there = self._existing(tables)
+        self.wait_for_loads(sorted({table.database for table in there}))
+        self._jobs.wait_for_running(there)
+
+    def wait_for_loads(self, databases: Sequence[str]) -> None:
+        """Wait until all that this pipeline has committed in these databases can be read; statements may do so."""
+
+    def databases(self) -> list[str]:
+        """The names of all databases."""
+        return [str(name) for (name,) in self._session.rows(_DATABASES)]
+
+    def comments(self, database: str) -> dict[str, str]:
+        """The tables of a database with their comments."""
+        columns = "SELECT TABLE_NAME, TABLE_COMMENT FROM information_schema.tables"
+        rows = self._session.rows(f"{columns} WHERE TABLE_SCHEMA = {text_literal(database)}")
+        return {str(name): str(comment or "") for name, comment in rows}
+
+    def _existing(self, tables: Sequence[TableId]) -> list[TableId]:
+        known = set(self.databases())
+        names = {name: self.comments(name) for name in {table.database for table in tables} & known}
+        return sorted(table for table in set(tables) if table.table in names.get(table.database, {}))
+
+    def _run(self, statement: Statement) -> None:
+        """Run a statement; one that another operation on the table keeps from running is tried again."""
+        waiting = Backoff(self._waits, f"{statement.table}: waiting for another operation on the table")
+        while True:
+            try:
+                self._session.run(statement.sql)
+                return
+            except Refused as error:
+                busy = any(part in error.message.lower() for part in self.words.busy)
+                if not busy or not waiting.pause():
+                    raise self._refusal(statement, error) from error
+
+    def _refusal(self, statement: Statement, error: Refused) -> ChangeRefused | SinkUnavailable:
+        """The error for a statement that the server refused."""
+        text, words = error.message.lower(), self.words
+        if any(all(part in text for part in parts) for parts in words.not_leading):
+            return SinkUnavailable(error.message, where=str(statement.table), hint="no front end leads; start again")
+        if error.code in _DENIED_CODES or "denied" in text:
+            hint = words.grants
+        else:
+            hints = (hint for said, sql, hint in words.hints if said in text and sql in statement.sql)
+            hint = next(hints, f"the statement was: {statement.sql[:300]}")
+        return ChangeRefused(error.message, where=str(statement.table), hint=hint)
