@@ -5,8 +5,9 @@ r"""Table id patterns of Flink CDC: source `tables`, `tables.exclude` and route 
     app_[0-9]+.(users|orders)          regular expressions, one for each part
 
 `,` separates patterns, an **unescaped** `.` separates database and table, and `\.` is the regex "any character"; `\,`
-is a literal comma. Each part must match the whole name, in any case. A pattern with more parts than a table id is
-compared by its last parts; one with fewer never matches.
+is a literal comma. Each part must match the whole name, in any case unless `ignore_case` is off (as where the server
+tells upper and lower case in names apart). A pattern with more parts than a table id is compared by its last parts; one
+with fewer never matches.
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ class PatternError(OptionError):
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """Which tables: those that match `include` and do not match `exclude`. Raises PatternError when made."""
+    """Which tables: those that match `include` and do not match `exclude`. Raises PatternError when made.
+
+    Attributes:
+        ignore_case: names are compared in any case, by both of them.
+    """
 
     include: str
     exclude: str = ""
+    ignore_case: bool = True
 
     def __post_init__(self) -> None:
         if not _alternatives(self.include):
@@ -48,7 +54,9 @@ class TablePattern:
 
     def matches(self, table: TableId) -> bool:
         """True when the table is included and not excluded."""
-        return _any_matches(self.include, table) and not (self.exclude and _any_matches(self.exclude, table))
+        if not _any_matches(self.include, table, self.ignore_case):
+            return False
+        return not (self.exclude and _any_matches(self.exclude, table, self.ignore_case))
 
     @property
     def fewest_parts(self) -> int:
@@ -61,9 +69,9 @@ def split_patterns(text: str) -> list[str]:
     return [part.strip() for part in _split(text, ",") if part.strip()]
 
 
-def _any_matches(text: str, table: TableId) -> bool:
+def _any_matches(text: str, table: TableId, ignore_case: bool) -> bool:
     names = (table.database, table.table) if table.database else (table.table,)
-    for parts in _alternatives(text):
+    for parts in _alternatives(text, ignore_case):
         if len(parts) >= len(names) and all(
             part.matches(name) for part, name in zip(parts[-len(names) :], names, strict=True)
         ):
@@ -86,11 +94,18 @@ class _Part:
         if not _may_take_long(self.expression.pattern):
             return self.expression.fullmatch(name) is not None
         try:
-            return _stoppable(self.expression.pattern).fullmatch(name, timeout=_LONGEST_MATCH_S) is not None
+            return (
+                _stoppable(self.expression.pattern, self._ignores_case).fullmatch(name, timeout=_LONGEST_MATCH_S)
+                is not None
+            )
         except TimeoutError:
             hint = "write it without a repetition of what repeats itself: not (a+)+ but a+"
             message = f"pattern `{self.text}` takes too long to compare with `{name}`"
             raise PatternTimeout(message, where="table pattern", hint=hint) from None
+
+    @property
+    def _ignores_case(self) -> bool:
+        return bool(self.expression.flags & re.IGNORECASE)
 
 
 def _may_take_long(expression: str) -> bool:
@@ -100,31 +115,31 @@ def _may_take_long(expression: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _stoppable(expression: str) -> Any:
+def _stoppable(expression: str, ignore_case: bool) -> Any:
     import regex
 
-    return regex.compile(expression, regex.IGNORECASE | regex.VERSION0)
+    return regex.compile(expression, regex.VERSION0 | (regex.IGNORECASE if ignore_case else 0))
 
 
 @lru_cache(maxsize=256)
-def _alternatives(text: str) -> tuple[tuple[_Part, ...], ...]:
-    return tuple(_compile(pattern) for pattern in split_patterns(text))
+def _alternatives(text: str, ignore_case: bool = True) -> tuple[tuple[_Part, ...], ...]:
+    return tuple(_compile(pattern, ignore_case) for pattern in split_patterns(text))
 
 
-def _compile(pattern: str) -> tuple[_Part, ...]:
+def _compile(pattern: str, ignore_case: bool) -> tuple[_Part, ...]:
     parts = [part.strip() for part in _split(pattern, ".") if part.strip()]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
-    return tuple(_Part(_compile_part(part, pattern), pattern) for part in parts)
+    return tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
 
 
-def _compile_part(part: str, pattern: str) -> re.Pattern[str]:
+def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Pattern[str]:
     expression = part.replace(r"\.", ".").replace(r"\,", ",")
     expression = re.sub(r"\(\?<(?![=!])", "(?P<", expression)  # Java's spelling of a named group
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as Java's [a-z&&[^b]], which Python would read as something else
-            return re.compile(expression, re.IGNORECASE)
+            return re.compile(expression, re.IGNORECASE if ignore_case else 0)
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
         raise PatternError(

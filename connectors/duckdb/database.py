@@ -16,13 +16,19 @@ from typing import Any
 import duckdb
 
 from cdc.errors import SinkError, SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from connectors.duckdb.options import DuckDbSinkOptions
 
-_RETRY_S = 0.05
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
 _BLOCK_BYTES = 64 << 10
 """Block size of a new file. A table with an index takes two blocks at least, written whole: with DuckDB's 256 KB a
 thousand small tables are half a gigabyte, and a batch for all of them takes twice as long."""
+
+
+def _never() -> bool:
+    return False
 
 
 def quoted(name: str) -> str:
@@ -88,10 +94,19 @@ class Session:
 class Database:
     """Opens the file of a pipeline's sink. Picklable; holds nothing open."""
 
-    def __init__(self, options: DuckDbSinkOptions, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        options: DuckDbSinkOptions,
+        *,
+        stopping: Callable[[], bool] = _never,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`stopping`: whether the run is asked to stop, which ends a wait for the file."""
         self.path = options.path
-        self._lock_timeout_s = options.lock_timeout
-        self._sleep = sleep
+        self._retry = RetryPolicy(
+            options.lock_timeout, _FIRST_PAUSE_S, _LONGEST_PAUSE_S, stopping=stopping, clock=clock, sleep=sleep
+        )
         self._config: dict[str, Any] = {"default_block_size": _BLOCK_BYTES}
         if options.memory_limit is not None:
             self._config["memory_limit"] = f"{options.memory_limit}B"
@@ -119,18 +134,15 @@ class Database:
             connection.close()
 
     def _connect(self, read_only: bool) -> Any:
-        waited_s = 0.0
+        backoff = Backoff(self._retry, self.path)
         while True:
             try:
                 return self._connect_once(read_only)
             except duckdb.Error as error:
                 if not _is_locked(error):
                     raise SinkError(first_line(error), where=self.path, hint=_hint(error)) from error
-                if waited_s >= self._lock_timeout_s:
+                if not backoff.pause(first_line(error)):
                     raise self._locked(error) from error
-            pause_s = min(_RETRY_S * 2 ** min(waited_s, 4), 1.0)
-            self._sleep(pause_s)
-            waited_s += pause_s
 
     def _connect_once(self, read_only: bool) -> Any:
         try:
@@ -144,7 +156,7 @@ class Database:
         _, _, holder = str(error).partition("Conflicting lock is held in ")
         holder = holder.split(")")[0] + ")" if holder else "this process, with other settings"
         return SinkUnavailable(
-            f"still open in {holder} after {self._lock_timeout_s:g} s",
+            f"still open in {holder} after {self._retry.timeout_s:g} s",
             where=self.path,
             hint="close it there, or raise lock-timeout",
         )

@@ -34,7 +34,7 @@ class DuckDbSink(SqlSink[str]):
 
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         super().__init__(context)
-        self._database = Database(options)
+        self._database = Database(options, stopping=context.stopping)
         self._pipeline, self._directory = context.pipeline, context.store.bulk("")
 
     @contextmanager

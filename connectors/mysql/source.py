@@ -27,6 +27,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
+from connectors.mysql.server.names import names_ignore_case
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
@@ -49,13 +50,14 @@ class MySqlSource(Source):
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
         self._options, self._context = options, context
-        self._wanted = options.pattern.matches
         self._streams = Streams(options, context.stopping)
         self.bounded = options.startup_mode == "snapshot"
         self._forget()
 
     def _forget(self) -> None:
         """What belongs to one process."""
+        self._comparing: MySqlSourceOptions | None = None
+        self._matches: Callable[[TableId], bool] | None = None
         self._known: Schemas | None = None
         self._notices: list[str] = []
         self._tail: Tail | None = None
@@ -71,8 +73,22 @@ class MySqlSource(Source):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._wanted = self._options.pattern.matches
         self._forget()
+
+    @property
+    def _by_name(self) -> MySqlSourceOptions:
+        """The options, with patterns that compare names as the server does. Raises SourceError, StateError."""
+        if self._comparing is None:
+            ignore_case = names_ignore_case(self._context.store, self._streams)
+            self._comparing = self._options.comparing_names(ignore_case=ignore_case)
+        return self._comparing
+
+    @property
+    def _wanted(self) -> Callable[[TableId], bool]:
+        """Whether a table is captured."""
+        if self._matches is None:
+            self._matches = self._by_name.pattern.matches
+        return self._matches
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as the server has them now. Warns of changes to them that its log will not hold.
@@ -84,7 +100,7 @@ class MySqlSource(Source):
             info = check_server(connection)
             found = read_tables(connection, self._wanted)
             if not found:
-                raise explain_no_tables(table_ids(connection), self._options.tables, connection)
+                raise explain_no_tables(table_ids(connection), self._by_name.pattern, connection)
             check_select(connection, found)
             for cascade in unlogged_cascades(connection, info, found.keys()):
                 log.warning("%s", cascade)
@@ -96,7 +112,7 @@ class MySqlSource(Source):
         """Where `scan.startup.mode` says; writes the definitions of the captured tables to the schema history."""
         from connectors.mysql.follow.startup import start_of
 
-        start = start_of(self._options, self._streams)
+        start = start_of(self._by_name, self._streams)
         self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
         self._coordinator().begin(table.id for table in start.known.tables)
         self._pattern().keep()
@@ -157,7 +173,7 @@ class MySqlSource(Source):
         from connectors.mysql.snapshot.plan.lost_log import jump
 
         self._log().stop()
-        return jump(start, self._options, self._streams, self._schemas(), self._coordinator(), self._wanted)
+        return jump(start, self._by_name, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
@@ -165,6 +181,7 @@ class MySqlSource(Source):
 
         schemas = self._schemas()
         known = schemas.history.tables(start.schemas)
+        self._pattern().check_case(known)
         allowed = self._options.newly_added
         try:
             found = added_tables(start, known, self._wanted, self._streams, allowed=allowed)
@@ -220,7 +237,7 @@ class MySqlSource(Source):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._options, self._context.store, self._streams, count, report)
+            return read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
@@ -316,31 +333,31 @@ class MySqlSource(Source):
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew; the follower's thread has one of its own."""
         if self._known is None:
-            self._known = Schemas(self._context.store, self._options)
+            self._known = Schemas(self._context.store, self._by_name)
         return self._known
 
     def _log(self) -> Tail:
         if self._tail is None:
             context = self._context
-            self._tail = Tail(self._options, context.store, self._streams, self._wanted, self._notices)
+            self._tail = Tail(self._by_name, context.store, self._streams, self._wanted, self._notices)
         return self._tail
 
     def _coordinator(self) -> Coordinator:
         if self._snapshot is None:
             self._snapshot = Coordinator(
-                self._options, self._context.store, self._schemas().history, self._wanted, self._streams,
+                self._by_name, self._context.store, self._schemas().history, self._wanted, self._streams,
                 self._notices,
             )  # fmt: skip
         return self._snapshot
 
     def _pattern(self) -> CapturedPattern:
         if self._captured is None:
-            self._captured = CapturedPattern(self._context.store, self._options)
+            self._captured = CapturedPattern(self._context.store, self._by_name)
         return self._captured
 
     def _chunk_splits(self) -> SnapshotSplits:
         if self._splits is None:
-            self._splits = SnapshotSplits(self._options, self._context.store)
+            self._splits = SnapshotSplits(self._by_name, self._context.store)
         return self._splits
 
     def _driver_side(self) -> DriverSide:

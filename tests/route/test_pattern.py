@@ -76,3 +76,15 @@ def test_a_pattern_travels_to_other_processes() -> None:
 
 def test_an_escaped_comma_does_not_separate() -> None:
     assert split_patterns(r" a.b , c\,d ,, ") == ["a.b", r"c\,d"]
+
+
+@pytest.mark.parametrize("name", ["Orders", "(O|o)rders+", "o(r|R)+ders"])
+def test_both_halves_ignore_case_or_neither_does(name: str) -> None:
+    upper, lower = TableId("shop", "Orders"), TableId("shop", "orders")
+    assert [TablePattern(f"shop.{name}").matches(table) for table in (upper, lower)] == [True, True]
+    exact = TablePattern(f"shop.{name}", ignore_case=False)
+    assert [exact.matches(table) for table in (upper, lower)] == [name[0] in "O(", name[0] in "o("]
+    for ignore_case in (True, False):
+        left_out = TablePattern(r"shop.\.*", f"shop.{name}", ignore_case)
+        taken = TablePattern(f"shop.{name}", "", ignore_case)
+        assert all(left_out.matches(table) is not taken.matches(table) for table in (upper, lower))

@@ -20,6 +20,7 @@ from cdc.schema import SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.names import known_name
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import StatementDml, Unparsed
 from connectors.mysql.ddl.work import Work
@@ -161,12 +162,7 @@ class Catalog:
 
     def known_name(self, table: TableId) -> TableId:
         """The name by which the server knows a table that a statement writes so."""
-        if self.lower_case_table_names == 1:
-            return TableId(table.database.lower(), table.table.lower())
-        if self.lower_case_table_names == 2 and table not in self.tables:
-            folded = str(table).lower()
-            return next((known for known in self.tables if str(known).lower() == folded), table)
-        return table
+        return known_name(table, self.lower_case_table_names, self.tables)
 
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)

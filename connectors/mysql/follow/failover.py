@@ -82,7 +82,7 @@ def find_resume_point(
     if late.complete:
         return ResumePoint(first, done)
     position, mixed = _behind_the_last(late, first, where, open_stream)
-    concerned = _concerned(mixed, first, position, Dialect.of(info.version), open_stream, wanted)
+    concerned = _concerned(mixed, first, position, info, open_stream, wanted)
     if concerned:
         raise UnsupportedChange(
             f"this server ({info.identity}) logged transactions on {', '.join(sorted(map(str, concerned)))} that the "
@@ -116,7 +116,7 @@ def _concerned(
     mixed: Sequence[Gtid],
     first: LogPosition,
     end: LogPosition,
-    dialect: Dialect,
+    info: ServerInfo,
     open_stream: OpenStream,
     wanted: Callable[[TableId], bool],
 ) -> set[TableId]:
@@ -125,7 +125,8 @@ def _concerned(
 
     chosen = frozenset(mixed)
     found: set[TableId] = set()
-    sieve, changes = Sieve(lambda gtid: gtid in chosen), ChangedTables(wanted, (), dialect)
+    sieve = Sieve(lambda gtid: gtid in chosen)
+    changes = ChangedTables(wanted, (), Dialect.of(info.version), info.lower_case_table_names)
     segmenter = Segmenter(changes, wanted, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file

@@ -11,6 +11,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.names import known_name
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import (
     AlterTable,
@@ -19,6 +20,7 @@ from connectors.mysql.ddl.statements import (
     DropTable,
     RenameTable,
     RenameToClause,
+    Statement,
     Unparsed,
 )
 from connectors.mysql.follow.follower import OpenStream
@@ -91,7 +93,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             position = _position(options, connection, info, session, open_stream, streams.after)
             tables = read_tables(connection, wanted)
             if not tables and at_end:
-                raise explain_no_tables(table_ids(connection), options.tables, connection)
+                raise explain_no_tables(table_ids(connection), options.pattern, connection)
             check_select(connection, tables)
             databases, sequences = read_databases(connection), read_sequences(connection)
         except SourceError as error:
@@ -102,7 +104,9 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
         finally:
             connection.close()
         dialect = Dialect.of(info.version)
-        changed = changed_between(open_stream, position, _end(session), wanted, tables, dialect)
+        changed = changed_between(
+            open_stream, position, _end(session), wanted, tables, dialect, info.lower_case_table_names
+        )
         unchanged = {table: definition for table, definition in tables.items() if table not in changed}
         if not at_end or not changed:
             gtids = gtids_at(open_stream, position) if info.gtid else None
@@ -212,12 +216,22 @@ def gtids_at(open_stream: OpenStream, at: LogPosition) -> str:
 
 
 class ChangedTables:
-    """A schema tracker that only remembers which captured tables statements have changed."""
+    """A schema tracker that only remembers which captured tables statements have changed.
+
+    `lower_case_table_names` is the server's variable: the names are those that it knows the tables by.
+    """
 
     entries = 0
 
-    def __init__(self, wanted: Callable[[TableId], bool], known: Iterable[TableId], dialect: Dialect) -> None:
+    def __init__(
+        self,
+        wanted: Callable[[TableId], bool],
+        known: Iterable[TableId],
+        dialect: Dialect,
+        lower_case_table_names: int,
+    ) -> None:
         self._wanted, self._known, self._dialect = wanted, tuple(known), dialect
+        self._lower_case_table_names = lower_case_table_names
         self.tables: set[TableId] = set()
 
     def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
@@ -225,15 +239,22 @@ class ChangedTables:
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
-            self.tables |= {table for table in redefined(statement, self._known) if self._wanted(table)}
+            self._note(statement)
         return frozenset()
+
+    def _note(self, statement: Statement) -> None:
+        names = map(self._known_name, redefined(statement, self._known))
+        self.tables |= {table for table in names if self._wanted(table)}
+
+    def _known_name(self, table: TableId) -> TableId:
+        return known_name(table, self._lower_case_table_names, self._known)
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows redefine nothing."""
         return frozenset()
 
 
-def redefined(statement: object, known: Iterable[TableId]) -> Iterator[TableId]:
+def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:
     """The tables that a statement creates, alters, renames or drops; `known` are those a dropped database may have."""
     match statement:
         case CreateTable(table=table):
@@ -246,7 +267,7 @@ def redefined(statement: object, known: Iterable[TableId]) -> Iterator[TableId]:
         case DropTable(tables=tables) | Unparsed(tables=tables):
             yield from tables
         case DropDatabase(database=database):
-            yield from (table for table in known if table.database == database)
+            yield from (table for table in known if table.database.lower() == database.lower())
 
 
 def changed_between(
@@ -256,11 +277,12 @@ def changed_between(
     wanted: Callable[[TableId], bool],
     known: Iterable[TableId],
     dialect: Dialect,
+    lower_case_table_names: int,
 ) -> set[TableId]:
     """Captured tables that a statement between two positions redefines."""
     if start == end:
         return set()
-    changes = ChangedTables(wanted, known, dialect)
+    changes = ChangedTables(wanted, known, dialect, lower_case_table_names)
     segmenter = Segmenter(changes, wanted, file=start.file, position=start.position)
     for buffer in whole_log(open_stream(start, True)):
         for _ in segmenter.feed(buffer):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PrivateAttr
 
 from cdc.options import AnyCase, Field, Remark, SourceOptions, TablePattern, Tables
 from cdc.schema import TableId
@@ -22,7 +22,8 @@ class LogOptions(SourceOptions):
 
     tables: Tables = Field(
         description=r"Tables to capture: `shop.orders, shop.item_[0-9]+`, all of shop: `shop.\.*`. An unescaped `.` "
-        r"separates database and table, `\.` is the regex 'any character'."
+        r"separates database and table, `\.` is the regex 'any character'. Names are compared as the server does: in "
+        "any case only where its lower_case_table_names is not 0 (of binlog files: in any case)."
     )
     tables_exclude: Tables | None = Field(
         None, alias="tables.exclude", description="Tables to leave out of `tables`, written the same way."
@@ -55,10 +56,18 @@ class LogOptions(SourceOptions):
         "`fail`: the pipeline stops.",
     )
 
+    _ignore_case: bool = PrivateAttr(True)
+
+    def comparing_names(self, *, ignore_case: bool) -> Self:
+        """The same options, whose patterns ignore case or do not; in any case is the default."""
+        found = self.model_copy()
+        found._ignore_case = ignore_case
+        return found
+
     @property
     def pattern(self) -> TablePattern:
         """Which tables to capture."""
-        return TablePattern(self.tables, self.tables_exclude or "")
+        return TablePattern(self.tables, self.tables_exclude or "", self._ignore_case)
 
     def copies_new(self, table: TableId) -> bool:
         """Whether the rows that a table has when it comes to be captured are copied."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pymysql
 from pymysql.constants import COMMAND
@@ -125,19 +126,28 @@ def announce_reader(connection: MySqlConnection, uuid: str) -> None:
     query(connection, "SET @replica_uuid = %s, @slave_uuid = %s", (uuid, uuid))
 
 
-def explain_no_tables(visible: Sequence[TableId], pattern: str, connection: MySqlConnection) -> SourceError:
+def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connection: MySqlConnection) -> SourceError:
     """The error for a pattern that matches nothing; an account sees only tables it has a privilege on."""
     known = (TableId(str(row[0]), str(row[1])) for row in query(connection, _VIEWS, slow=True))
-    views = [str(view) for view in known if TablePattern(pattern).matches(view)]
+    views = [str(view) for view in known if pattern.matches(view)]
     if views:
         return SourceError(
             f"{', '.join(views[:5])} is a view: the binlog has the rows of its tables, and nothing of it",
             where=where_of(connection),
             hint="name the tables that it selects from in source.tables",
         )
+    in_any_case = replace(pattern, ignore_case=True)
+    spelled = [str(table) for table in visible if in_any_case.matches(table)]
+    if spelled:
+        return SourceError(
+            f"no table matches {pattern.include!r}: this server tells upper and lower case in names apart, and has "
+            f"{', '.join(spelled[:5])}",
+            where=where_of(connection),
+            hint="write the names in source.tables as the server has them",
+        )
     names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
     return SourceError(
-        f"no table matches {pattern!r}; the account can see {len(visible)} tables: {names or 'none'}",
+        f"no table matches {pattern.include!r}; the account can see {len(visible)} tables: {names or 'none'}",
         where=where_of(connection),
         hint=f"check source.tables; if the tables exist, run on the server: {grant_statement(connection)}",
     )

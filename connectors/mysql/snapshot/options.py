@@ -20,13 +20,14 @@ def _check_key_columns(text: str) -> str:
     return text
 
 
-def _key_columns(text: str) -> list[tuple[TablePattern, str]]:
+def _key_columns(text: str) -> list[tuple[str, str]]:
     found = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         pattern, colon, column = part.rpartition(":")
         if not colon or not pattern.strip() or not column.strip():
             raise OptionError(f"`{part}` is not a table with its column", "write shop.orders:id;shop.log_[0-9]+:at")
-        found.append((TablePattern(pattern.strip()), column.strip()))
+        TablePattern(pattern.strip())
+        found.append((pattern.strip(), column.strip()))
     return found
 
 
@@ -136,15 +137,15 @@ class SnapshotOptions(LogOptions):
     def chunk_key_column(self, table: TableId) -> str | None:
         """The column that the user wants this table split by, None when it is to be found."""
         chosen = _key_columns(self.chunk_key or "")
-        return next((column for pattern, column in chosen if pattern.matches(table)), None)
+        return next((column for pattern, column in chosen if self._named(pattern, table)), None)
 
     def snapshot_filter(self, table: TableId) -> str | None:
         """The condition for this table's rows, None when all are copied."""
-        return _of(self.snapshot_filters, table)
+        return self._of(self.snapshot_filters, table)
 
     def table_mode(self, table: TableId) -> TableMode | None:
         """How this table starts when that is not as the pipeline does."""
-        mode = _of(self.table_modes, table)
+        mode = self._of(self.table_modes, table)
         return None if mode is None else "latest-offset" if mode == "latest-offset" else "initial"
 
     def problems(self) -> Iterator[Remark]:
@@ -164,6 +165,8 @@ class SnapshotOptions(LogOptions):
             key = "scan.incremental.snapshot.backfill.skip"
             yield Remark(key, "rows may come twice, so the sink must keep one row for each key")
 
+    def _of(self, values: Mapping[str, str], table: TableId) -> str | None:
+        return next((value for pattern, value in values.items() if self._named(pattern, table)), None)
 
-def _of(values: Mapping[str, str], table: TableId) -> str | None:
-    return next((value for pattern, value in values.items() if TablePattern(pattern).matches(table)), None)
+    def _named(self, pattern: str, table: TableId) -> bool:
+        return TablePattern(pattern, ignore_case=self.pattern.ignore_case).matches(table)

@@ -77,12 +77,22 @@ def test_a_reader_is_waited_for(tmp_path: Path, reader: subprocess.Popen[str]) -
 
 def test_a_reader_that_stays_is_named_by_its_pid(tmp_path: Path, reader: subprocess.Popen[str]) -> None:
     waited: list[float] = []
-    database = Database(options(tmp_path, **{"lock-timeout": "2 s"}), sleep=waited.append)
+    database = Database(options(tmp_path, **{"lock-timeout": "2 s"}), clock=lambda: sum(waited), sleep=waited.append)
     message = rf"PID {reader.pid}\).*close it there, or raise lock-timeout"
     with pytest.raises(SinkUnavailable, match=message), database.open():
         pytest.fail("the file is locked")
-    assert 2 <= sum(waited) < 4
+    assert sum(waited) == pytest.approx(2, abs=0.2)
     assert SinkUnavailable.retryable
+
+
+@pytest.mark.usefixtures("reader")
+def test_a_run_that_is_to_stop_waits_for_no_reader(tmp_path: Path) -> None:
+    stop, waited = tmp_path / "stop", list[float]()
+    stop.touch()
+    database = Database(options(tmp_path), stopping=stop.exists, sleep=waited.append)
+    with pytest.raises(SinkUnavailable, match="raise lock-timeout"), database.open():
+        pytest.fail("the file is locked")
+    assert waited == []
 
 
 def test_the_file_is_free_between_batches(tmp_path: Path) -> None:

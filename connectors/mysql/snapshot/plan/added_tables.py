@@ -12,13 +12,11 @@ from functools import partial
 from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.parser import parse
-from connectors.mysql.ddl.statements import CreateTable
+from connectors.mysql.ddl.statements import CreateTable, Statement
 from connectors.mysql.follow.startup import ChangedTables, whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
@@ -70,18 +68,14 @@ def added_tables(
 class _Changes(ChangedTables):
     """Also remembers which tables were created."""
 
-    def __init__(self, wanted: Callable[[TableId], bool], known: Collection[TableId], dialect: Dialect) -> None:
-        super().__init__(wanted, known, dialect)
-        self._dialect_of_log = dialect
+    def __init__(self, known: Collection[TableId], dialect: Dialect, lower_case_table_names: int) -> None:
+        super().__init__(known.__contains__, known, dialect, lower_case_table_names)
         self.created: set[TableId] = set()
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        query = parse_query(buffer, index)
-        dialect = self._dialect_of_log.with_mode(query.sql_mode or 0)
-        for statement in parse(query.sql, database=query.schema, dialect=dialect):
-            if isinstance(statement, CreateTable) and statement.table not in self.tables:
-                self.created.add(statement.table)
-        return super().statement(buffer, index)
+    def _note(self, statement: Statement) -> None:
+        if isinstance(statement, CreateTable) and self._known_name(statement.table) not in self.tables:
+            self.created.add(self._known_name(statement.table))
+        super()._note(statement)
 
 
 def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
@@ -89,7 +83,7 @@ def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams:
     from connectors.mysql.follow.segmenter import Segmenter
 
     begin, stop = start.position, LogPosition(end.file, end.position)
-    changes = _Changes(tables.__contains__, tables, Dialect.of(end.version))
+    changes = _Changes(tables, Dialect.of(end.version), end.lower_case_table_names)
     if begin == stop:
         return changes
     segmenter = Segmenter(changes, tables.__contains__, file=begin.file, position=begin.position)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cdc.errors import SourceError
+from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.log.options import LogOptions
 
@@ -9,11 +14,13 @@ FILE_NAME = "captured.json"
 
 
 class CapturedPattern:
-    """`captured.json` in a connector's state folder: `{"tables": "...", "exclude": "..."}`. Stream reader process."""
+    """`captured.json` in a connector's state folder: `{"tables": "...", "exclude": "..."}`, with `"ignore_case": false`
+    where names are compared exactly. Stream reader process."""
 
     def __init__(self, store: Store, options: LogOptions) -> None:
-        self._store = store
-        self._now = {"tables": options.tables, "exclude": options.tables_exclude or ""}
+        self._store, self._pattern = store, options.pattern
+        self._texts = {"tables": options.tables, "exclude": options.tables_exclude or ""}
+        self._now = self._texts if self._pattern.ignore_case else {**self._texts, "ignore_case": False}
         self._kept: bool | None = None
 
     @property
@@ -22,6 +29,21 @@ class CapturedPattern:
         if self._kept is None:
             self._kept = self._store.read_json(FILE_NAME, hint="remove it") == self._now
         return self._kept
+
+    def check_case(self, known: Iterable[TableId]) -> None:
+        """Raises SourceError for tables that an earlier version captured as it compared the patterns in any case."""
+        if self._pattern.ignore_case or self._store.read_json(FILE_NAME, hint="remove it") != self._texts:
+            return
+        in_any_case = replace(self._pattern, ignore_case=True)
+        lost = sorted(str(table) for table in known if in_any_case.matches(table) and not self._pattern.matches(table))
+        if lost:
+            raise SourceError(
+                f"{', '.join(lost[:5])}: captured so far, but this server tells upper and lower case in names apart, "
+                "and so do the patterns now",
+                where="source.tables",
+                hint="write the names in source.tables as the server has them, or leave the tables out for good with "
+                "tables.exclude",
+            )
 
     def keep(self) -> None:
         """Remember the patterns of now. Repeatable; to be called when the tables they bring are in an offset.

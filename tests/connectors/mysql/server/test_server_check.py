@@ -13,6 +13,7 @@ from pymysql.constants import COMMAND
 from pymysql.err import MySQLError
 
 from cdc.errors import SourceError
+from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc_services.server import MySqlServer
 from connectors.mysql.server.connection import ConnectionOptions, MySqlConnection, connect
@@ -217,10 +218,15 @@ def test_three_readers_at_once_need_their_own_identity(
 
 
 def test_no_table_matches(connection: MySqlConnection) -> None:
-    error = explain_no_tables([TableId("a", str(i)) for i in range(7)], "shop.x", connection)
+    error = explain_no_tables([TableId("a", str(i)) for i in range(7)], TablePattern("shop.x"), connection)
     assert "'shop.x'" in str(error)
     assert "7 tables: a.0, a.1, a.2, a.3, a.4 ..." in str(error)
     assert "GRANT SELECT" in str(error)
+
+
+def test_no_table_matches_but_one_that_differs_in_case(connection: MySqlConnection) -> None:
+    error = explain_no_tables([TableId("shop", "X")], TablePattern("shop.x", ignore_case=False), connection)
+    assert "tells upper and lower case in names apart, and has shop.X" in str(error)
 
 
 @pytest.mark.parametrize(
