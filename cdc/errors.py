@@ -13,7 +13,7 @@
     |   |-- SinkUnavailable           no connection; retryable
     |   |-- CommitFailed              the sink said no: nothing is visible; retryable
     |   |-- CommitUnknown             no answer came: ask for the state of that name first
-    |   |-- LoadsLost                 the sink gave up rows that were decided; names their tables
+    |   |-- LoadsLost                 the sink gave up rows that were decided, for good; names their tables
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
     |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory

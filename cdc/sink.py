@@ -21,12 +21,14 @@ class TaskAttempt:
     """Names one attempt to prepare one part of one batch.
 
     Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
-    files of attempts that overlap, as only the returned handles count.
+    files of attempts that overlap, as only the returned handles count. `generation` is part of the names too: how often
+    the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew.
     """
 
     batch: int
     partition: int
     attempt: int
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

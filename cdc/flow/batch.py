@@ -9,6 +9,8 @@ batch begins and ends.
 | after it | the handles in it are committed again before anything is read, the batch is not read again |
 | after the note that it is committed | nothing to do |
 
+Of a decided batch only rows that the sink gave up meanwhile are read again (`cdc.flow.lost`).
+
 The commit goes on while the next batch is prepared (`cdc.flow.commits`); schema changes wait for it.
 """
 
@@ -21,13 +23,14 @@ from functools import partial
 from cdc.errors import CdcError, StateError
 from cdc.faults import reached
 from cdc.flow.commits import Commits, known
+from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, routed
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
-from cdc.flow.task import Route, TaskResult
+from cdc.flow.task import PrepareTask, Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
@@ -60,7 +63,8 @@ class BatchRunner:
     ) -> None:
         self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        self._commits = Commits(sink, self._log, retry)
+        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store)), state, retry)
+        self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         self._recovered = False
         self._error: CdcError | None = None

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
-from cdc.errors import CdcError, CommitUnknown, EngineError
+from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
 from cdc.faults import reached
+from cdc.flow.lost import LostLoads
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.sink import Sink
 from cdc.state.decisions import CommitLog, Decision
+
+_MOST_GENERATIONS = 3
+"""A sink that gives up the rows of a batch more often in one run is not helped by reading them again."""
 
 
 def known(error: Exception) -> CdcError:
@@ -32,8 +36,8 @@ class Commits:
     `error` is what stopped it; nothing is committed after that.
     """
 
-    def __init__(self, sink: Sink, log: CommitLog, retry: RetryPolicy) -> None:
-        self._sink, self._log, self._retry = sink, log, retry
+    def __init__(self, sink: Sink, log: CommitLog, retry: RetryPolicy, lost: LostLoads) -> None:
+        self._sink, self._log, self._retry, self._lost = sink, log, retry, lost
         self._thread = ThreadPoolExecutor(1, "commit")
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
@@ -67,13 +71,20 @@ class Commits:
         """Commit here and now, again after what may pass; what the sink counted.
 
         Also after CommitUnknown: a commit is idempotent, and begins with what the sink says of it. Raises the last
-        error once the policy's time is up or the run is to stop; the next run then goes on with it.
+        error once the policy's time is up or the run is to stop; the next run then goes on with it. Rows that the sink
+        has given up are prepared anew, or let go (`cdc.flow.lost`).
         """
+        generations = 0
         backoff = Backoff(self._retry, f"commit of batch {decision.batch}")
         while True:
             try:
                 counts = self._sink.commit(decision.batch, decision.prepared)
                 break
+            except LoadsLost as error:
+                generations += 1
+                if generations > _MOST_GENERATIONS:
+                    raise
+                decision = self._lost.replaced(decision, error)
             except CdcError as error:
                 passing = error.retryable or isinstance(error, CommitUnknown)
                 if not passing or not backoff.pause(str(error)):

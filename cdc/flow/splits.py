@@ -41,6 +41,10 @@ class SplitLog:
         self._store.write(_name(batch), text.encode("utf-8"))
         return _splits(json.loads(text)["splits"])
 
+    def stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split]:
+        """The splits of a batch that was read before; none when they are not there. Driver. Raises StateError."""
+        return self._stored(batch, start, end) or ()
+
     def prune(self, done: int) -> None:
         """Forget the batches up to `done`, which are committed: they are not read again. Driver."""
         for name in self._store.names():

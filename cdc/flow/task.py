@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -73,10 +73,19 @@ class PrepareTask:
             self.source.warm()
         self.sink.warm()
 
-    def __call__(self, batch: int, split: Split, attempt: int = 0) -> TaskResult:
+    def __call__(
+        self,
+        batch: int,
+        split: Split,
+        attempt: int = 0,
+        *,
+        generation: int = 0,
+        only: Collection[str] | None = None,
+    ) -> TaskResult:
         """Errors that a second try would meet again are in the result; retryable ones are raised for the next try.
 
-        `attempt` tells tries that may overlap apart.
+        `attempt` tells tries that may overlap apart. A batch whose rows are prepared anew has a `generation`, and may
+        be about sink tables of these names `only`.
         """
         counts: Counter[str] = Counter()
         newest, reports = _Newest(), list[dict[str, Any]]()
@@ -86,8 +95,8 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            blocks = newest.watch(self._routed(batch, self.source.read(split, count, reports.append)))
-            prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt), blocks)
+            blocks = newest.watch(self._routed(batch, self.source.read(split, count, reports.append), only))
+            prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
@@ -96,11 +105,13 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
-    def _routed(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+    def _routed(self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them, each with the columns of its sink table."""
         schemas = self.schemas.at(batch)
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
+            if only is not None and str(self.route(block.table)) not in only:
+                continue
             found = replace(block, table=self.route(block.table), position_text=position_text)
             check_columns(found, schemas)
             yield found

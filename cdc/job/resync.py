@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
+from cdc.flow.route import RouteTable
 from cdc.job.state_location import state_root
 from cdc.schema import TableId
 from cdc.source import Context, Resyncs
 from cdc.spec.model import PipelineSpec
+from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
-    source does not capture the table or cannot read it anew."""
+    source does not capture the table or cannot read it anew.
+
+    What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
+    """
     state = StateDir(state_root(state_dir, spec))
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
@@ -26,4 +31,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
     source = spec.source.build(Context(pipeline, state.source))
     if not isinstance(source, Resyncs):
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
-    source.resync(TableId.parse(table))
+    found, log = TableId.parse(table), CommitLog(state.commits)
+    last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
+    source.resync(found)
+    log.note_resync(RouteTable(spec.route)(found), last)

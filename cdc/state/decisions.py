@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,6 +19,7 @@ class Decision:
 
     `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `schemas` how many
     entries of the log of sink schemas hold behind the batch; None in decisions of versions that had no such log.
+    `generation` counts how often rows that the sink gave up were prepared anew.
     """
 
     batch: int
@@ -26,6 +28,7 @@ class Decision:
     prepared: tuple[Prepared, ...]
     reports: tuple[dict[str, Any], ...] = ()
     schemas: int | None = None
+    generation: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back to an equal decision."""
@@ -36,6 +39,7 @@ class Decision:
             "prepared": [asdict(handle) for handle in self.prepared],
             "reports": list(self.reports),
             "schemas": self.schemas,
+            "generation": self.generation,
         }
 
     @classmethod
@@ -43,7 +47,8 @@ class Decision:
         """The decision that `to_json` wrote."""
         prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
         reports, schemas = tuple(fields.get("reports", ())), fields.get("schemas")
-        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas)
+        generation = fields.get("generation", 0)
+        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas, generation)
 
 
 class CommitLog:
@@ -53,7 +58,7 @@ class CommitLog:
     """Decisions of batches that are committed, kept for a look when something went wrong."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._resyncs = store, store.within("resync")
 
     def decide(self, decision: Decision) -> None:
         """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError."""
@@ -79,8 +84,25 @@ class CommitLog:
         found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
         return [decision for decision in found if decision is not None]
 
+    def last(self) -> int:
+        """The last batch that is decided, -1 when none is. Any process."""
+        return max(self._batches(), default=-1)
+
+    def note_resync(self, table: TableId, batch: int) -> None:
+        """A copy of this sink table was asked for, which comes after `batch`. Any process. Raises StateError."""
+        self._resyncs.write_json(f"{_hash(table)}.json", {"table": str(table), "batch": batch})
+
+    def resyncs(self, batch: int) -> frozenset[str]:
+        """The sink tables whose rows of a batch need not get in, as a copy that was asked for comes after it."""
+        notes = (self._resyncs.read_json(name) for name in self._resyncs.names())
+        return frozenset(note["table"] for note in notes if note is not None and note["batch"] >= batch)
+
     def prune(self, done: int) -> None:
-        """Remove decisions of batches before `done - KEEP`, which is committed."""
+        """Remove decisions of batches before `done - KEEP`, which is committed, and the notes of copies after those."""
+        for name in self._resyncs.names():
+            note = self._resyncs.read_json(name)
+            if note is not None and note["batch"] <= done:
+                self._resyncs.remove(name)
         for batch in self._batches():
             if batch < done - self.KEEP:
                 self._store.remove(f"{batch}.json")
@@ -89,3 +111,7 @@ class CommitLog:
         for name in self._store.names():
             if name.endswith(".json") and name[: -len(".json")].isdigit():
                 yield int(name[: -len(".json")])
+
+
+def _hash(table: TableId) -> str:
+    return hashlib.sha256(str(table).encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit
     <state>/commits/committed     the last batch that is known to be committed
+    <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)

@@ -16,6 +16,7 @@ from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
+from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
 from connectors.doris.types import LONGEST_VARCHAR, WHOLE, SqlType, data_type, default_text, holds, wanted
 from connectors.shared.sql.client import quoted, text_literal
 
@@ -152,9 +153,14 @@ class DorisDialect(Dialect[SqlType]):
         if table.comment:
             parts.append(f"COMMENT {text_literal(table.comment)}")
         parts.append(f"DISTRIBUTED BY {f'HASH({key})' if table.key else 'RANDOM'} BUCKETS AUTO")
-        chosen = {**OWN_PROPERTIES[UNIQUE if table.key else DUPLICATE], **self.properties}
+        chosen = {**OWN_PROPERTIES[UNIQUE if table.key else DUPLICATE], **self._fitting(keyed=bool(table.key))}
         listed = ", ".join(f"{text_literal(name)} = {text_literal(value)}" for name, value in chosen.items())
         return [f"{' '.join(parts)} PROPERTIES ({listed})"]
+
+    def _fitting(self, *, keyed: bool) -> dict[str, str]:
+        """The options' properties that tables of the model take; Doris refuses a table for one of the other's."""
+        others = KEYLESS_PROPERTIES if keyed else KEYED_PROPERTIES
+        return {name: value for name, value in self.properties.items() if not name.strip().lower().startswith(others)}
 
     def drop_copy(self, copy: TableId) -> str:
         """Not into the recycle bin."""

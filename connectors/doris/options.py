@@ -41,6 +41,10 @@ _HARMFUL = {
     "unique_key_update_mode": "it would leave columns as they were",
     "enable_profile": "it slows every load down",
 }
+KEYED_PROPERTIES = ("enable_unique_key_merge_on_write", "enable_mow_light_delete", "function_column.")
+"""Beginnings of properties that only UNIQUE tables take."""
+KEYLESS_PROPERTIES = ("enable_duplicate_without_keys_by_default",)
+"""And of those that only DUPLICATE tables take."""
 _PARTITIONS = "tables are created without partitions; create a table yourself to partition it, the sink fills it"
 
 
@@ -57,6 +61,8 @@ class DorisSinkOptions(LoadSinkOptions):
     set_by_sink: ClassVar[frozenset[str]] = _SET_BY_SINK
     harmful: ClassVar[Mapping[str, str]] = _HARMFUL
     harmless: ClassVar[frozenset[str]] = frozenset({"", "false", "off_mode", "upsert", "0", "0.0"})
+    keyed_properties: ClassVar[tuple[str, ...]] = KEYED_PROPERTIES
+    keyless_properties: ClassVar[tuple[str, ...]] = KEYLESS_PROPERTIES
     packing_header: ClassVar[str] = "compress_type"
     packings: ClassVar[Mapping[str, Packing]] = {"": "", "gz": "gzip", "lz4": "lz4"}
     prefixes: ClassVar[dict[str, str]] = {

@@ -22,6 +22,7 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.shared.sql.client import quoted, text_literal
 from connectors.starrocks.catalog import StarRocksTable
+from connectors.starrocks.options import KEYED_PROPERTIES
 from connectors.starrocks.types import LONG_TEXT, SqlType, TypeRules, data_type, default_text
 
 NOW = "CURRENT_TIMESTAMP"
@@ -185,8 +186,9 @@ class StarRocksDialect(Dialect[SqlType]):
         parts.append(f"DISTRIBUTED BY {f'HASH ({keys})' if keys else 'RANDOM'}")
         if self.buckets is not None:
             parts.append(f"BUCKETS {self.buckets}")
-        if self.properties:
-            pairs = (f"{text_literal(name)} = {text_literal(value)}" for name, value in self.properties)
+        fitting = [(name, value) for name, value in self.properties if table.key or not _needs_key(name)]
+        if fitting:
+            pairs = (f"{text_literal(name)} = {text_literal(value)}" for name, value in fitting)
             parts.append(f"PROPERTIES ({', '.join(pairs)})")
         return [" ".join(parts)]
 
@@ -248,6 +250,10 @@ def _key_type(sql_type: SqlType) -> SqlType:
     if sql_type.name == "CHAR":
         return SqlType("VARCHAR", sql_type.length)
     return LONG_TEXT if sql_type.name == "VARBINARY" else sql_type
+
+
+def _needs_key(property_name: str) -> bool:
+    return property_name.strip().lower().startswith(KEYED_PROPERTIES)
 
 
 def _definition(column: ActualColumn[SqlType]) -> str:

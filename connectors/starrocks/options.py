@@ -37,6 +37,8 @@ _HARMFUL = {
     "transaction_type": "loads of this sink are transactions of one table",
 }
 _ANSWER_S = 600.0
+KEYED_PROPERTIES = ("enable_persistent_index", "persistent_index_type", "primary_index_cache_expire_sec")
+"""Properties that say something about PRIMARY KEY tables alone."""
 
 
 class StarRocksSinkOptions(LoadSinkOptions):
@@ -46,6 +48,7 @@ class StarRocksSinkOptions(LoadSinkOptions):
     set_by_sink: ClassVar[frozenset[str]] = _SET_BY_SINK
     harmful: ClassVar[Mapping[str, str]] = _HARMFUL
     harmless: ClassVar[frozenset[str]] = frozenset({"", "false"})
+    keyed_properties: ClassVar[tuple[str, ...]] = KEYED_PROPERTIES
     packing_header: ClassVar[str] = "compression"
     packings: ClassVar[Mapping[str, Packing]] = {"": "", "gzip": "gzip", "lz4_frame": "lz4", "zstd": "zstd"}
     prefixes: ClassVar[dict[str, str]] = {

@@ -12,10 +12,6 @@ from cdc.faults import reached
 from cdc.schema import TableId
 from cdc.sink import Prepared
 
-_RESYNC = (
-    "run `cdc resync` for {tables}, and remove commits/{batch}.json from the state directory, or every start stops here"
-)
-
 
 class LoadLost(SinkError):
     """One decided load is not in the server any more. Goes no further than `commit_all`.
@@ -74,20 +70,20 @@ def commit_all(commit: Commit, batch: int, prepared: Sequence[Prepared], threads
     else:
         with ThreadPoolExecutor(max(1, min(threads, len(tables))), thread_name_prefix="cdc-commit") as pool:
             outcomes = list(pool.map(commit_table, tables))
-    _raise(batch, outcomes)
+    _raise(outcomes)
 
 
-def _raise(batch: int, outcomes: Sequence[_Outcome]) -> None:
+def _raise(outcomes: Sequence[_Outcome]) -> None:
     """What is lost is said only when nothing is left that another try may commit."""
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if errors:
         raise next((error for error in errors if not error.retryable), errors[0])
     lost = [outcome for outcome in outcomes if outcome.lost is not None]
     if lost:
-        raise _lost(batch, lost)
+        raise _lost(lost)
 
 
-def _lost(batch: int, outcomes: Sequence[_Outcome]) -> LoadsLost:
+def _lost(outcomes: Sequence[_Outcome]) -> LoadsLost:
     """One error for all of them: the reason of the first, the tables of all."""
     first = outcomes[0].lost
     assert first is not None
@@ -95,7 +91,7 @@ def _lost(batch: int, outcomes: Sequence[_Outcome]) -> LoadsLost:
     return LoadsLost(
         f"decided rows of {names} are not in the sink any more: {first.message}",
         where=first.where,
-        hint=_RESYNC.format(tables=names, batch=batch) + (f"; {first.hint}" if first.hint else ""),
+        hint=first.hint,
         tables={str(outcome.table): outcome.partition for outcome in outcomes if not outcome.doubled},
         unsure=[str(outcome.table) for outcome in outcomes if outcome.doubled],
     )

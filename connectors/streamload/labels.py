@@ -1,6 +1,6 @@
 """Labels: the names of loads in the server, a pure function of pipeline, batch, table, partition and part.
 
-    <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>[_r<again>]
+    <prefix>_<pipeline>_<batch>_<table hash>_<partition>_<part>[_g<generation>][_r<again>]
 
 Both servers refuse a label that is in use, so a label is what makes a load happen once. All labels of a pipeline start
 with `LabelSpace.start`, and `read` tells the batch of a label found in the server: leftovers need no memory of ours.
@@ -64,20 +64,28 @@ class LabelSpace:
             name = f"{name[: _LONGEST_PIPELINE - 9]}-{_hash(self.pipeline)}"
         return f"{self.prefix}_{name}_" if self.prefix else f"{name}_"
 
-    def label(self, batch: int, table: TableId, partition: int, part: int = 0, again: int = 0) -> str:
-        """The label of one load, at most `LONGEST` characters. `again`: how many labels of this load are used up."""
+    def label(
+        self, batch: int, table: TableId, partition: int, part: int = 0, again: int = 0, generation: int = 0
+    ) -> str:
+        """The label of one load, at most `LONGEST` characters. `again`: how many labels of this load are used up.
+
+        `generation`: how often decided loads of the batch were lost (`TaskAttempt.generation`).
+        """
         text = f"{self.start}{batch}_{table_hash(table)}_{partition}_{part}"
+        text += f"_g{generation}" if generation else ""
         return f"{text}_r{again}" if again else text
 
     def choices(self, task: TaskAttempt, table: TableId, part: int) -> tuple[str, ...]:
         """The labels of one load in the order in which they are tried."""
-        return tuple(self.label(task.batch, table, task.partition, part, again) for again in range(MOST_LABELS))
+        return tuple(
+            self.label(task.batch, table, task.partition, part, again, task.generation) for again in range(MOST_LABELS)
+        )
 
     def read(self, label: str) -> Label | None:
         """Take a label apart; None when it is not one of this pipeline."""
         if not label.startswith(self.start):
             return None
-        match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)(?:_r\d+)?", label[len(self.start) :])
+        match = re.fullmatch(r"(\d+)_([0-9a-f]{8})_(\d+)_(\d+)(?:_g\d+)?(?:_r\d+)?", label[len(self.start) :])
         return Label(label, int(match[1]), match[2], int(match[3]), int(match[4])) if match else None
 
 

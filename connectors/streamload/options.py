@@ -79,12 +79,15 @@ class LoadSinkOptions(SinkOptions):
         set_by_sink: headers of loads that the user's would not reach.
         harmful: headers that would lose rows, with what they would do.
         harmless: values with which a harmful header does nothing.
+        keyed_properties, keyless_properties: how properties begin that only tables with a key take, or without one.
         packing_header, packings: how bodies are compressed, by the values of that header.
     """
 
     set_by_sink: ClassVar[frozenset[str]]
     harmful: ClassVar[Mapping[str, str]]
     harmless: ClassVar[frozenset[str]]
+    keyed_properties: ClassVar[tuple[str, ...]] = ()
+    keyless_properties: ClassVar[tuple[str, ...]] = ()
     packing_header: ClassVar[str]
     packings: ClassVar[Mapping[str, Packing]]
 
@@ -186,6 +189,11 @@ class LoadSinkOptions(SinkOptions):
             if name in self.set_by_sink:
                 reason = "has no effect: the sink encodes rows by itself and sets this header"
                 yield Remark(key, reason, "remove the key")
+        for name in self.table_properties():
+            for model, beginnings in (("with", self.keyed_properties), ("without", self.keyless_properties)):
+                if name.strip().lower().startswith(beginnings):
+                    reason = f"is for tables {model} a key; it is left out for the others"
+                    yield Remark(f"{TABLE_PROPERTIES}{name}", reason)
         if self.delivery_guarantee == "at-least-once":
             reason = "tables without a key may get rows twice"
             yield Remark("sink.delivery-guarantee", reason, "exactly-once is safe")

@@ -19,7 +19,7 @@ from unittest.mock import patch
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
-from cdc.flow.offsets import BATCH_KEY, source_offset
+from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import SinkSchemas
@@ -165,12 +165,12 @@ class LoadEngine:
         return len(self.ends) - 1
 
     def offsets(self, batch: int) -> tuple[dict[str, int], dict[str, int]]:
-        """The source's offsets of a planned batch."""
+        """The offsets of a planned batch, with the batch numbers."""
         start = logged_offset(self.state.checkpoint, batch - 1) if batch else self.state.initial_offset()
         end = logged_offset(self.state.checkpoint, batch)
         assert start is not None
         assert end is not None
-        return source_offset(start), source_offset(end)
+        return start, end
 
     def catch_up(self) -> None:
         """Start the process, again after each bad end, until every batch is committed."""

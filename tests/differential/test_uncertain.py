@@ -8,11 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import comparison
+import load_comparison
 import pymysql
 import pytest
 from cdc_process import mysql_pipeline
 from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
+from load_pipeline import KINDS, LoadPipeline, own_standin, settled
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TruncateTable
@@ -71,6 +73,21 @@ def test_every_change_of_type_ends_equal(any_server: MySqlServer, tmp_path: Path
     assert altered(any_server, database, modified(ALL), sql_mode) > len(ALL) // 2
     run = runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
+    assert not [change for change in run.changes if isinstance(change, TruncateTable)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_change_of_type_ends_equal_in_servers(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
+    database = filled(mysql_server, ALL)
+    with own_standin(kind) as standin:
+        made = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*")
+        runs = DirectRuns(LoadPipeline(made.folder, made.source, made.password, standin=standin))
+        runs.catch_up(LIMITS)
+        altered(mysql_server, database, modified(ALL), "")
+        run = runs.catch_up(LIMITS)
+        settled(standin)
+        assert load_comparison.differences(mysql_server, standin, [database]) == []
     assert not [change for change in run.changes if isinstance(change, TruncateTable)]
 
 

@@ -22,6 +22,7 @@ from connectors.mysql.ddl.statements import (
     RenameToClause,
     Statement,
     Truncate,
+    VersioningClause,
 )
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.schema.table import MySqlTable
@@ -110,6 +111,8 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
     target = next((clause.table for clause in statement.clauses if isinstance(clause, RenameToClause)), None)
     if old is None:
         _alter_unknown(table, statement, work)
+    elif not work.wanted(table) and any(isinstance(clause, VersioningClause) for clause in statement.clauses):
+        work.put(table, None)  # its rows have other columns and another key from here on, and are nobody's
     else:
         outcome = altered(
             old,

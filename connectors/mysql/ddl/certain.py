@@ -3,6 +3,8 @@
 The log has the statement, not what the server made of the rows. What is not on this list is uncertain, and the table is
 copied anew. On it is, besides what `cdc.evolution.certain` has for types alone:
 
+- of numbers to another family only integers to DECIMAL and, but for BIGINT UNSIGNED, to DOUBLE: not every sink converts
+  the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), stays what it is;
 - a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
 - under a strict sql_mode: a smaller range or length, and NOT NULL, as the server refuses the statement where a value
   does not fit (MySQL manual, "Strict SQL Mode");
@@ -16,6 +18,11 @@ from cdc.schema import Kind
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.schema.table import MySqlColumn, data_type
 
+_OTHER_NUMBERS = {
+    (Kind.BIGINT_UNSIGNED, Kind.DOUBLE),
+    (Kind.DECIMAL, Kind.DOUBLE),
+    *((Kind.DECIMAL, kind) for kind in RANGES),
+}
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
 
 
@@ -37,6 +44,9 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
         return f"the server spells the numbers of column {old.name} as text, perhaps with zeros in front"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):
         return f"column {old.name} is converted to {new.type.upper()}"
+    booleans = (before.kind is Kind.BOOLEAN) != (after.kind is Kind.BOOLEAN)
+    if booleans or (before.kind, after.kind) in _OTHER_NUMBERS:
+        return f"values of column {old.name} are converted to {after}"
     found = uncertain(after, before)
     if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
         return ""

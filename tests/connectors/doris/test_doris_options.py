@@ -2,6 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from cdc.options import Remark
+from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.doris import settings
 from connectors.doris.options import DorisSinkOptions
 from connectors.streamload.settings import sql_servers
@@ -113,3 +114,21 @@ def test_headers_of_the_user_go_with_every_load() -> None:
 def test_the_password_shows_nowhere() -> None:
     shown = repr(options()) + repr(settings.client(options()).http.servers) + repr(sql_servers(options()))
     assert "pw" not in shown.replace("password", "")
+
+
+def test_a_property_for_tables_of_one_model_is_left_out_for_the_other() -> None:
+    """Doris refuses a table with a property that its model does not know."""
+    keyed = {"enable_unique_key_merge_on_write": "false", "function_column.sequence_col": "at"}
+    given = options(**{f"table.create.properties.{name}": text for name, text in keyed.items()})
+    dialect = settings.dialect(given)
+    columns = (Column("id", DataType.parse("INT")), Column("at", DataType.parse("TIMESTAMP(3)")))
+
+    def created(*key: str) -> str:
+        table = dialect.new_table(TableId("shop", "t"), TableSchema(columns, key))
+        return dialect.create_table(table)[0]
+
+    for name, text in keyed.items():
+        assert f"'{name}' = '{text}'" in created("id")
+        assert name not in created()
+    assert keys(given.warnings()) == [f"table.create.properties.{name}" for name in keyed]
+    assert not keys(options(**{"table.create.properties.replication_num": "1"}).warnings())

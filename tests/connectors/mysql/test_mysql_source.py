@@ -262,3 +262,13 @@ def test_many_statements_about_other_tables_survive_restarts_at_every_point(shop
     source.stop()
     assert ids(found) == [1, 10, 11, 12, 13, 14]
     assert restarts > 6
+
+
+def test_system_versioning_beside_the_captured_tables(shop: Shop) -> None:
+    if shop.server.flavor != "mariadb":
+        pytest.skip("MariaDB's own")
+    other = shop.server.new_database("beside")
+    shop.run(f"CREATE TABLE {other}.v (id INT PRIMARY KEY)", f"ALTER TABLE {other}.v ADD SYSTEM VERSIONING")
+    shop.run(f"INSERT INTO {other}.v VALUES (9)", "INSERT INTO t VALUES (1, 'a')")
+    shop.run(f"ALTER TABLE {other}.v DROP SYSTEM VERSIONING", "INSERT INTO t VALUES (2, 'a')")
+    assert ids(shop.drained()) == [1, 2]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from cdc.schema import Column, DataType, TableId, TableSchema
 from connectors.starrocks import settings
 from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.streamload.settings import http_servers, sql_servers
@@ -121,3 +122,18 @@ def test_the_password_shows_nowhere() -> None:
     made = options()
     for shown in (repr(made), repr(http_servers(made)), repr(sql_servers(made))):
         assert "a-secret" not in shown
+
+
+def test_properties_of_primary_key_tables_are_left_out_for_others() -> None:
+    given = options(**{
+        "table.create.properties.enable_persistent_index": "true", "table.create.properties.replication_num": "1",
+    })  # fmt: skip
+    dialect = settings.dialect(given)
+
+    def created(*key: str) -> str:
+        schema = TableSchema((Column("id", DataType.parse("INT")),), key)
+        return dialect.create_table(dialect.new_table(TableId("shop", "t"), schema))[0]
+
+    assert "'enable_persistent_index' = 'true'" in created("id")
+    assert "PROPERTIES ('replication_num' = '1')" in created()
+    assert [remark.key for remark in given.warnings()] == ["table.create.properties.enable_persistent_index"]

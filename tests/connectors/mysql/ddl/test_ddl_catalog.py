@@ -312,6 +312,21 @@ def test_turning_system_versioning_on_is_refused() -> None:
         catalog("CREATE TABLE t (a INT)").apply("ALTER TABLE t ADD SYSTEM VERSIONING", "shop")
 
 
+@pytest.mark.parametrize(
+    "clause", ["ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING", "ADD b INT, DROP SYSTEM VERSIONING"]
+)
+def test_system_versioning_of_a_table_that_is_not_captured(clause: str) -> None:
+    """Its definition is unknown from there on, until a statement makes the table anew."""
+    one = catalog("CREATE TABLE mine (a INT)", wanted="mine")
+    one.apply("CREATE TABLE other (a INT PRIMARY KEY)", "shop")
+    result = one.apply(f"ALTER TABLE other {clause}", "shop")
+    assert not result.captured
+    assert list(one.tables) == [TableId("shop", "mine")]
+    assert not one.apply("ALTER TABLE other ADD c INT, RENAME TO another", "shop").captured
+    one.apply("CREATE TABLE other (a INT)", "shop")
+    assert TableId("shop", "other") in one.tables
+
+
 def test_names_are_folded_as_the_server_folds_them() -> None:
     folding = catalog("CREATE TABLE Orders (a INT)", "ALTER TABLE ORDERS ADD b INT", lower_case_table_names=1)
     assert list(folding.tables) == [TableId("shop", "orders")]

@@ -1,0 +1,129 @@
+"""Decided rows that the sink gave up before they were committed: read again under the same decision, or let go.
+
+| a table of the batch | what is done |
+|---|---|
+| nothing of it is in since some partition | those partitions are read again for it alone, prepared under new names |
+| a copy was asked for since (`cdc resync`) | its rows of the batch are let go: the copy comes after the batch |
+| whether it is in is not known, or the log has lost it | the run stops, names the table and the copy as the way out |
+
+What is committed is not prepared a second time: the handles of other tables and of earlier partitions stay as they
+are. The new handles replace the lost ones in the decision at once, before any of them is committed. A crash before
+that leaves the old decision, and the same is done again under the same names. Driver.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
+
+from cdc.errors import CdcError, LoadsLost, SinkError, StateError
+from cdc.flow.offsets import source_offset
+from cdc.flow.retry import RetryPolicy
+from cdc.flow.splits import SplitLog
+from cdc.flow.task import PrepareTask, TaskResult
+from cdc.schema import CreateTable, RenameTable
+from cdc.sink import Prepared
+from cdc.source import Resyncs, Split, close
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
+
+log = logging.getLogger(__name__)
+
+
+class LostLoads:
+    """Makes a decision whole again. `task` is copied for each use, as its source may be at work elsewhere."""
+
+    def __init__(self, task: PrepareTask, state: StateDir, retry: RetryPolicy) -> None:
+        self._task, self._state, self._retry = task, state, retry
+        self._splits, self._log = SplitLog(state.splits), CommitLog(state.commits)
+
+    def replaced(self, decision: Decision, error: LoadsLost) -> Decision:
+        """The decision to go on with, on disk already. In the thread that commits; repeatable after a crash.
+
+        Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
+        """
+        asked = self._log.resyncs(decision.batch)
+        freed = asked & {*error.tables, *error.unsure}
+        again = {table: first for table, first in error.tables.items() if table not in freed}
+        if not again and not freed:
+            raise self._stopped(decision, error, error.unsure, "whether they are in it is not known")
+        task = pickle.loads(pickle.dumps(self._task))
+        try:
+            made = self._read(task, decision, again, error)
+        finally:
+            close(task.source)
+        first = {**again, **{table: error.tables.get(table, 0) for table in freed}}
+        kept = [item for item in decision.prepared if item.partition < first.get(str(item.table), item.partition + 1)]
+        handles = sorted([*kept, *made], key=lambda item: item.partition)
+        new = replace(decision, prepared=tuple(handles), generation=decision.generation + 1)
+        self._log.decide(new)
+        for table in sorted(freed):
+            log.warning("batch %d: rows of %s are let go, it is copied anew", decision.batch, table)
+        return new
+
+    def _read(
+        self, task: PrepareTask, decision: Decision, again: dict[str, int], error: LoadsLost
+    ) -> Sequence[Prepared]:
+        """New handles for the tables that are read again."""
+        if not again:
+            return ()
+        log.warning("batch %d: rows of %s are read again: %s", decision.batch, ", ".join(sorted(again)), error.message)
+        try:
+            results = [self._prepared(task, decision, split, tables) for split, tables in self._parts(decision, again)]
+        except CdcError as failed:
+            if failed.retryable or isinstance(failed, SinkError):
+                raise
+            tables = [*again, *error.unsure]
+            raise self._stopped(decision, error, tables, f"they cannot be read again: {failed}") from failed
+        return [handle for result in results for handle in result.prepared]
+
+    def _parts(self, decision: Decision, again: dict[str, int]) -> list[tuple[Split, frozenset[str]]]:
+        """The splits with lost rows, and whose rows of each are lost. Raises StateError when they are not there."""
+        wanted: dict[int, set[str]] = {}
+        for item in decision.prepared:
+            if item.partition >= again.get(str(item.table), item.partition + 1):
+                wanted.setdefault(item.partition, set()).add(str(item.table))
+        stored = {split.index: split for split in self._splits.stored(decision.batch, decision.start, decision.end)}
+        if not wanted.keys() <= stored.keys():
+            raise StateError("how the batch was cut is not there any more", where=self._state.splits.where())
+        return [(stored[index], frozenset(tables)) for index, tables in sorted(wanted.items())]
+
+    def _prepared(self, task: PrepareTask, decision: Decision, split: Split, tables: Collection[str]) -> TaskResult:
+        only = partial(task, decision.batch, split, generation=decision.generation + 1, only=tables)
+        result = self._retry.call(only, f"batch {decision.batch}: reading lost rows again")
+        result.raise_error()
+        if result.reports:  # the source has been told of the first reading, and goes by that
+            raise StateError("they are of a copy, which reads other rows now", where=", ".join(sorted(tables)))
+        return result
+
+    def _stopped(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
+        """The error of a run that cannot help itself; it names the source's tables, as `cdc resync` does."""
+        names = self._source_tables(decision)
+        commands = ", ".join(f"`cdc resync FILE {names.get(table, table)}`" for table in sorted(tables))
+        way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
+        if not isinstance(self._task.source, Resyncs):
+            way = "start anew with an empty --state-dir: this source cannot copy single tables"
+        return LoadsLost(
+            f"{error.message}; {why}",
+            where=error.where,
+            hint=f"{way}; {error.hint}" if error.hint else way,
+            tables=error.tables,
+            unsure=error.unsure,
+        )
+
+    def _source_tables(self, decision: Decision) -> dict[str, str]:
+        """The source's table of each sink table, by names."""
+        first = self._state.initial_offset()
+        if first is None:
+            return {}
+        source = pickle.loads(pickle.dumps(self._task.source))
+        try:
+            changes = source.schema_changes(source_offset(first), source_offset(decision.end))
+        finally:
+            close(source)
+        tables = [change.table for change in changes if isinstance(change, CreateTable)]
+        tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
+        return {str(self._task.route(table)): str(table) for table in tables}

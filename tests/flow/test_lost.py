@@ -1,0 +1,173 @@
+"""Decided rows that the sink gave up: what is read again, what is let go, what stops the run and says the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cdc.block import ChangeBlock
+from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
+from cdc.flow.lost import LostLoads
+from cdc.flow.offsets import numbered
+from cdc.flow.retry import RetryPolicy
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.splits import SplitLog
+from cdc.flow.task import PrepareTask
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.sink import Prepared
+from cdc.source import Count, Report, Split
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
+from cdc.testing import ListSink, ListSource, block
+
+SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), primary_key=("id",))
+A, B = TableId("shop", "a"), TableId("shop", "b")
+ITEMS = (
+    CreateTable(A, SCHEMA),
+    CreateTable(B, SCHEMA),
+    block(A, SCHEMA, [("+I", {"id": 1})], sequence=1),
+    block(B, SCHEMA, [("+I", {"id": 2})], sequence=2),
+    block(A, SCHEMA, [("+I", {"id": 3})], sequence=3),
+    block(B, SCHEMA, [("+I", {"id": 4})], sequence=4),
+)
+RETRY = RetryPolicy(timeout_s=0.0)
+
+
+def to_lake(table: TableId) -> TableId:
+    return TableId("lake", table.table)
+
+
+class Copying(ListSource):
+    """A list whose tables can be copied anew."""
+
+    def resync(self, table: TableId) -> None:
+        """Ask for it."""
+
+
+class Purged(Copying):
+    """A list that cannot be read a second time."""
+
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
+        raise PositionLost("the log does not hold it any more", where="log:4")
+
+
+class Copied(Copying):
+    """A list whose rows come with a report, as those of a copy do."""
+
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
+        report({"chunk": 1})
+        return super().read(split, count, report)
+
+
+class World:
+    """A state directory in which batch 0 is decided: three parts, the middle ones with rows of both tables."""
+
+    def __init__(self, folder: Path, source: ListSource) -> None:
+        self.sink, self.state = ListSink(), StateDir(folder)
+        self.state.open(name="p", source="list")
+        self.state.store_initial_offset(numbered({"item": 0}, 0))
+        self.log = CommitLog(self.state.commits)
+        start, end = numbered({"item": 0}, 0), numbered({"item": len(ITEMS)}, 1)
+        splits = SplitLog(self.state.splits).splits(source, start, end, 3)
+        first = PrepareTask(ListSource(ITEMS), self.sink, to_lake, SinkSchemas(self.state.store))
+        handles = [handle for split in splits for handle in first(0, split).prepared]
+        self.decision = Decision(0, start, end, tuple(handles))
+        self.log.decide(self.decision)
+        self.lost = LostLoads(replace(first, source=source), self.state, RETRY)
+
+    def parts(self, decision: Decision) -> list[tuple[str, int]]:
+        return sorted((str(item.table), item.partition) for item in decision.prepared)
+
+
+def lost(tables: dict[str, int], *unsure: str) -> LoadsLost:
+    return LoadsLost("the server gave them up", where="lake", hint="keep them longer", tables=tables, unsure=unsure)
+
+
+ALL = [("lake.a", 1), ("lake.a", 2), ("lake.b", 1), ("lake.b", 2)]
+
+
+def test_only_the_lost_parts_of_the_lost_tables_are_prepared_anew(tmp_path: Path) -> None:
+    world = World(tmp_path, Copying(ITEMS))
+    assert world.parts(world.decision) == ALL
+    new = world.lost.replaced(world.decision, lost({"lake.a": 2}))
+    assert world.parts(new) == ALL
+    assert new.generation == 1
+    changed = [item for item in new.prepared if item not in world.decision.prepared]
+    assert {(str(item.table), item.partition) for item in changed} <= {("lake.a", 2)}
+    assert world.log.get(0) == new
+    world.sink.apply(0, [CreateTable(to_lake(A), SCHEMA), CreateTable(to_lake(B), SCHEMA)])
+    world.sink.commit(0, new.prepared)
+    assert world.sink.rows(to_lake(A)) == [{"id": 1}, {"id": 3}]
+    assert world.sink.rows(to_lake(B)) == [{"id": 2}, {"id": 4}]
+
+
+@pytest.mark.parametrize(
+    ("source", "why"), [(Purged, "the log does not hold it any more"), (Copied, "they are of a copy")]
+)
+def test_what_cannot_be_read_again_stops_the_run_and_names_the_source_table(
+    source: type[ListSource], why: str, tmp_path: Path
+) -> None:
+    world = World(tmp_path, source(ITEMS))
+    with pytest.raises(LoadsLost, match=why) as caught:
+        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+    assert "`cdc resync FILE shop.a`" in caught.value.hint
+    assert "shop.b" not in caught.value.hint
+    assert "keep them longer" in caught.value.hint
+    assert "commits/" not in str(caught.value)
+    assert world.log.get(0) == world.decision
+
+
+def test_a_table_that_may_be_in_is_not_read_again(tmp_path: Path) -> None:
+    world = World(tmp_path, Copying(ITEMS))
+    with pytest.raises(LoadsLost, match="not known") as caught:
+        world.lost.replaced(world.decision, lost({}, "lake.b"))
+    assert "`cdc resync FILE shop.b`" in caught.value.hint
+
+
+def test_the_other_lost_tables_are_read_again_first(tmp_path: Path) -> None:
+    world = World(tmp_path, Copying(ITEMS))
+    new = world.lost.replaced(world.decision, lost({"lake.a": 1}, "lake.b"))
+    assert world.parts(new) == ALL
+    with pytest.raises(LoadsLost, match="not known"):
+        world.lost.replaced(new, lost({}, "lake.b"))
+
+
+@pytest.mark.parametrize("error", [lost({"lake.a": 2}), lost({}, "lake.a")])
+def test_a_copy_that_was_asked_for_lets_go_of_the_rows(error: LoadsLost, tmp_path: Path) -> None:
+    world = World(tmp_path, Purged(ITEMS))
+    world.log.note_resync(to_lake(A), 0)
+    new = world.lost.replaced(world.decision, error)
+    assert [part for part in world.parts(new) if part[0] == "lake.b"] == ALL[2:]
+    assert ("lake.a", 2) not in world.parts(new)
+    assert world.log.get(0) == new
+
+
+def test_a_copy_that_was_asked_for_before_the_batch_was_decided_does_not_hold_its_rows(tmp_path: Path) -> None:
+    world = World(tmp_path, Purged(ITEMS))
+    world.log.note_resync(to_lake(A), -1)
+    with pytest.raises(LoadsLost, match="cannot be read again"):
+        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+
+
+def test_a_request_goes_once_its_batches_are_committed(tmp_path: Path) -> None:
+    world = World(tmp_path, Copying(ITEMS))
+    world.log.note_resync(to_lake(A), 0)
+    world.log.prune(-1)
+    assert world.log.resyncs(0) == {"lake.a"}
+    world.log.prune(0)
+    assert world.log.resyncs(0) == frozenset()
+
+
+def test_a_sink_that_is_away_is_not_a_reason_to_let_go(tmp_path: Path) -> None:
+    world = World(tmp_path, Copying(ITEMS))
+
+    def away(*args: object) -> list[Prepared]:
+        raise SinkUnavailable("away")
+
+    world.sink.prepare = away  # type: ignore[method-assign]
+    with pytest.raises(SinkUnavailable):
+        world.lost.replaced(world.decision, lost({"lake.a": 1}))
+    assert world.log.get(0) == world.decision
