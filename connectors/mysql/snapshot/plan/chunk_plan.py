@@ -69,10 +69,10 @@ class ChunkPlan:
 
     def copies(self, count: int) -> Mapping[TableId, TableCopy]:
         """The tables whose copy has begun and not ended within the first `count` entries. Quick when `count` grows."""
-        entries = self.entries(0, count)
+        self.entries(count, count)  # there are so many
         if count < self._copies.count:
             self._copies = Copies()
-        for entry in entries[self._copies.count :]:
+        for entry in self._entries[self._copies.count : count]:
             self._copies.take(entry)
         return self._copies.tables
 
@@ -85,8 +85,9 @@ class ChunkPlan:
         number = len(self._lines)
         if self._lines.generation != self._generation:
             self._generation, self._entries, self._copies = self._lines.generation, [], Copies()
-        for index in range(len(self._entries), number):
-            fields = self._lines.items(index, index + 1)[0]
+        if number == len(self._entries):
+            return
+        for index, fields in enumerate(self._lines.items(len(self._entries), number), start=len(self._entries)):
             try:
                 self._entries.append(entry_from_json(fields))
             except (ValueError, KeyError, TypeError) as error:

@@ -284,13 +284,12 @@ class Coordinator:
         return found
 
     def _check_marked(self, copy: TableCopy, before: int) -> None:
-        for chunk in copy.chunks:
-            if chunk.number < before and chunk.number not in self._marks:
-                raise StateError(
-                    f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
-                    where="watermarks.jsonl",
-                    hint="a part of the state directory was removed: restore it, or start anew with an empty one",
-                )
+        for chunk in copy.unknown(before, self._marks):
+            raise StateError(
+                f"nothing is known of chunk {chunk.number} of {copy.table}, which a batch has read",
+                where="watermarks.jsonl",
+                hint="a part of the state directory was removed: restore it, or start anew with an empty one",
+            )
 
     def _check_tries(self, chunk: Chunk) -> None:
         tries, earlier = 1, chunk.replaces

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from cdc.schema import TableId
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
@@ -14,6 +15,9 @@ _NEVER = (1 << 63) - 1
 @dataclass(slots=True)
 class TableCopy:
     """One table's copy. `chunks` are in key order, each beginning where the one before ends; `table` is today's name.
+
+    Many chunks are asked about several times in every batch. What was once seen read is not looked at again while the
+    questions are about the same watermarks, which are never taken back, and a growing `before`.
 
     Attributes:
         begun: number of the entry it began with.
@@ -26,6 +30,26 @@ class TableCopy:
     chunks: list[Chunk] = field(default_factory=list)
     complete: bool = False
     refresh: bool = False
+    _planned: list[int] = field(default_factory=list, repr=False, compare=False)
+    _ahead: dict[int, Chunk] = field(default_factory=dict, repr=False, compare=False)
+    _highest: Watermark | None = field(default=None, repr=False, compare=False)
+    _asked: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
+
+    def add(self, chunk: Chunk) -> None:
+        """The next chunk of the plan: behind the others, or in the place of the one that it replaces."""
+        if chunk.replaces is None:
+            self.chunks.append(chunk)
+        else:
+            place = next(i for i, other in enumerate(self.chunks) if other.number == chunk.replaces)
+            self.chunks[place] = chunk
+            self._ahead.pop(chunk.replaces, None)
+        self._planned.append(chunk.number)
+        self._ahead[chunk.number] = chunk
+        self.complete = self.complete or chunk.last
+
+    def planned_since(self, number: int) -> Iterator[int]:
+        """Numbers of the chunks from `number` on, the latest first."""
+        return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
     def begun_anew(self, table: TableId) -> Begin:
         """The entry that begins it once more under today's name, over the sink's rows if that was how it began."""
@@ -33,20 +57,24 @@ class TableCopy:
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
         """Chunks with a number under `before` that were decided and could not be read."""
-        for chunk in self.chunks:
+        for chunk in self._unread(before, marks):
             if chunk.number < before and not marks[chunk.number].done:
+                yield chunk
+
+    def unknown(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
+        """Chunks with a number under `before` of which no watermark tells."""
+        for chunk in self._unread(before, marks):
+            if chunk.number < before and chunk.number not in marks:
                 yield chunk
 
     def done(self, before: int, marks: Mapping[int, Watermark]) -> bool:
         """Every chunk is planned, and decided and read within the entries under `before`."""
-        return self.complete and all(
-            chunk.number < before and chunk.number in marks and marks[chunk.number].done for chunk in self.chunks
-        )
+        return self.complete and not self._unread(before, marks)
 
     def highest(self, before: int, marks: Mapping[int, Watermark]) -> Watermark | None:
         """The chunk under `before` that was read at the highest position; None when none was read."""
-        read = (marks[chunk.number] for chunk in self.chunks if chunk.number < before and chunk.number in marks)
-        return max((mark for mark in read if mark.done), key=lambda mark: mark.sequence, default=None)
+        self._unread(before, marks)
+        return self._highest
 
     def finished(self, before: int, marks: Mapping[int, Watermark], sequence: int) -> bool:
         """The copy is done and the log from `sequence` on has nothing that it holds already."""
@@ -64,6 +92,21 @@ class TableCopy:
             highs.append(mark.sequence if mark is not None and mark.done else _NEVER)
         return highs if self.complete else [*highs, _NEVER]
 
+    def _unread(self, before: int, marks: Mapping[int, Watermark]) -> Collection[Chunk]:
+        """Chunks that are not both under `before` and read, in the order in which they were planned."""
+        if self._asked[1] is not marks or before < self._asked[0]:
+            planned = sorted(self.chunks, key=lambda chunk: chunk.number)
+            self._ahead, self._highest = {chunk.number: chunk for chunk in planned}, None
+        self._asked = before, marks
+        for number in list(self._ahead):
+            mark = marks.get(number) if number < before else None
+            if mark is None or not mark.done:
+                continue
+            del self._ahead[number]
+            if self._highest is None or mark.sequence > self._highest.sequence:
+                self._highest = mark
+        return self._ahead.values()
+
 
 class Copies:
     """Takes entries in order."""
@@ -79,7 +122,7 @@ class Copies:
             case Begin(table=table, refresh=refresh):
                 self.tables[table] = TableCopy(table, self.count, refresh=refresh)
             case Chunk(table=table):
-                self._chunk(self.tables[table], entry)
+                self.tables[table].add(entry)
             case End(table=table):
                 self.tables.pop(table, None)
             case Rename(table=table, new_table=new):
@@ -89,11 +132,3 @@ class Copies:
             case Lost():
                 pass
         self.count += 1
-
-    def _chunk(self, copy: TableCopy, chunk: Chunk) -> None:
-        if chunk.replaces is None:
-            copy.chunks.append(chunk)
-        else:
-            place = next(i for i, other in enumerate(copy.chunks) if other.number == chunk.replaces)
-            copy.chunks[place] = chunk
-        copy.complete = copy.complete or chunk.last

@@ -103,7 +103,7 @@ class SnapshotSplits:
             log = ()
         if self._plan.copies(upto):
             log = [replace(split, payload=CopiedRange(split.payload, before, upto)) for split in log]
-        current = {chunk.number for copy in self._plan.copies(upto).values() for chunk in copy.chunks}
+        current = {number for copy in self._plan.copies(upto).values() for number in copy.planned_since(before)}
         chunks = [entry for entry in entries if isinstance(entry, Chunk) and entry.number in current]
         reads = self._reads(chunks, end, parallelism)
         return [*log, *(Split(len(log) + index, read) for index, read in enumerate(reads))]
