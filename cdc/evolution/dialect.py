@@ -21,6 +21,7 @@ class Dialect(ABC, Generic[T]):
     Attributes:
         name: of the system, for messages.
         key_word: what the system calls the key that tells rows apart.
+        unseen: what to do about a table that is there and hidden from the user; empty when none ever is.
         ignore_case: names of tables and databases are the same whatever their case. Those of columns always are.
         transactional: the statements of a change are carried out whole or not at all, in one transaction.
         sessions: how many tables may be created at the same time, each in a session of its own.
@@ -32,6 +33,7 @@ class Dialect(ABC, Generic[T]):
 
     name: ClassVar[str]
     key_word: ClassVar[str] = "primary key"
+    unseen: ClassVar[str] = ""
     ignore_case: ClassVar[bool] = False
     transactional: ClassVar[bool] = False
     sessions: ClassVar[int] = 1

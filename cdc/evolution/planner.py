@@ -182,5 +182,6 @@ class Planner(Generic[T]):
         actual = self._layout.get(table)
         if actual is None:
             hint = f"it was dropped or renamed in {self._dialect.name}; restore it, or start with a new --state-dir"
+            hint += f"; {self._dialect.unseen}" if self._dialect.unseen else ""
             raise ChangeRefused("the table does not exist", where=str(table), hint=hint)
         return actual

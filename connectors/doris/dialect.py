@@ -37,6 +37,7 @@ class DorisDialect(Dialect[SqlType]):
 
     name = "Doris"
     key_word = "unique key"
+    unseen = "if it is there, GRANT SELECT_PRIV on it to the user, who cannot see it"
     sessions = 8
     native_bytes = False
 

@@ -46,6 +46,7 @@ class StarRocksDialect(Dialect[SqlType]):
     properties: tuple[tuple[str, str], ...] = ()
 
     name = "StarRocks"
+    unseen = "if it is there, GRANT SELECT on it to the user, who cannot see it"
     sessions = 8
     all_in_jobs = True
 

@@ -63,7 +63,7 @@ def _run(folder: Path, state: Path, sink: dict[str, Any]) -> tuple[int, str]:
     document = {
         "source": {"type": "values", "rows": []},
         "sink": {"retry-timeout": "300 ms", **sink},
-        "pipeline": {"name": "p"},
+        "pipeline": {"name": "p", "retry-timeout": "1 s"},
     }
     file = folder / "pipeline.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
