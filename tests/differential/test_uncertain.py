@@ -14,7 +14,7 @@ import pytest
 from cdc_process import mysql_pipeline
 from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
-from load_pipeline import KINDS, LoadPipeline, own_standin, settled
+from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TruncateTable
@@ -86,7 +86,7 @@ def test_every_change_of_type_ends_equal_in_servers(kind: str, mysql_server: MyS
         runs.catch_up(LIMITS)
         altered(mysql_server, database, modified(ALL), "")
         run = runs.catch_up(LIMITS)
-        settled(standin)
+        finished(standin)
         assert load_comparison.differences(mysql_server, standin, [database]) == []
     assert not [change for change in run.changes if isinstance(change, TruncateTable)]
 
