@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LONGEST_FILE = 450
+LONGEST_FILE = 400
 
 ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.errors", "cdc.printed", "cdc.schema", "cdc.units", "cdc.faults", "cdc.signals", "cdc.without_pandas"),
