@@ -44,6 +44,8 @@ class Pipeline:
     password: str = ""
     starts: int = 0
     runs: list[CdcRun] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """More keys of the file's `pipeline`."""
 
     @property
     def file(self) -> Path:
@@ -61,7 +63,7 @@ class Pipeline:
         document = {
             "source": self.source,
             "sink": {"type": "duckdb", "path": str(self.database), "lock-timeout": "60 s"},
-            "pipeline": {"name": "proof", "schema.change.behavior": "evolve"},
+            "pipeline": {"name": "proof", "schema.change.behavior": "evolve", **self.settings},
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text(yaml.safe_dump(document), encoding="utf-8")

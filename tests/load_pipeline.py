@@ -60,7 +60,7 @@ class LoadPipeline(Pipeline):
         document = {
             "source": self.source,
             "sink": sink_of(self.server, **self.options),
-            "pipeline": {"name": "proof", "schema.change.behavior": "evolve"},
+            "pipeline": {"name": "proof", "schema.change.behavior": "evolve", **self.settings},
         }
         self.folder.mkdir(parents=True, exist_ok=True)
         self.file.write_text(yaml.safe_dump(document), encoding="utf-8")

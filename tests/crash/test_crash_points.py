@@ -22,6 +22,7 @@ def test_a_kill_at_every_point_loses_and_doubles_nothing(mysql_server: MySqlServ
     """One batch is killed at each point in turn: every restart takes it up again and dies at the next point."""
     work = SmallWorkload.on(mysql_server)
     pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, scan__startup__mode="latest-offset")
+    pipeline.settings["retry-timeout"] = "1 s"
     with ended(pipeline):
         pipeline.catch_up()
         work.change_columns()

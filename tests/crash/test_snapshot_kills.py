@@ -16,7 +16,7 @@ from cdc_services.server import MySqlServer
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(900)]
 
 _IN_A_WORKER = 5
-"""There a Python worker dies, not the driver; Spark tries the task again and then gives up."""
+"""There a Python worker dies, not the driver; it is tried again, and then given up."""
 
 _POINTS = {
     "in-chunk": _IN_A_WORKER,
@@ -35,6 +35,7 @@ def test_kills_while_tables_are_copied(mysql_server: MySqlServer, tmp_path: Path
     pipeline = mysql_pipeline(
         tmp_path, mysql_server, work.pattern, scan__incremental__snapshot__chunk__size=40, max_batch_rows=60
     )
+    pipeline.settings["retry-timeout"] = "1 s"
     with ended(pipeline):
         for point, code in _POINTS.items():
             pipeline.catch_up(env={"CDC_CRASH_AT": point}, expect=code)
