@@ -10,6 +10,8 @@ from cdc_services.server import MySqlServer
 
 Row = tuple[object, ...]
 
+_LAST = "the last of its round"
+
 
 @dataclass
 class SmallWorkload:
@@ -54,6 +56,7 @@ class SmallWorkload:
             "BEGIN",
             "INSERT INTO keyed (round, note) VALUES (-1, 'rolled back')",
             "ROLLBACK",
+            f"INSERT INTO keyed (round, note) VALUES ({number}, '{_LAST}')",
         )
         return number
 
@@ -64,8 +67,8 @@ class SmallWorkload:
         self.run(f"UPDATE keyed SET {name} = 8 WHERE id % 2 = 0", f"UPDATE keyless SET {name} = 9 LIMIT 5")
 
     def seen(self, number: int) -> str:
-        """A query that is true when the round has arrived, or a later one: each deletes rows of those before."""
-        return f"SELECT count(*) > 0 FROM {self.database}.keyed WHERE round >= {number}"
+        """A query that is true when the whole round has arrived, or a later one: each deletes rows of those before."""
+        return f"SELECT count(*) > 0 FROM {self.database}.keyed WHERE round >= {number} AND note LIKE '{_LAST}%'"
 
     def assert_equal(self, pipeline: Pipeline) -> None:
         """Every row is there once, in both tables."""
