@@ -88,12 +88,12 @@ class SnapshotSplits:
             begin = None if isinstance(change, _OF_WHOLE_TABLES) else begun.get(change.table)
             if begin is not None and begin.truncate and change.table not in emptied:
                 emptied[change.table] = None
-                found.append(TruncateTable(change.table))
+                found.append(TruncateTable(change.table, copied=True))
             if begin is not None and isinstance(change, AlterColumnType):
                 change = replace(change, copied=True)
             found.append(change)
         later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
-        return [*found, *map(TruncateTable, later)]
+        return [*found, *(TruncateTable(table, copied=True) for table in later)]
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""
