@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from cdc import faults
 from cdc.flow.batch import BatchRunner
@@ -23,6 +24,9 @@ from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
 from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
 
 
 @dataclass
@@ -48,19 +52,21 @@ def run_in_memory(
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
     state: Path | None = None,
+    rules: Rules | None = None,
 ) -> Run:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
     changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
+    `rules` are the transform rules.
 
     Raises CdcError.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") as folder:
         root = state or Path(folder)
-        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink))
+        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), rules)
         batch = first_batch
         while (end := source.latest_offset(at, limits, 0.0)) != at:
             failures = source.failures(at, end) if isinstance(source, ListSource) else []
@@ -78,8 +84,16 @@ class LocalPipeline:
     Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash.
     """
 
-    def __init__(self, source: Source, sink: Sink, folder: Path, start: Offset, restarted: Callable[[], Sink]) -> None:
-        self._source, self._restarted = source, restarted
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        folder: Path,
+        start: Offset,
+        restarted: Callable[[], Sink],
+        rules: Rules | None = None,
+    ) -> None:
+        self._source, self._restarted, self._rules = source, restarted, rules
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
         if self._state.initial_offset() is None:
@@ -123,10 +137,11 @@ class LocalPipeline:
     def _begin(self, sink: Sink) -> None:
         """A new process."""
         route = RouteTable(())
-        self._task, self._recovered = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store)), False
+        self._recovered = False
+        self._task = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store), self._rules)
         self._runner = BatchRunner(
             self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
-            self._progress, RetryPolicy(timeout_s=10.0),
+            self._progress, RetryPolicy(timeout_s=10.0), self._rules,
         )  # fmt: skip
 
     def _live(self, batch: int, parallelism: int) -> None:
