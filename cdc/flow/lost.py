@@ -126,4 +126,4 @@ class LostLoads:
             close(source)
         tables = [change.table for change in changes if isinstance(change, CreateTable)]
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
-        return {str(self._task.route(table)): str(table) for table in tables}
+        return {str(sink): str(table) for table in tables for sink in self._task.routing.table(table)}

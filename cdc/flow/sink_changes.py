@@ -41,9 +41,10 @@ _SHARD_TYPE = DataType(Kind.VARCHAR, 255)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a sink table did not get, or got otherwise; `text` follows its name."""
+    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's."""
 
     table: TableId
+    change: str
     text: str
 
 
@@ -267,7 +268,9 @@ class _Work:
                 where=str(table),
                 hint="several tables without a key go to this one: start anew with an empty --state-dir and sink table",
             )
-        self._hold(table, f"{source} is copied anew over its rows: those that are gone from it meanwhile stay")
+        self._hold(
+            table, f"truncate.table of {source}: it is copied anew over its rows, those gone from it meanwhile stay"
+        )
 
     # names of tables
 
@@ -340,7 +343,7 @@ class _Work:
         self.out.append(change)
 
     def _hold(self, table: TableId, text: str) -> None:
-        self.held.append(Held(table, text))
+        self.held.append(Held(table, text.split()[0].rstrip(":"), text))
 
 
 _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.gather import gathered
+from cdc.flow.routing import Routing
+from cdc.flow.shard import with_source
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
@@ -24,8 +27,6 @@ from cdc.without_pandas import keep_pandas_out
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
-
-Route = Callable[[TableId], TableId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class PrepareTask:
 
     source: Source
     sink: Sink
-    route: Route
+    routing: Routing
     schemas: SinkSchemas
     rules: Rules | None = None
 
@@ -102,7 +103,8 @@ class PrepareTask:
         try:
             read = newest.watch(self.source.read(split, count, reports.append))
             with RuleSteps(self.rules, split.moment_ms, count) as steps:
-                blocks = self._routed(batch, steps.applied(read), only)
+                routed = self._routed(batch, steps.applied(read), only, count)
+                blocks = gathered(routed, self.schemas.merged(batch))
                 prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
@@ -112,16 +114,23 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
-    def _routed(self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None) -> Iterator[ChangeBlock]:
-        """The blocks as the sink sees them, each with the columns of its sink table."""
-        schemas = self.schemas.at(batch)
+    def _routed(
+        self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
+    ) -> Iterator[ChangeBlock]:
+        """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
+        schemas, merged = self.schemas.at(batch), self.schemas.merged(batch)
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
-            if only is not None and str(self.route(block.table)) not in only:
-                continue
-            found = replace(block, table=self.route(block.table), position_text=position_text)
-            check_columns(found, schemas)
-            yield found
+            for target in self.routing.table.targets(block.table):
+                if only is not None and str(target.table) not in only:
+                    continue
+                routed = replace(with_source(block, target), table=target.table, position_text=position_text)
+                known = schemas.get(target.table)
+                if known is None:  # a run in memory may continue a table without its state
+                    yield routed
+                    continue
+                check_columns(routed, known, exact=self.routing.policy.exact and target.table not in merged)
+                yield self.routing.coercion(routed, known, count)
 
 
 class RuleSteps:

@@ -15,7 +15,8 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.route import RouteGuard
+from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
@@ -53,20 +54,24 @@ def run_in_memory(
     restarted: Callable[[], Sink] | None = None,
     state: Path | None = None,
     rules: Rules | None = None,
+    routing: Routing | None = None,
 ) -> Run:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
     changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
-    `rules` are the transform rules.
+    `rules` are the transform rules, `routing` says what routes and the behavior make of the tables: without one the
+    sink's mirror the source's.
 
     Raises CdcError.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") as folder:
         root = state or Path(folder)
-        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), rules)
+        pipeline = LocalPipeline(
+            source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), rules, routing
+        )
         batch = first_batch
         while (end := source.latest_offset(at, limits, 0.0)) != at:
             failures = source.failures(at, end) if isinstance(source, ListSource) else []
@@ -92,8 +97,10 @@ class LocalPipeline:
         start: Offset,
         restarted: Callable[[], Sink],
         rules: Rules | None = None,
+        routing: Routing | None = None,
     ) -> None:
         self._source, self._restarted, self._rules = source, restarted, rules
+        self._routing = routing or Routing()
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
         if self._state.initial_offset() is None:
@@ -136,11 +143,10 @@ class LocalPipeline:
 
     def _begin(self, sink: Sink) -> None:
         """A new process."""
-        route = RouteTable(())
         self._recovered = False
-        self._task = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store), self._rules)
+        self._task = PrepareTask(self._source, sink, self._routing, SinkSchemas(self._state.store), self._rules)
         self._runner = BatchRunner(
-            self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
+            self._source, sink, self._routing, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
             self._progress, RetryPolicy(timeout_s=10.0), self._rules,
         )  # fmt: skip
 

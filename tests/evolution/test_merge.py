@@ -13,9 +13,9 @@ ALL = [
     DataType.parse(text)
     for text in (
         "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "TINYINT UNSIGNED", "SMALLINT UNSIGNED", "INT UNSIGNED",
-        "BIGINT UNSIGNED", "DECIMAL(10, 2)", "DECIMAL(5, 4)", "DECIMAL(65, 30)", "FLOAT", "DOUBLE", "CHAR(3)", "CHAR(9)",
-        "VARCHAR(5)", "VARCHAR(40)", "STRING", "JSON", "BINARY(4)", "VARBINARY(9)", "BYTES", "DATE", "TIME(0)", "TIME(3)",
-        "TIMESTAMP(0)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "GEOMETRY", "VECTOR(3)", "VECTOR(4)",
+        "BIGINT UNSIGNED", "DECIMAL(10, 2)", "DECIMAL(5, 4)", "DECIMAL(65, 30)", "FLOAT", "DOUBLE", "CHAR(3)",
+        "CHAR(9)", "VARCHAR(5)", "VARCHAR(40)", "STRING", "JSON", "BINARY(4)", "VARBINARY(9)", "BYTES", "DATE",
+        "TIME(0)", "TIME(3)", "TIMESTAMP(0)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "GEOMETRY", "VECTOR(3)", "VECTOR(4)",
     )
 ]  # fmt: skip
 
