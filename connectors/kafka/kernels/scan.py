@@ -188,8 +188,6 @@ def _object(
             child = _child(
                 base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end
             )
-        if child < 0 and node == 0 and unknown[message] < 0:
-            unknown[message] = key_at
         if child >= 0:
             hints[depth] = child - first[node] + 1
             if count[child] > 0 and at < stop and peek8(base + at) == _OPEN:
@@ -203,6 +201,8 @@ def _object(
             return at + 1
         kind = end & 15
         text = kind == STRING or kind == ESCAPED
+        if child < 0 and node == 0 and kind != NULL and unknown[message] < 0:
+            unknown[message] = key_at
         if child >= 0:
             starts[child, message] = at + 1 if text else at
             stops[child, message], kinds[child, message] = end >> 4, kind
@@ -218,7 +218,7 @@ def walk(
 
     A tree of names is given as arrays: the children of node v are the nodes first[v] to first[v] + count[v], and node
     0 is the message itself. Filled in: starts, stops, kinds [node, message] (kinds come in as ABSENT; strings without
-    their quotes), unknown[message] (the first member of the message itself that is not in the tree; comes in as -1)
+    their quotes), unknown[message] (the first member of the message itself that is not NULL and not in the tree; comes in as -1)
     and faults[message] (0, or one more than the position that is no JSON).
     """
     for message in range(len(begins)):
