@@ -66,7 +66,7 @@ def row_schema(schema: Schema) -> Schema | None:
 def _field(item: Schema) -> Field:
     name, logical = str(item["field"]), str(item.get("name") or "")
     parameters = item.get("parameters") or {}
-    about = {"optional": bool(item.get("optional", False)), "comment": str(item.get("doc") or "")}
+    about: dict[str, Any] = {"optional": bool(item.get("optional", False)), "comment": str(item.get("doc") or "")}
     if logical in _TIMES:
         data_type, unit = _TIMES[logical]
         return Field(name, data_type, unit_us=unit, **about)
@@ -75,6 +75,8 @@ def _field(item: Schema) -> Field:
     make = _LOGICAL.get(logical)
     if make is not None:
         data_type, encoding = make(parameters)
+        if data_type.kind is Kind.GEOMETRY:
+            about["comment"] = ""  # Debezium describes the type there
         return Field(name, data_type, encoding, **about)
     kind = str(item["type"])
     if kind not in _PLAIN:

@@ -6,6 +6,7 @@ the delete before them has not said.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,7 +114,7 @@ class DebeziumFormat:
         done: list[tuple[TableId, int, list[Any]]] = []
         marks = run.astype(np.int64) * len(self._numbered) + shapes[places]
         bounds = np.flatnonzero(np.diff(marks, prepend=-1, append=-1))
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in itertools.pairwise(bounds):
             table, shape = _table(names, int(first)), int(shapes[places[first]])
             if latest.get(table) != shape or (table, shape) not in found:
                 found[table, shape] = []
@@ -135,7 +136,9 @@ class DebeziumFormat:
         if scan.faults[place]:
             reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
         elif scan.cells("ddl").kinds[place] >= STRING:
-            ddl, database = (convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("ddl", "databaseName"))
+            ddl, database = (
+                convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("ddl", "databaseName")
+            )
             reading.statements.append(Statement(number, database or "", ddl))
         elif scan.cells("op").kinds[place] >= STRING:
             reading.unreadable[number] = "Debezium's source.table is missing"
@@ -200,9 +203,7 @@ def _images(
         [removes[source], two[source] & (places == 0), ops[source] == _UPDATE], [DELETE, BEFORE, AFTER], INSERT
     ).astype(np.uint8)
     times = _times(messages, scan, members, numbers)
-    return Images(
-        texts.part(cells.starts, cells.stops), None, numbers[members][source], places, kinds, times[source]
-    )
+    return Images(texts.part(cells.starts, cells.stops), None, numbers[members][source], places, kinds, times[source])
 
 
 def _rows_of_keys(

@@ -182,7 +182,10 @@ def _bits_number(field: Field, cells: Cells) -> pa.Array:
         return convert.booleans(cells)
     width = field.type.length or 1
     return convert.each(
-        convert.text(cells), lambda item: int(item).to_bytes(width, "big"), pa.binary(), "is no number of that many bits"
+        convert.text(cells),
+        lambda item: int(item).to_bytes(width, "big"),
+        pa.binary(),
+        "is no number of that many bits",
     )
 
 

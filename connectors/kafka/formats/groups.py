@@ -6,6 +6,7 @@ Every format has one method, `read(messages) -> Reading`. It looks at envelopes 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -126,7 +127,7 @@ def consecutive(numbers: Any) -> Iterator[tuple[int, int]]:
         return
     cuts = np.flatnonzero(np.diff(numbers)) + 1
     bounds = [0, *cuts.tolist(), len(numbers)]
-    yield from zip(bounds[:-1], bounds[1:], strict=True)
+    yield from itertools.pairwise(bounds)
 
 
 BEFORE, AFTER = int(RowKind.UPDATE_BEFORE), int(RowKind.UPDATE_AFTER)

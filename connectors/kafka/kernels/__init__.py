@@ -8,4 +8,4 @@ kernel = kernels_in(Path(__file__).parent, "kafka")
 """Declares a kernel of this package."""
 
 ABSENT, NULL, STRING, ESCAPED, INTEGER, FRACTION, TRUE, FALSE, OBJECT, ARRAY = range(10)
-"""Kinds of a value found in JSON text; a STRING has no backslash, an ESCAPED one has, a FRACTION has `.`, `e` or `E`."""
+"""Kinds of a value in JSON text: a STRING has no backslash, an ESCAPED one has, a FRACTION has `.`, `e` or `E`."""

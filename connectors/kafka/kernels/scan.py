@@ -73,9 +73,9 @@ def _nested_end(base: Int, at: Int, stop: Int) -> Int:
             if found < 0:
                 return -1
             at = found >> 1
-        elif byte == _OPEN or byte == _LIST:
+        elif byte in (_OPEN, _LIST):
             depth += 1
-        elif byte == _CLOSE or byte == _LIST_END:
+        elif byte in (_CLOSE, _LIST_END):
             depth -= 1
             if depth == 0:
                 return at + 1
@@ -101,7 +101,7 @@ def value_end(base: Int, at: Int, stop: Int) -> Int:
     if byte == _QUOTE:
         found = string_end(base, at + 1, stop)
         return -1 if found < 0 else (found >> 1) * 16 + (ESCAPED if found & 1 else STRING)
-    if byte == _OPEN or byte == _LIST:
+    if byte in (_OPEN, _LIST):
         end = _nested_end(base, at, stop)
         return -1 if end < 0 else end * 16 + (OBJECT if byte == _OPEN else ARRAY)
     if byte == 110 and _word(base, at, stop, 4, 117, 108):
@@ -128,7 +128,7 @@ def value_end(base: Int, at: Int, stop: Int) -> Int:
 def _child(
     base: Int, at: Int, end: Int, first: Int, count: Int, hint: Int, names: Int, name_at: Ints, name_end: Ints
 ) -> Int:
-    """Which of a node's children has the name at `at`; members usually come in the same order, `hint` is tried first."""
+    """Which of a node's children has the name at `at`. Members usually come in the same order: `hint` comes first."""
     for step in range(count):
         node = first + (hint + step) % count
         if name_end[node] - name_at[node] == end - at:
@@ -185,9 +185,7 @@ def _object(
         node = stack[depth]
         child = -1
         if count[node] > 0:
-            child = _child(
-                base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end
-            )
+            child = _child(base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end)
         if child >= 0:
             hints[depth] = child - first[node] + 1
             if count[child] > 0 and at < stop and peek8(base + at) == _OPEN:
@@ -200,7 +198,7 @@ def _object(
         if end < 0:
             return at + 1
         kind = end & 15
-        text = kind == STRING or kind == ESCAPED
+        text = kind in (STRING, ESCAPED)
         if child < 0 and node == 0 and kind != NULL and unknown[message] < 0:
             unknown[message] = key_at
         if child >= 0:
@@ -218,8 +216,8 @@ def walk(
 
     A tree of names is given as arrays: the children of node v are the nodes first[v] to first[v] + count[v], and node
     0 is the message itself. Filled in: starts, stops, kinds [node, message] (kinds come in as ABSENT; strings without
-    their quotes), unknown[message] (the first member of the message itself that is not NULL and not in the tree; comes in as -1)
-    and faults[message] (0, or one more than the position that is no JSON).
+    their quotes), unknown[message] (the first member of the message itself that is not NULL and not in the tree; comes
+    in as -1) and faults[message] (0, or one more than the position that is no JSON).
     """
     for message in range(len(begins)):
         faults[message] = _object(
@@ -251,7 +249,7 @@ def elements(base: Int, begins: Ints, ends: Ints, kinds: Ints, starts: Ints, sto
                 starts[total], found[total] = at, item
                 stops[total] = behind if kind == OBJECT else at
             total += 1
-            at = _space(base, behind + 1 if kind == STRING or kind == ESCAPED else behind, stop)
+            at = _space(base, behind + 1 if kind in (STRING, ESCAPED) else behind, stop)
             if at < stop:
                 if peek8(base + at) != _COMMA:
                     return -1
@@ -289,7 +287,7 @@ def members(base: Int, at: Int, stop: Int, starts: Ints, stops: Ints, values: In
         if end < 0:
             return -1
         kind = end & 15
-        text = kind == STRING or kind == ESCAPED
+        text = kind in (STRING, ESCAPED)
         values[total], ends[total], kinds[total] = at + 1 if text else at, end >> 4, kind
         total += 1
         at = _space(base, (end >> 4) + 1 if text else end >> 4, stop)

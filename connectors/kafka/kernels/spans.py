@@ -120,7 +120,7 @@ def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) ->
     """Whole numbers, also from strings, to int64; 0 for NULL. -1, or the first that is none or does not fit."""
     for item in range(len(starts)):
         kind = kinds[item]
-        if kind == NULL or kind == ABSENT:
+        if kind in (NULL, ABSENT):
             values[item] = 0
             continue
         at, stop = starts[item], stops[item]
