@@ -20,12 +20,13 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import reader, schemas, tree
+from cdc.spec import reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
+from cdc.transform.texts import RuleSource, Settings
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
@@ -77,7 +78,7 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
         raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
     if stand_ins:
         root = _filled(root, stand_ins)
-    checker = _Checker(file, root, folder)
+    checker = _Checker(file, root, folder, data)
     spec = checker.run()
     problems = [*checker.with_paths(problems), *checker.problems]
     if problems or spec is None:
@@ -98,8 +99,8 @@ def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
 class _Checker:
     """One pass over one file. `wrong` holds the paths that have a problem already: nothing else is said of them."""
 
-    def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
-        self.file, self.root, self.folder = file, root, folder
+    def __init__(self, file: str, root: tree.Mapping, folder: FilePath, data: bytes) -> None:
+        self.file, self.root, self.folder, self.data = file, root, folder, data
         self.document = tree.plain(root)
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
@@ -118,6 +119,10 @@ class _Checker:
         pipeline = self._block(("pipeline",), PipelineOptions)
         if isinstance(source, SourceOptions):
             self._check_route_parts(routes, source)
+        written = self._written_rules(transforms)
+        shared = rules.settings(source, pipeline) if source is not None and pipeline is not None else Settings()
+        if written:
+            self.problems += [self._masked(problem) for problem in rules.problems(written, shared)]
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -126,6 +131,8 @@ class _Checker:
             sink=sink,
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),
+            rules=written,
+            rule_settings=shared,
             pipeline=pipeline,
             secret_variables=tuple(sorted({*self._secret_variables("source"), *self._secret_variables("sink")})),
         )
@@ -149,8 +156,16 @@ class _Checker:
     def _report(self, path: Path, problem: Problem) -> None:
         if not self.wrong.covers(path):
             self.wrong.add(path)
-            message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
-            self.problems.append(dataclasses.replace(problem, message=message, hint=hint))
+            self.problems.append(self._masked(problem))
+
+    def _masked(self, problem: Problem) -> Problem:
+        message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
+        return dataclasses.replace(problem, message=message, hint=hint)
+
+    def _written_rules(self, transforms: list[TransformRule | None]) -> tuple[RuleSource, ...]:
+        """The rules with the places of their texts."""
+        text = self.data.decode("utf-8-sig") if transforms else ""
+        return tuple(rules.rule_sources(self.root, self.file, text, transforms))
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""

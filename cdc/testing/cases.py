@@ -17,11 +17,12 @@ from cdc.planning import check_routes
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
+from cdc.spec.rules import made_rules
 from cdc.testing.case import Case, Result, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import Middle, run_in_memory
 
-STAND_INS = b"source: {type: values, rows: []}\nsink: {type: values}\n"
+STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
 _MEMORY = Path("/dev/shm")
 
 
@@ -44,7 +45,7 @@ def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yam
 
 def middle(spec: PipelineSpec) -> Middle:
     """What a pipeline file says of the way between source and sink."""
-    return Middle(RouteTable(spec.route), RouteGuard(partial(check_routes, spec)))
+    return Middle(RouteTable(spec.route), RouteGuard(partial(check_routes, spec)), made_rules(spec))
 
 
 class CaseSource(LineSource):

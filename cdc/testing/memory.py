@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from cdc import faults
 from cdc.flow.batch import BatchRunner
@@ -24,6 +26,9 @@ from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
 from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
 
 
 @dataclass
@@ -46,10 +51,12 @@ class Middle:
     Attributes:
         route: source table to sink table.
         guard: refuses tables that cannot be told apart in the sink; it remembers tables, so it is for one run.
+        rules: the transform rules, None without any.
     """
 
     route: Route = field(default_factory=lambda: RouteTable(()))
     guard: RouteGuard = field(default_factory=lambda: RouteGuard(lambda tables: None))
+    rules: Rules | None = None
 
 
 def run_in_memory(
@@ -62,6 +69,7 @@ def run_in_memory(
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
     state: Path | None = None,
+    rules: Rules | None = None,
     middle: Middle | None = None,
     now: datetime | None = None,
 ) -> Run:
@@ -70,7 +78,8 @@ def run_in_memory(
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
     changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
-    `now` is the moment of every batch instead of the clock's.
+    `rules` are the transform rules, `middle` is all there is between source and sink; `now` is the moment of every
+    batch instead of the clock's.
 
     Raises CdcError; what was decided before is committed by then.
     """
@@ -78,8 +87,9 @@ def run_in_memory(
     with TemporaryDirectory(prefix="cdc-run-") as folder:
         root = state or Path(folder)
         pipeline = LocalPipeline(
-            source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(), now
-        )
+            source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
+            now,
+        )  # fmt: skip
         batch = first_batch
         try:
             while (end := source.latest_offset(at, limits, 0.0)) != at:
@@ -112,7 +122,7 @@ class LocalPipeline:
         now: datetime | None = None,
     ) -> None:
         self._source, self._restarted, self._middle = source, restarted, middle
-        self._now = now
+        self._clock = time.time if now is None else now.timestamp
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
         if self._state.initial_offset() is None:
@@ -159,11 +169,14 @@ class LocalPipeline:
 
     def _begin(self, sink: Sink) -> None:
         """A new process."""
-        route, guard = self._middle.route, self._middle.guard
-        self._task, self._recovered = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store)), False
+        between = self._middle
+        self._recovered = False
+        self._task = PrepareTask(
+            self._source, sink, between.route, SinkSchemas(self._state.store), between.rules
+        )  # fmt: skip
         self._runner = BatchRunner(
-            self._source, sink, route, guard, self._state, self._planned.__getitem__, self._progress,
-            RetryPolicy(timeout_s=10.0),
+            self._source, sink, between.route, between.guard, self._state, self._planned.__getitem__, self._progress,
+            RetryPolicy(timeout_s=10.0), between.rules,
         )  # fmt: skip
 
     def _live(self, batch: int, parallelism: int) -> None:
@@ -183,7 +196,7 @@ class LocalPipeline:
 
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
-        splits = SplitLog(self._state.splits).splits(self._source, start, end, parallelism)
+        splits = SplitLog(self._state.splits, self._clock).splits(self._source, start, end, parallelism)
         return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
@@ -17,35 +17,9 @@ from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import CompiledRule, compile_rule, typing_of
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
-from cdc.transform.rule import OnError, Rule, RuleTexts, parse_rule
-from cdc.transform.user import Loaded, UserFunction, load
-
-
-@dataclass(frozen=True)
-class RuleSource:
-    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
-
-    name: str
-    tables: str
-    texts: RuleTexts
-    on_error: OnError = "fail"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all rules share.
-
-    Attributes:
-        zone: the session's time zone, a region name.
-        metadata: names of the source's `metadata.list`.
-        functions: the user's functions.
-        hash_key: key of HASH, None without one; never printed.
-    """
-
-    zone: str = "UTC"
-    metadata: tuple[str, ...] = ()
-    functions: tuple[UserFunction, ...] = ()
-    hash_key: bytes | None = field(default=None, repr=False)
+from cdc.transform.rule import Rule, parse_rule
+from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.user import Loaded, load
 
 
 @dataclass(frozen=True)
@@ -82,6 +56,10 @@ class Rules:
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Rules, (self.sources, self.settings))
+
+    def runner(self) -> RuleRunner:
+        """What applies them to blocks, for one task."""
+        return RuleRunner(self)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
