@@ -21,6 +21,7 @@ from cdc.spec.rules import made_rules
 from cdc.testing.case import Case, Result, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import Middle, run_in_memory
+from cdc.transform.kept import forget
 
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
 _MEMORY = Path("/dev/shm")
@@ -39,6 +40,7 @@ def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
 
 def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yaml") -> None:
     """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
+    forget()
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
     run_in_memory(CaseSource(case.input), sink, state=folder, middle=middle(spec), now=case.now)
 

@@ -118,10 +118,10 @@ class LocalPipeline:
         folder: Path,
         start: Offset,
         restarted: Callable[[], Sink],
-        middle: Middle,
+        middle: Middle | None = None,
         now: datetime | None = None,
     ) -> None:
-        self._source, self._restarted, self._middle = source, restarted, middle
+        self._source, self._restarted, self._middle = source, restarted, middle or Middle()
         self._clock = time.time if now is None else now.timestamp
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
