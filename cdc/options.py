@@ -343,6 +343,10 @@ class SourceOptions(Options):
         description="How many rows one batch may hold, roughly. A single larger transaction still is one batch.",
     )
 
+    def metadata_names(self) -> tuple[str, ...]:
+        """The metadata columns that transforms may use. Override where the source has any."""
+        return ()
+
 
 _LATER = "comes with a later version; this one carries every schema change to the sink (evolve)"
 

@@ -20,12 +20,13 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import reader, schemas, tree
+from cdc.spec import reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
+from cdc.transform.texts import RuleSource, Settings
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
@@ -58,8 +59,11 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
     return check(file, data, env=os.environ if env is None else env)
 
 
-def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
-    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError."""
+def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = b"") -> Checked:
+    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError.
+
+    `stand_ins` are YAML blocks that take the place of those that the file does not have.
+    """
     folder = FilePath(file).parent
 
     def read_file(path: str) -> str:
@@ -72,7 +76,9 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
         place = root.place
         message = "must be a mapping with `source` and `sink`"
         raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
-    checker = _Checker(file, root, folder)
+    if stand_ins:
+        root = _filled(root, stand_ins)
+    checker = _Checker(file, root, folder, data)
     spec = checker.run()
     problems = [*checker.with_paths(problems), *checker.problems]
     if problems or spec is None:
@@ -82,11 +88,19 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
     )
 
 
+def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
+    """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
+    others, _ = reader.read("", stand_ins, env={}, read_file=str)
+    assert isinstance(others, tree.Mapping), "stand-ins are blocks"
+    keys = {**dict.fromkeys(others.keys, root.place), **root.keys}
+    return tree.Mapping(root.place, {**others.items, **root.items}, keys)
+
+
 class _Checker:
     """One pass over one file. `wrong` holds the paths that have a problem already: nothing else is said of them."""
 
-    def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
-        self.file, self.root, self.folder = file, root, folder
+    def __init__(self, file: str, root: tree.Mapping, folder: FilePath, data: bytes) -> None:
+        self.file, self.root, self.folder, self.data = file, root, folder, data
         self.document = tree.plain(root)
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
@@ -105,6 +119,10 @@ class _Checker:
         pipeline = self._block(("pipeline",), PipelineOptions)
         if isinstance(source, SourceOptions):
             self._check_route_parts(routes, source)
+        written = self._written_rules(transforms)
+        shared = rules.settings(source, pipeline) if source is not None and pipeline is not None else Settings()
+        if written:
+            self.problems += [self._masked(problem) for problem in rules.problems(written, shared)]
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -113,6 +131,8 @@ class _Checker:
             sink=sink,
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),
+            rules=written,
+            rule_settings=shared,
             pipeline=pipeline,
             secret_variables=tuple(sorted({*self._secret_variables("source"), *self._secret_variables("sink")})),
         )
@@ -136,8 +156,16 @@ class _Checker:
     def _report(self, path: Path, problem: Problem) -> None:
         if not self.wrong.covers(path):
             self.wrong.add(path)
-            message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
-            self.problems.append(dataclasses.replace(problem, message=message, hint=hint))
+            self.problems.append(self._masked(problem))
+
+    def _masked(self, problem: Problem) -> Problem:
+        message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
+        return dataclasses.replace(problem, message=message, hint=hint)
+
+    def _written_rules(self, transforms: list[TransformRule | None]) -> tuple[RuleSource, ...]:
+        """The rules with the places of their texts."""
+        text = self.data.decode("utf-8-sig") if transforms else ""
+        return tuple(rules.rule_sources(self.root, self.file, text, transforms))
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""

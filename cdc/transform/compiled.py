@@ -66,6 +66,11 @@ class CompiledRule:
         rows, computed = self._evaluated(block, now, counts)
         return self._made(block, rows, computed, now)
 
+    def close(self) -> None:
+        """Let its statement go; it is not used any more."""
+        if self._statement is not None:
+            self._statement.close()
+
     @property
     def _same_columns(self) -> bool:
         return all(output.passes for output in self.outputs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal as Choice
 from typing import TypeVar
 
 from cdc.errors import Problem, SpecError
@@ -16,9 +15,9 @@ from cdc.transform.convert import Arity
 from cdc.transform.parse import Condition, Projection, parse_filter, parse_projection
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import Mistake, Span
+from cdc.transform.texts import OnError, RuleTexts
 
 T = TypeVar("T")
-OnError = Choice["fail", "null"]
 _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 
@@ -38,20 +37,6 @@ class Mask:
     function: str
     number: int | None
     text: SqlText
-
-
-@dataclass(frozen=True)
-class RuleTexts:
-    """A rule as it stands in the file; what is missing there is None."""
-
-    projection: SqlText | None = None
-    filter: SqlText | None = None
-    primary_keys: SqlText | None = None
-    partition_keys: SqlText | None = None
-    table_options: SqlText | None = None
-    delimiter: str = ","
-    converter: SqlText | None = None
-    mask: Mapping[str, SqlText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

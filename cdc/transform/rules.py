@@ -7,45 +7,19 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
-from cdc.transform.compiled import CompiledRule, compile_rule, typing_of
-from cdc.transform.engine import Engine
+from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
-from cdc.transform.rule import OnError, Rule, RuleTexts, parse_rule
-from cdc.transform.user import Loaded, UserFunction, load
-
-
-@dataclass(frozen=True)
-class RuleSource:
-    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
-
-    name: str
-    tables: str
-    texts: RuleTexts
-    on_error: OnError = "fail"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all rules share.
-
-    Attributes:
-        zone: the session's time zone, a region name.
-        metadata: names of the source's `metadata.list`.
-        functions: the user's functions.
-        hash_key: key of HASH, None without one; never printed.
-    """
-
-    zone: str = "UTC"
-    metadata: tuple[str, ...] = ()
-    functions: tuple[UserFunction, ...] = ()
-    hash_key: bytes | None = field(default=None, repr=False)
+from cdc.transform.kept import kept
+from cdc.transform.rule import Rule, parse_rule
+from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.user import Loaded, load
 
 
 @dataclass(frozen=True)
@@ -83,6 +57,10 @@ class Rules:
     def __reduce__(self) -> tuple[object, ...]:
         return (Rules, (self.sources, self.settings))
 
+    def runner(self) -> RuleRunner:
+        """What applies them to blocks, for one task."""
+        return RuleRunner(self)
+
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
         return next((rule for pattern, rule in self._rules if pattern.matches(table)), None)
@@ -108,15 +86,14 @@ class Rules:
 
 
 class RuleRunner:
-    """Applies rules to blocks, in one thread of a task; compiled rules are kept for the life of a schema.
+    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
 
     Use it as a context manager: the user's functions are opened with it and closed after the last block.
     """
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._engine: Engine | None = None
-        self._compiled: dict[tuple[str, TableSchema], CompiledRule] = {}
+        self._kept = kept(rules)
+        self._rules = self._kept.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
@@ -134,17 +111,4 @@ class RuleRunner:
         if block.table not in self._by_table:
             self._by_table[block.table] = self._rules.rule(block.table)
         rule = self._by_table[block.table]
-        return block if rule is None else self._for(rule, block.schema).apply(block, now, self.counts)
-
-    def _for(self, rule: Rule, schema: TableSchema) -> CompiledRule:
-        key = (rule.name, schema)
-        if key not in self._compiled:
-            self._compiled[key] = compile_rule(rule, schema, self._made_engine())
-        return self._compiled[key]
-
-    def _made_engine(self) -> Engine:
-        if self._engine is None:
-            settings = self._rules.settings
-            functions = [loaded.engine() for loaded in self._rules.loaded]
-            self._engine = Engine(zone=settings.zone, functions=functions, hash_key=settings.hash_key)
-        return self._engine
+        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)

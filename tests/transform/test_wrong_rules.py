@@ -9,7 +9,8 @@ import pytest
 from cdc.errors import SpecError
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
-from cdc.transform.rule import RuleTexts, parse_rule
+from cdc.transform.rule import parse_rule
+from cdc.transform.texts import RuleTexts
 from tests.transform_rules import SCHEMA, ZONE, texts_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "transform"
