@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from kafka_servers import KafkaServer
 
 from cdc.schema import TableId
@@ -27,6 +28,7 @@ class KafkaHarness:
     def __init__(self, broker: KafkaServer, folder: Path) -> None:
         self._broker, self._folder = broker, folder
         self._topic = broker.new_topic("orders")
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
         self._fields = [_field("id", "int64", optional=False), _field("name", "string", optional=True)]
 
     def source(self) -> KafkaSource:
@@ -54,19 +56,11 @@ class KafkaHarness:
         row = {"type": "struct", "fields": self._fields, "optional": True, "name": "srv.shop.orders.Value"}
         schema = {"type": "struct", "fields": [{**row, "field": "before"}, {**row, "field": "after"}]}
         source = {"db": "shop", "table": "orders", "ts_ms": 1}
-        self._broker.produce(
-            self._topic,
-            [
-                {
-                    "value": json.dumps({
-                        "schema": schema,
-                        "payload": {"before": before, "after": after, "source": source, "op": op, "ts_ms": 2},
-                    }),
-                    "key": json.dumps({"id": (after or before or {})["id"]}),
-                }
-                for op, before, after in changes
-            ],
-        )  # fmt: skip
+        for op, before, after in changes:
+            payload = {"before": before, "after": after, "source": source, "op": op, "ts_ms": 2}
+            key = json.dumps({"id": (after or before or {})["id"]})
+            self._producer.produce(self._topic, json.dumps({"schema": schema, "payload": payload}), key)
+        assert self._producer.flush(60) == 0
 
 
 def _field(name: str, kind: str, *, optional: bool) -> dict[str, Any]:
