@@ -23,7 +23,7 @@ from cdc.transform.rule import Rule
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
-from cdc.transform.typed import Typed, columns, walk
+from cdc.transform.typed import Typed, columns
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,7 @@ def _secret(rule: Rule, node: Typed) -> bool:
 
 def _proven(node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema) -> str:
     """The engine's SQL. What only the engine can refuse (a regular expression, a constant) is found here."""
-    if engine.hash_key is None:
-        for each in walk(node):
-            if each.op == "HASH":
-                hint = "set pipeline.hash-key, such as ${HASH_KEY}"
-                raise SpecError([text.problem(Mistake(each.span, "HASH needs a key", hint))])
+
     try:
         for each in _constants(node):
             with engine.prepare([translator.sql(each)], None, schema) as statement:

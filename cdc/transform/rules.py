@@ -46,7 +46,12 @@ class Rules:
         for source in self.sources:
             try:
                 rule = parse_rule(
-                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error
+                    source.name,
+                    source.texts,
+                    metadata=settings.metadata,
+                    own=own,
+                    on_error=source.on_error,
+                    keyed=settings.hash_key is not None,
                 )
                 self._rules.append((TablePattern(source.tables), rule))
             except SpecError as error:
