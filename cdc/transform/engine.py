@@ -57,6 +57,7 @@ class Engine:
         self.zone, self.hash_key = zone, hash_key
         self._connection = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
         self._count = 0
+        self._kept: dict[tuple[tuple[str, ...], str | None, pa.Schema], Statement] = {}
         for function in (*functions, _FAIL, *(_hashes(hash_key) if hash_key else ())):
             self._connection.create_function(
                 function.name, _with_arguments(function), list(function.arguments), function.result, type="arrow",
@@ -70,6 +71,13 @@ class Engine:
             "disabled_optimizers = 'common_subexpressions'", "lock_configuration = true",
         ):  # fmt: skip
             self._connection.execute(f"SET {setting}")
+
+    def kept(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
+        """As `prepare`; the same statement again for the same texts, whatever table they are for. It stays prepared."""
+        key = (tuple(select), where, schema)
+        if key not in self._kept:
+            self._kept[key] = self.prepare(select, where, schema)
+        return self._kept[key]
 
     def prepare(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
         """A statement over batches of this Arrow schema; the table is called by nothing, columns by their names.

@@ -6,8 +6,11 @@ The first rule whose patterns match a table counts; a table that none matches pa
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import pickle
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
@@ -39,6 +42,7 @@ class Rules:
 
     def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
         self.sources, self.settings = tuple(sources), settings
+        self._of_thread = threading.local()
         self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
         own = {each.function.name.upper(): each.own() for each in self.loaded}
         problems: list[Problem] = []
@@ -60,11 +64,26 @@ class Rules:
             raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Rules, (self.sources, self.settings))
+        return (_remembered, (pickle.dumps((self.sources, self.settings)),))
 
     def runner(self) -> RuleRunner:
-        """What applies them to blocks, for one task."""
-        return RuleRunner(self)
+        """What applies them to blocks, for one task at a time; a thread's tasks share what was compiled."""
+        found: RuleRunner | None = getattr(self._of_thread, "runner", None)
+        if found is None or found.full:
+            found = self._of_thread.runner = RuleRunner(self)
+        return found
+
+    def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
+        """Find what only the engine can refuse, with one table of each rule. Raises SpecError."""
+        runner = RuleRunner(self)
+        tables_of: dict[str, tuple[Rule, TableSchema]] = {}
+        for table, schema in tables.items():
+            rule = self.rule(table)
+            if rule is not None:
+                tables_of.setdefault(rule.name, (rule, schema))
+        for rule, schema in tables_of.values():
+            if any(not output.passes for output in typing_of(rule, schema).outputs) or rule.filter is not None:
+                compile_rule(rule, schema, runner.engine)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -90,11 +109,21 @@ class Rules:
         return [change] if schema is None else rule_changes(rule, schema, change)
 
 
-class RuleRunner:
-    """Applies rules to blocks, in one thread of a task; compiled rules are kept for the life of a schema.
+@lru_cache(maxsize=4)
+def _remembered(pickled: bytes) -> Rules:
+    """The rules of a pickle; a process that gets the same ones task after task parses and compiles them once."""
+    return Rules(*pickle.loads(pickled))
 
-    Use it as a context manager: the user's functions are opened with it and closed after the last block.
+
+class RuleRunner:
+    """Applies rules to blocks, in one thread; compiled rules are kept for the life of a schema.
+
+    Use it as a context manager, once for each task: the user's functions are opened with it and closed after the last
+    block, and `counts` begins anew.
     """
+
+    MOST = 20_000
+    """Schemas that are kept: a server with more tables than that has them compiled again now and then."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -103,7 +132,13 @@ class RuleRunner:
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
+    @property
+    def full(self) -> bool:
+        """Whether so much is kept that a new one should take over."""
+        return len(self._compiled) > self.MOST
+
     def __enter__(self) -> RuleRunner:
+        self.counts = Counts()
         for loaded in self._rules.loaded:
             loaded.open()
         return self
@@ -122,10 +157,12 @@ class RuleRunner:
     def _for(self, rule: Rule, schema: TableSchema) -> CompiledRule:
         key = (rule.name, schema)
         if key not in self._compiled:
-            self._compiled[key] = compile_rule(rule, schema, self._made_engine())
+            self._compiled[key] = compile_rule(rule, schema, self.engine, prove=False)
         return self._compiled[key]
 
-    def _made_engine(self) -> Engine:
+    @property
+    def engine(self) -> Engine:
+        """The engine, made when it is first needed."""
         if self._engine is None:
             settings = self._rules.settings
             functions = [loaded.engine() for loaded in self._rules.loaded]
