@@ -59,8 +59,11 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
     return check(file, data, env=os.environ if env is None else env)
 
 
-def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
-    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError."""
+def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = b"") -> Checked:
+    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError.
+
+    `stand_ins` are YAML blocks that take the place of those that the file does not have.
+    """
     folder = FilePath(file).parent
 
     def read_file(path: str) -> str:
@@ -73,6 +76,8 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
         place = root.place
         message = "must be a mapping with `source` and `sink`"
         raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
+    if stand_ins:
+        root = _filled(root, stand_ins)
     checker = _Checker(file, root, folder, data)
     spec = checker.run()
     problems = [*checker.with_paths(problems), *checker.problems]
@@ -81,6 +86,14 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
     return Checked(
         spec, tuple(sorted(checker.warnings, key=lambda warning: (warning.line, warning.column, warning.path)))
     )
+
+
+def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
+    """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
+    others, _ = reader.read("", stand_ins, env={}, read_file=str)
+    assert isinstance(others, tree.Mapping), "stand-ins are blocks"
+    keys = {**dict.fromkeys(others.keys, root.place), **root.keys}
+    return tree.Mapping(root.place, {**others.items, **root.items}, keys)
 
 
 class _Checker:

@@ -66,6 +66,11 @@ class CompiledRule:
         rows, computed = self._evaluated(block, now, counts)
         return self._made(block, rows, computed, now)
 
+    def close(self) -> None:
+        """Let its statement go; it is not used any more."""
+        if self._statement is not None:
+            self._statement.close()
+
     @property
     def _same_columns(self) -> bool:
         return all(output.passes for output in self.outputs)
@@ -182,7 +187,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
     if expressions or condition_ is not None:
         select = [*(['"__row"'] if condition_ is not None else []), *(each.sql for each in expressions)]
         try:
-            statement = engine.kept(select, condition_.sql if condition_ is not None else None, arrow)
+            statement = engine.shared(select, condition_.sql if condition_ is not None else None, arrow)
         except ExpressionFailed:
             _prove(rule, checked, translator, engine, arrow)
             raise

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import pickle
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,9 +16,9 @@ from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
-from cdc.transform.compiled import CompiledRule, compile_rule, typing_of
-from cdc.transform.engine import Engine
+from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
+from cdc.transform.kept import kept
 from cdc.transform.rule import Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
 from cdc.transform.user import Loaded, load
@@ -42,7 +41,6 @@ class Rules:
 
     def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
         self.sources, self.settings = tuple(sources), settings
-        self._of_thread = threading.local()
         self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
         own = {each.function.name.upper(): each.own() for each in self.loaded}
         problems: list[Problem] = []
@@ -50,13 +48,9 @@ class Rules:
         for source in self.sources:
             try:
                 rule = parse_rule(
-                    source.name,
-                    source.texts,
-                    metadata=settings.metadata,
-                    own=own,
-                    on_error=source.on_error,
+                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
                     keyed=settings.hash_key is not None,
-                )
+                )  # fmt: skip
                 self._rules.append((TablePattern(source.tables), rule))
             except SpecError as error:
                 problems += error.problems
@@ -67,23 +61,17 @@ class Rules:
         return (_remembered, (pickle.dumps((self.sources, self.settings)),))
 
     def runner(self) -> RuleRunner:
-        """What applies them to blocks, for one task at a time; a thread's tasks share what was compiled."""
-        found: RuleRunner | None = getattr(self._of_thread, "runner", None)
-        if found is None or found.full:
-            found = self._of_thread.runner = RuleRunner(self)
-        return found
+        """What applies them to blocks, for one task."""
+        return RuleRunner(self)
 
     def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
-        """Find what only the engine can refuse, with one table of each rule. Raises SpecError."""
-        runner = RuleRunner(self)
-        tables_of: dict[str, tuple[Rule, TableSchema]] = {}
+        """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
+        proven: set[str] = set()
         for table, schema in tables.items():
             rule = self.rule(table)
-            if rule is not None:
-                tables_of.setdefault(rule.name, (rule, schema))
-        for rule, schema in tables_of.values():
-            if any(not output.passes for output in typing_of(rule, schema).outputs) or rule.filter is not None:
-                compile_rule(rule, schema, runner.engine)
+            if rule is not None and rule.name not in proven:
+                proven.add(rule.name)
+                kept(self).compiled(rule, schema, prove=True)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -111,34 +99,23 @@ class Rules:
 
 @lru_cache(maxsize=4)
 def _remembered(pickled: bytes) -> Rules:
-    """The rules of a pickle; a process that gets the same ones task after task parses and compiles them once."""
+    """The rules of a pickle; a process that gets the same ones task after task parses them once."""
     return Rules(*pickle.loads(pickled))
 
 
 class RuleRunner:
-    """Applies rules to blocks, in one thread; compiled rules are kept for the life of a schema.
+    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
 
-    Use it as a context manager, once for each task: the user's functions are opened with it and closed after the last
-    block, and `counts` begins anew.
+    Use it as a context manager: the user's functions are opened with it and closed after the last block.
     """
 
-    MOST = 20_000
-    """Schemas that are kept: a server with more tables than that has them compiled again now and then."""
-
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._engine: Engine | None = None
-        self._compiled: dict[tuple[str, TableSchema], CompiledRule] = {}
+        self._kept = kept(rules)
+        self._rules = self._kept.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
-    @property
-    def full(self) -> bool:
-        """Whether so much is kept that a new one should take over."""
-        return len(self._compiled) > self.MOST
-
     def __enter__(self) -> RuleRunner:
-        self.counts = Counts()
         for loaded in self._rules.loaded:
             loaded.open()
         return self
@@ -152,19 +129,4 @@ class RuleRunner:
         if block.table not in self._by_table:
             self._by_table[block.table] = self._rules.rule(block.table)
         rule = self._by_table[block.table]
-        return block if rule is None else self._for(rule, block.schema).apply(block, now, self.counts)
-
-    def _for(self, rule: Rule, schema: TableSchema) -> CompiledRule:
-        key = (rule.name, schema)
-        if key not in self._compiled:
-            self._compiled[key] = compile_rule(rule, schema, self.engine, prove=False)
-        return self._compiled[key]
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, made when it is first needed."""
-        if self._engine is None:
-            settings = self._rules.settings
-            functions = [loaded.engine() for loaded in self._rules.loaded]
-            self._engine = Engine(zone=settings.zone, functions=functions, hash_key=settings.hash_key)
-        return self._engine
+        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)
