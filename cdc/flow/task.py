@@ -101,7 +101,7 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = newest.watch(self.source.read(split, count, reports.append))
+            read = newest.watch(self._placed(self.source.read(split, count, reports.append)))
             with RuleSteps(self.rules, split.moment_ms, count) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = gathered(routed, self.schemas.merged(batch))
@@ -114,17 +114,21 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
+    def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks with what turns a sequence into a place of the log."""
+        position_text = self.source.position_text if isinstance(self.source, Positions) else str
+        return (replace(block, position_text=position_text) for block in blocks)
+
     def _routed(
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
         schemas, merged = self.schemas.at(batch), self.schemas.merged(batch)
-        position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
             for target in self.routing.table.targets(block.table):
                 if only is not None and str(target.table) not in only:
                     continue
-                routed = replace(with_source(block, target), table=target.table, position_text=position_text)
+                routed = replace(with_source(block, target), table=target.table)
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
                     yield routed

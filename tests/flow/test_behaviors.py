@@ -32,6 +32,7 @@ from cdc.schema import (
 )
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, ListSource, Run, block, run_in_memory
+from cdc.testing.memory import Middle
 
 T = TableId("shop", "members")
 INT, DOUBLE, TINYINT, TEXT, BIGINT = (DataType.parse(text) for text in ("INT", "DOUBLE", "TINYINT", "STRING", "BIGINT"))
@@ -73,7 +74,7 @@ def routing(behavior: str, *rules: RouteRule, exclude: tuple[str, ...] | None = 
 
 
 def run(items: list[Any], sink: ListSink, how: Routing, state: Path | None = None) -> Run:
-    return run_in_memory(ListSource(items), sink, routing=how, state=state)
+    return run_in_memory(ListSource(items), sink, middle=Middle(how), state=state)
 
 
 def rows(sink: ListSink, table: TableId = T) -> list[list[Any]]:
