@@ -29,7 +29,7 @@ from cdc.schema import (
 )
 from cdc.state.store import LocalStore
 from cdc.testing import FailAt, ListSink, ListSource, Run, block, images
-from cdc.testing.memory import LocalPipeline
+from cdc.testing.memory import LocalPipeline, Middle
 from cdc.transform.rules import Rules
 from cdc.transform.texts import OnError, RuleSource, RuleTexts, Settings
 from tests.transform_rules import text
@@ -60,7 +60,7 @@ def run(folder: Path, items: Sequence[Item], made: Rules | None, sink: ListSink,
     source = ListSource(items)
     bounds = [numbered({"item": item}, batch) for batch, item in enumerate((0, *cuts))]
     done = len(list((folder / "commits").glob("[0-9]*.json"))) if (folder / "commits").exists() else 0
-    pipeline = LocalPipeline(source, sink, folder, bounds[0], lambda: sink, made)
+    pipeline = LocalPipeline(source, sink, folder, bounds[0], lambda: sink, Middle(rules=made))
     for number, (start, end) in enumerate(pairwise(bounds)):
         if number < done:
             pipeline.plan(start, end)
