@@ -365,6 +365,13 @@ class SinkOptions(Options):
         "`drop.table` with the behavior lenient, none with the others; `[]` for none.",
     )
 
+    def places(self) -> tuple[str, ...]:
+        """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.
+
+        A pipeline whose places have nothing in common with those of its runs before is not started.
+        """
+        return ()
+
     def problems(self) -> Iterator[Remark]:
         """Names that no change has."""
         for key, given in (
