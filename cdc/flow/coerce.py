@@ -68,7 +68,7 @@ class Coercion:
             return values
         try:
             return step.cast(values)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, ArithmeticError):
+        except (pa.ArrowException, ValueError, ArithmeticError):
             return self._without_lost(block, sink, index, values, step.cast, count)
 
     def _without_lost(
@@ -88,7 +88,7 @@ def _by_halves(values: pa.Array, cast: Cast, wanted: pa.DataType, start: int, ma
     try:
         made.append(cast(values))
         return []
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError, ArithmeticError):
+    except (pa.ArrowException, ValueError, ArithmeticError):
         if len(values) == 1:
             made.append(pa.nulls(1, wanted))
             return [start]
