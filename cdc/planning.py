@@ -87,6 +87,7 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
                 problems.setdefault((each.file, each.line, each.column), told)
     if problems:
         raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
+    rules.prove(tables)
     return made
 
 

@@ -64,7 +64,7 @@ LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.streamload",),
+    "connectors.shared.kernels": ("connectors.streamload", "connectors.kafka"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,

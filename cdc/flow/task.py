@@ -100,7 +100,7 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = newest.watch(self.source.read(split, count, reports.append))
+            read = newest.watch(self._placed(self.source.read(split, count, reports.append)))
             with RuleSteps(self.rules, split.moment_ms, count) as steps:
                 blocks = self._routed(batch, steps.applied(read), only)
                 prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
@@ -112,14 +112,18 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
+    def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks with what turns a sequence into a place of the log."""
+        position_text = self.source.position_text if isinstance(self.source, Positions) else str
+        return (replace(block, position_text=position_text) for block in blocks)
+
     def _routed(self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them, each with the columns of its sink table."""
         schemas = self.schemas.at(batch)
-        position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
             if only is not None and str(self.route(block.table)) not in only:
                 continue
-            found = replace(block, table=self.route(block.table), position_text=position_text)
+            found = replace(block, table=self.route(block.table))
             check_columns(found, schemas)
             yield found
 

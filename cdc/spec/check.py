@@ -20,7 +20,7 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import reader, rules, schemas, tree
+from cdc.spec import functions, reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
@@ -114,15 +114,12 @@ class _Checker:
         self._hold_against(schemas.load("pipeline.json"))
         source = self._block(("source",), source_class) if source_class else None
         sink = self._block(("sink",), sink_class) if sink_class else None
-        routes = self._rules("route", RouteRule)
-        transforms = self._rules("transform", TransformRule)
+        routes = self._rules("route", model=RouteRule)
+        transforms = self._rules("transform", model=TransformRule)
         pipeline = self._block(("pipeline",), PipelineOptions)
         if isinstance(source, SourceOptions):
             self._check_route_parts(routes, source)
-        written = self._written_rules(transforms)
-        shared = rules.settings(source, pipeline) if source is not None and pipeline is not None else Settings()
-        if written:
-            self.problems += [self._masked(problem) for problem in rules.problems(written, shared)]
+        written, shared = self._written_rules(transforms, source, pipeline)
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -134,15 +131,27 @@ class _Checker:
             rules=written,
             rule_settings=shared,
             pipeline=pipeline,
-            secret_variables=tuple(sorted({*self._secret_variables("source"), *self._secret_variables("sink")})),
+            secret_variables=tuple(
+                sorted(
+                    {
+                        *self._connector_secrets("source"),
+                        *self._connector_secrets("sink"),
+                        *self._secret_variables("pipeline", PipelineOptions),
+                    }
+                )
+            ),
         )
 
-    def _secret_variables(self, role: Role) -> Iterator[str]:
-        """The environment variables that the secrets of a connector come from."""
+    def _connector_secrets(self, role: Role) -> Iterator[str]:
         kind = tree.find(self.root, (role, "type"))
-        model = registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
+        yield from self._secret_variables(
+            role, registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
+        )
+
+    def _secret_variables(self, block: str, model: type[Block]) -> Iterator[str]:
+        """The environment variables that the secrets of a block come from."""
         for name, field in model.model_fields.items():
-            node = tree.find(self.root, (role, field.alias or name))
+            node = tree.find(self.root, (block, field.alias or name))
             if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
                 yield from variables(node.written)
 
@@ -162,10 +171,28 @@ class _Checker:
         message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
         return dataclasses.replace(problem, message=message, hint=hint)
 
-    def _written_rules(self, transforms: list[TransformRule | None]) -> tuple[RuleSource, ...]:
-        """The rules with the places of their texts."""
-        text = self.data.decode("utf-8-sig") if transforms else ""
-        return tuple(rules.rule_sources(self.root, self.file, text, transforms))
+    def _written_rules(
+        self, transforms: list[TransformRule | None], source: Options | None, pipeline: PipelineOptions | None
+    ) -> tuple[tuple[RuleSource, ...], Settings]:
+        """The rules with the places of their texts, and what they share; all that is wrong in them is reported."""
+        blocks = self._rules(*functions.PATH, model=functions.FunctionBlock)
+        made = [
+            (number, block.function())
+            for number, block in enumerate(blocks)
+            if block is not None and not self.wrong.below((*functions.PATH, number))
+        ]
+        text = self.data.decode("utf-8-sig") if transforms or made else ""
+        broken = dict(functions.load_problems(self.root, self.file, text, made))
+        sound = [function for _, function in made if function.name not in broken]
+        shared = rules.settings(source, pipeline, sound)
+        written = tuple(rules.rule_sources(self.root, self.file, text, transforms))
+        names = (tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks)))
+        unknown = {node.text for node in names if isinstance(node, Scalar)} - {function.name for function in sound}
+        missing = {f"there is no function {name}".casefold() for name in unknown}
+        found = rules.problems(written, shared) if written else ()
+        told = [*broken.values(), *(each for each in found if each.message.casefold() not in missing)]
+        self.problems += [self._masked(problem) for problem in told]
+        return written, shared
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
@@ -197,10 +224,10 @@ class _Checker:
                 if path not in self.foreign:
                     self._report(path, problem)
 
-    def _rules(self, name: str, model: type[AnyBlock]) -> list[AnyBlock | None]:
-        node = tree.find(self.root, (name,))
+    def _rules(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
+        node = tree.find(self.root, path)
         count = len(node.items) if isinstance(node, tree.Listing) else 0
-        return [self._block((name, index), model) for index in range(count)]
+        return [self._block((*path, index), model) for index in range(count)]
 
     def _block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
         """The model of one block, None when it cannot be made; problems and warnings are reported."""

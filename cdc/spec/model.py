@@ -8,10 +8,24 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, SerializeAsAny
 
-from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, OptionError, Options, Remark, Tables, Zone
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    Block,
+    Duration,
+    Field,
+    Line,
+    OptionError,
+    Options,
+    Remark,
+    SecretStr,
+    Tables,
+    Zone,
+)
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
+_SHORTEST_KEY = 16
 
 
 def _check_sink_table(text: str) -> str:
@@ -113,6 +127,11 @@ class PipelineOptions(Block):
         alias="local-time-zone",
         description="Time zone of time functions in transforms: a region, or UTC. Default: UTC.",
     )
+    hash_key: SecretStr | None = Field(
+        None,
+        alias="hash-key",
+        description="Key of the function HASH: at least 16 characters, kept secret. Another key gives other values.",
+    )
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
     )
@@ -129,7 +148,7 @@ class PipelineOptions(Block):
         description="What happens when several route rules match: the first counts, or all (refused in this version).",
     )
     user_defined_function: list[dict[str, object]] | None = Field(
-        None, alias="user-defined-function", description="Functions for transforms. Not in this version."
+        None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
     )
     model: list[dict[str, object]] | None = Field(None, description="AI models for transforms. Not in this version.")
 
@@ -143,8 +162,9 @@ class PipelineOptions(Block):
         if self.runtime_mode == "batch":
             hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
             yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)
-        if self.user_defined_function:
-            yield Remark("user-defined-function", f"a user-defined function {_LATER}", "remove the key")
+        if self.hash_key is not None and len(self.hash_key.get_secret_value()) < _SHORTEST_KEY:
+            hint = "such as what `openssl rand -hex 32` prints, from the environment: ${HASH_KEY}"
+            yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)
         if self.model:
             yield Remark("model", f"an AI model {_LATER}", "remove the key")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cdc.errors import Problem, SpecError
@@ -11,7 +12,7 @@ from cdc.spec import tree
 from cdc.spec.model import PipelineOptions, TransformRule
 from cdc.spec.tree import Scalar
 from cdc.transform.sqltext import SqlText
-from cdc.transform.texts import RuleSource, RuleTexts, Settings
+from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _ANY = r"\.*.\.*"
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
 
 
 def rule_sources(
@@ -47,10 +49,21 @@ def rule_sources(
         yield RuleSource(f"transform[{index}]", tables, texts, on_error)
 
 
-def settings(source: Options, pipeline: PipelineOptions) -> Settings:
-    """What all rules share."""
+def settings(source: Options | None, pipeline: PipelineOptions | None, functions: Sequence[UserFunction]) -> Settings:
+    """What all rules share; what is None has problems of its own."""
     metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
-    return Settings(zone=pipeline.local_time_zone or "UTC", metadata=metadata)
+    zone = pipeline.local_time_zone if pipeline is not None else None
+    key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
+    given = key.encode() if pipeline is not None else b"unknown"
+    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), given or None)
+
+
+def engine_zone(text: str) -> str:
+    """A time zone as the expression engine knows it: `Asia/Shanghai`, `UTC`; `+08:00` becomes `GMT+08:00`."""
+    if text == "Z":
+        return "UTC"
+    match = _OFFSET.fullmatch(text)
+    return f"GMT{match[1]}{match[2]}:{match[3]}" if match else text
 
 
 def problems(sources: Iterable[RuleSource], shared: Settings) -> tuple[Problem, ...]:

@@ -38,12 +38,12 @@ class Kept:
     _engine: Engine | None = None
     _compiled: OrderedDict[tuple[str, TableSchema], CompiledRule] = field(default_factory=OrderedDict)
 
-    def compiled(self, rule: Rule, schema: TableSchema) -> CompiledRule:
-        """The rule for tables of this schema. Raises SpecError."""
+    def compiled(self, rule: Rule, schema: TableSchema, *, prove: bool = False) -> CompiledRule:
+        """The rule for tables of this schema; `prove` as `compile_rule` has it. Raises SpecError."""
         key = (rule.name, schema)
         if key not in self._compiled:
             self._engine = self._engine or _engine(self.rules)
-            self._compiled[key] = compile_rule(rule, schema, self._engine)
+            self._compiled[key] = compile_rule(rule, schema, self._engine, prove=prove)
         self._compiled.move_to_end(key)
         while len(self._compiled) > MOST_COMPILED:
             self._compiled.popitem(last=False)[1].close()

@@ -6,8 +6,10 @@ The first rule whose patterns match a table counts; a table that none matches pa
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import pickle
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
@@ -46,8 +48,9 @@ class Rules:
         for source in self.sources:
             try:
                 rule = parse_rule(
-                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error
-                )
+                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
+                    keyed=settings.hash_key is not None,
+                )  # fmt: skip
                 self._rules.append((TablePattern(source.tables), rule))
             except SpecError as error:
                 problems += error.problems
@@ -55,11 +58,20 @@ class Rules:
             raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Rules, (self.sources, self.settings))
+        return (_remembered, (pickle.dumps((self.sources, self.settings)),))
 
     def runner(self) -> RuleRunner:
         """What applies them to blocks, for one task."""
         return RuleRunner(self)
+
+    def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
+        """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
+        proven: set[str] = set()
+        for table, schema in tables.items():
+            rule = self.rule(table)
+            if rule is not None and rule.name not in proven:
+                proven.add(rule.name)
+                kept(self).compiled(rule, schema, prove=True)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -83,6 +95,12 @@ class Rules:
         if isinstance(change, CreateTable):
             return [CreateTable(change.table, typing_of(rule, change.schema).schema)]
         return [change] if schema is None else rule_changes(rule, schema, change)
+
+
+@lru_cache(maxsize=4)
+def _remembered(pickled: bytes) -> Rules:
+    """The rules of a pickle; a process that gets the same ones task after task parses them once."""
+    return Rules(*pickle.loads(pickled))
 
 
 class RuleRunner:

@@ -44,12 +44,14 @@ class UserFunction:
         code: Python source with one top-level `eval`; empty when `module` is given.
         module: `package.module:function`.
         options: handed to `open`.
+        paths: folders and zip files that it imports from.
     """
 
     name: str
     code: str = ""
     module: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

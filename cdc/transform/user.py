@@ -12,6 +12,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os.path
+import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -125,6 +127,11 @@ def _entry(function: UserFunction) -> str:
 
 
 def _namespace(function: UserFunction) -> dict[str, Any]:
+    for path in function.paths:
+        if not os.path.exists(path):
+            raise FunctionError(f"{path} of python-files is not there")
+        if path not in sys.path:
+            sys.path.append(path)
     if function.module:
         path, _, name = function.module.partition(":")
         if not name:

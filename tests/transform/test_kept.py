@@ -9,11 +9,14 @@ import pytest
 from cdc.schema import Column, DataType, TableSchema
 from cdc.testing.blocks import block, images
 from cdc.transform import kept
+from cdc.transform.compiled import compile_rule
+from cdc.transform.engine import Engine
 from cdc.transform.rules import RuleRunner, Rules
 from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
-from tests.transform_rules import NOW, TABLE, text
+from tests.transform_rules import NOW, TABLE, rule, text
 
 SCHEMA = TableSchema((Column("id", DataType.parse("INT")),), ("id",))
+OTHER = TableSchema((Column("id", DataType.parse("INT")), Column("b", DataType.parse("STRING"))), ("id",))
 COUNTER = "n = 0\ndef eval(x: int) -> int:\n    global n\n    n += 1\n    return n\n"
 
 
@@ -38,7 +41,7 @@ def one(made: Rules, schema: TableSchema = SCHEMA) -> dict[str, object]:
 def test_equal_rules_are_compiled_once_per_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = []
     real = kept.compile_rule
-    monkeypatch.setattr(kept, "compile_rule", lambda *given: compiled.append(given) or real(*given))
+    monkeypatch.setattr(kept, "compile_rule", lambda *given, **more: compiled.append(given) or real(*given, **more))
     wide = TableSchema((*SCHEMA.columns, Column("n", DataType.parse("INT"))), ("id",))
     for schema in (SCHEMA, SCHEMA, wide, SCHEMA):
         assert one(rules("id, id + 1 AS next"), schema) == {"id": 1, "next": 2}
@@ -63,3 +66,15 @@ def test_functions_keep_what_they_know_until_they_are_forgotten() -> None:
     made = [one(rules("id, counted(id) AS n", counter))["n"] for _ in range(3)]
     kept.forget()
     assert (made, one(rules("id, counted(id) AS n", counter))["n"]) == ([1, 2, 3], 1)
+
+
+def test_tables_that_need_the_same_statement_share_it_until_the_last_is_let_go() -> None:
+    engine = Engine()
+    made = [compile_rule(rule(projection=r"\*, id + 1 AS m"), schema, engine) for schema in (SCHEMA, OTHER)]
+    assert made[0]._statement is made[1]._statement
+    made[0].close()
+    rows = made[1].apply(block(TABLE, OTHER, [("+I", {"id": 4, "b": "x"})]), NOW)
+    assert images([rows]) == [("+I", {"id": 4, "b": "x", "m": 5})]
+    made[1].close()
+    again = compile_rule(rule(projection=r"\*, id + 1 AS m"), SCHEMA, engine)
+    assert images([again.apply(block(TABLE, SCHEMA, [("+I", {"id": 1})]), NOW)])[0][1]["m"] == 2
