@@ -17,13 +17,14 @@ from contextlib import AbstractContextManager
 from typing import Generic
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.beside import beside_of, swapped
 from cdc.evolution.journal import Journal
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
 from cdc.evolution.table import T
 from cdc.faults import reached
-from cdc.schema import CreateTable, SchemaChange
+from cdc.schema import CreateTable, SchemaChange, TableCopied
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,11 @@ class SchemaChanges(Generic[T]):
         with self._sessions() as session:
             tables = tables_of(session.dialect, left)
             session.wait_for_earlier(tables)
-            planned = plan(session.dialect, session.read(tables), left)
+            layout = session.read(tables)
+            if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun):
+                journal.note(journal.done + 1)
+                left = left[1:]
+            planned = plan(session.dialect, layout, left)
             _Run(self._sessions, session, batch).run(planned, journal)
 
 
@@ -67,6 +72,9 @@ class _Run(Generic[T]):
     def run(self, planned: Sequence[PlannedChange], journal: Journal) -> None:
         first, before = 0, journal.done
         while first < len(planned):
+            change = planned[first].change
+            if isinstance(change, TableCopied):
+                journal.note_begun(self._session.identity(beside_of(change.table)))
             new = creations(planned, first)
             last = first + max(1, len(new))
             with self._session.transaction():

@@ -15,6 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.copying import block_for
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
@@ -110,10 +111,11 @@ class PrepareTask:
         schemas = self.schemas.at(batch)
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
-            if only is not None and str(self.route(block.table)) not in only:
+            routed = replace(block, table=self.route(block.table), position_text=position_text)
+            found = block_for(self.sink, routed)
+            if found is None or (only is not None and str(found.table) not in only):
                 continue
-            found = replace(block, table=self.route(block.table), position_text=position_text)
-            check_columns(found, schemas)
+            check_columns(routed, schemas)
             yield found
 
 

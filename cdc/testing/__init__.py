@@ -15,7 +15,8 @@ from cdc.testing.blocks import block, images
 from cdc.testing.list_sink import ListSink
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import Run, run_in_memory
-from cdc.testing.sink_conformance import SinkConformance, SinkHarness
+from cdc.testing.sink_conformance import SinkConformance
+from cdc.testing.sink_harness import SinkHarness
 from cdc.testing.source_conformance import SourceConformance, SourceHarness
 
 __all__ = [

@@ -11,6 +11,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyTable,
     CreateTable,
     DropColumn,
     DropTable,
@@ -18,6 +19,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -39,8 +41,10 @@ def changed(tables: Tables, change: SchemaChange) -> Tables:
             return rest
         case RenameTable(new_table=new_table):
             return {**rest, new_table: schema}
-        case TruncateTable():
+        case TruncateTable() | TableCopied():
             return tables
+        case CopyTable(schema=new):
+            return tables if new is None else {**rest, change.table: new}
         case AlterTableComment(comment=comment):
             return {**rest, change.table: replace(schema, comment=comment)}
         case AlterPrimaryKey(primary_key=key):

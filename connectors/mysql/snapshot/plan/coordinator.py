@@ -7,7 +7,7 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,7 @@ from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.requests import Requests, begun_again
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.uncertain import announced
 
@@ -98,7 +98,11 @@ class Coordinator:
         )
 
     def begin_anew(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
-        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count."""
+        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count.
+
+        What the sink has of a table stays as it is until the copy beside it is whole.
+        """
+        known = self._history.tables(start.schemas)
         self._plan.truncate(start.chunks)
         self._opened = True
         self._blocked.clear()
@@ -107,7 +111,10 @@ class Coordinator:
             self._finder = None
         names = sorted(tables)
         ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
-        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", truncate=True) for table in names)])
+        begun = Begin(TableId("", ""), "restart", reason="the server had purged a part of its log that was not read")
+        old, new = replace(begun, beside=True, frozen=True), replace(begun, truncate=True)
+        entries = (replace(old if table in known else new, table=table) for table in names)
+        return self._plan.append([Lost(), *ends, *entries])
 
     def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
@@ -152,7 +159,8 @@ class Coordinator:
         Waits up to `wait_s` for chunks to be found when the log has nothing either.
         """
         before = start.chunks
-        entries = [*self._followed(start, end, before), *self._requested(end)]
+        entries = self._followed(start, end, before)
+        entries += self._requested(start, end, entries)
         if start.server != end.server:
             entries += self._restarted(start, before)
             self._disconnect()
@@ -200,19 +208,23 @@ class Coordinator:
             self._notices += announced(begun, following.uncertain, self._connection, self._options.copy_max_rows)
         return entries
 
-    def _requested(self, end: MySqlOffset) -> list[Entry]:
-        """Tables that are asked for: by the user, or by a schema change that leaves their rows uncertain."""
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, entries: Sequence[Entry]) -> list[Begin]:
+        """Tables that are asked for: by the user, or as a part of the log was read on another server.
+
+        `entries` are those of the batch before them.
+        """
         names = self._new_requests()
         if not names:
             return []
-        known = self._history.tables(end.schemas)
-        found: list[Entry] = []
+        known, copies, marks = self._history.tables(end.schemas), self._plan.copies(start.chunks), self._marks.refresh()
+        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
+        found: list[Begin] = []
         for name in sorted(names):
-            request = self._requests.get(name)
-            table = request.table
+            table = self._requests.get(name)
             if table in known and self._wanted(table):
-                refresh = request.refresh and bool(known[table].primary_key)
-                found.append(Begin(table, "resync", truncate=not refresh, request=name, refresh=refresh))
+                copy = copies.get(table)
+                whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
+                found.append(begun_again(name, table, copy, begun.get(table), whole=whole))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
@@ -360,7 +372,7 @@ class Coordinator:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
-            End(table, "done") for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
+            copy.end(table) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count
 
