@@ -30,7 +30,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
+from connectors.mysql.snapshot.plan.finder import Finder, TableToCut
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
 from connectors.mysql.snapshot.plan.requests import Requests, begun_again
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
@@ -136,7 +136,7 @@ class Coordinator:
         before = start.chunks
         marks = self._marks.refresh()
         copies = self._plan.copies(before).values()
-        return bool(self._new_requests()) or not all(copy.done(before, marks) for copy in copies)
+        return bool(self._new_requests()) or not all(not copy.beside and copy.done(before, marks) for copy in copies)
 
     def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -151,7 +151,7 @@ class Coordinator:
         """Whether `plan` has something to add to a batch at once."""
         if self._finder is None or self._new_requests():
             return self.unfinished(start)
-        return self._finder.peek(0.0) is not None
+        return self._finder.peek(0.0) is not None or self._is_whole(start)
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """`end` with the entries of this batch counted; as it is when there is nothing to add.
@@ -170,7 +170,7 @@ class Coordinator:
             self._find_anew(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
-        if count > before or end != start:
+        if count > before or end != start or self._is_whole(start):
             count = self._forget_finished(start, before, count)
         return replace(end, chunks=count)
 
@@ -243,6 +243,11 @@ class Coordinator:
             for table, copy in self._plan.copies(before).items()
             if copy.chunks and not copy.finished(before, marks, here)
         ]
+
+    def _is_whole(self, start: MySqlOffset) -> bool:
+        """Whether a copy beside its table can take its place."""
+        before, marks, here = start.chunks, self._marks.refresh(), start.sequence
+        return any(copy.beside and copy.finished(before, marks, here) for copy in self._plan.copies(before).values())
 
     def _unblocked(self, end: MySqlOffset) -> bool:
         """Whether the log has come to where a table was found altered."""
@@ -330,7 +335,7 @@ class Coordinator:
             full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
             if chunks and full:
                 break
-            chunks.append(_chunk(number + len(chunks), self._finder.take()))
+            chunks.append(self._finder.take().chunk(number + len(chunks)))
         return chunks
 
     def _paced(self, rows: int) -> int:
@@ -382,15 +387,6 @@ def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
         return TableToCut(table)
     last = copy.chunks[-1]
     return TableToCut(table, last.upper, last.columns, last.collations)
-
-
-def _chunk(number: int, found: Found) -> Chunk:
-    part = found.part
-    assert part is not None
-    return Chunk(
-        number, found.table, part.columns, part.lower, part.upper, {}, part.collations, part.last, part.rows,
-        part.table_rows,
-    )  # fmt: skip
 
 
 def _again(chunk: Chunk, number: int, table: TableId) -> Chunk:
