@@ -25,9 +25,9 @@ _LONGEST_OF_PLAN = 100_000
 """Characters of a line of a plan: a statement is shown whole."""
 
 EXIT_CODES = """
-Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
-engine failed (Spark, Java, the state directory); 130 a second signal ended the run at once.
-CDC_DEBUG=1 shows where an error came from.
+Exit codes: 0 done; 1 a test of `cdc test` failed; 2 the pipeline file or the command line is wrong; 3 the source
+failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory); 130 a second signal ended the run at
+once. CDC_DEBUG=1 shows where an error came from.
 """
 
 app = typer.Typer(
@@ -91,6 +91,31 @@ def plan(file: PipelineFile) -> None:
         print(printed(warning, longest=_LONGEST), file=sys.stderr)
     for line in str(cdc.plan(pipeline)).split("\n"):
         print(printed(line, longest=_LONGEST_OF_PLAN))
+
+
+@app.command(epilog=EXIT_CODES)
+def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+    """Run the tests beside pipeline files (FILE.test.yaml): rows and schema changes in, expected out. No servers."""
+    import gc
+
+    gc.disable()  # as in `validate`
+
+    from cdc.testing.command import run_tests
+    from cdc.without_pandas import keep_pandas_out
+
+    keep_pandas_out()
+    failed = 0
+    for file in files:
+        outcomes = list(run_tests(file))
+        wrong = [outcome for outcome in outcomes if outcome.differences]
+        for outcome in wrong:
+            print(printed(f"{outcome.where}: {outcome.name}: failed", longest=_LONGEST))
+            for line in outcome.differences:
+                print(printed(f"  {line}", longest=_LONGEST_OF_PLAN))
+        count = f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}"
+        print(printed(f"{file}: {count}{f', {len(wrong)} failed' if wrong else ' passed'}"))
+        failed += len(wrong)
+    raise typer.Exit(1 if failed else 0)
 
 
 @app.command(epilog=EXIT_CODES)

@@ -64,10 +64,12 @@ class Split:
 
     `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
     (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
+    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; the engine sets it.
     """
 
     index: int
     payload: Any
+    moment_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
-    ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow"),
+    ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
@@ -49,20 +49,22 @@ CONTRACTS = (
     "schema_json",
     "faults",
     "flow.retry",
+    "lines.format",
+    "lines.source",
     "state.store",
     "state.durable",
     "state.append_log",
 )
 """The modules of `cdc` that a connector may know."""
 
-SERVERS = {"cdc_services": ("cdc.errors",), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.streamload",),
+    "connectors.shared.kernels": ("connectors.streamload", "connectors.kafka"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,

@@ -20,16 +20,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError
 from cdc.faults import reached
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
+from cdc.flow.derive import Derivation, RouteStage
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard, routed
+from cdc.flow.route import RouteGuard
+from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, Route, TaskResult
@@ -38,6 +41,10 @@ from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -62,12 +69,14 @@ class BatchRunner:
         offsets: BatchOffsets,
         progress: Progress,
         retry: RetryPolicy,
+        rules: Rules | None = None,
     ) -> None:
-        self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
+        self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store)), state, retry)
+        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
+        self._derivation = Derivation([RuleStage(rules, state.store), RouteStage(route, SinkSchemas(state.store))])
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -166,8 +175,8 @@ class BatchRunner:
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
-        changes = self._changes(start, end)
-        schemas = self._schemas.change(batch, changes)
+        changes = self._derivation.derive(batch, self._changes(start, end))
+        states = self._derivation.states()
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
@@ -179,7 +188,10 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas)
+        schemas = states.pop(RouteStage.name)
+        decision = Decision(
+            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas, stages=states
+        )
         self._log.decide(decision)
         return decision, changes, results
 
@@ -189,8 +201,8 @@ class BatchRunner:
         past = self._past(batch)
         self._guard.check(past)
         before = self._log.get(batch - 1)
-        entries = None if before is None else before.schemas
-        self._schemas.begin(batch, entries, lambda: [routed(change, self._route) for change in past])
+        states = {} if before is None else {**before.stages, RouteStage.name: before.schemas}
+        self._derivation.begin(batch, states, lambda: past)
         self._recovered = True
 
     def _past(self, batch: int) -> Sequence[SchemaChange]:
@@ -201,12 +213,13 @@ class BatchRunner:
         start, _ = self._offsets(batch)
         return self._source.schema_changes(source_offset(first), source_offset(start))
 
-    def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+    def _changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The source's changes of a batch."""
         if source_offset(start) == source_offset(end):
-            return []
+            return ()
         changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
-        return [routed(change, self._route) for change in changes]
+        return changes
 
 
 def _by_partition(handle: Prepared) -> int:

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import SinkError, StateError
+from cdc.lines.format import block_lines, change_line
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from cdc.state.durable import new_file, state_error
 from cdc.state.store import RESTORE
-from connectors.values.format import RowImage, change_line, encoded, row_line
 from connectors.values.options import ValuesSinkOptions
 
 _NOTE = "committed.json"
@@ -60,7 +60,7 @@ class ValuesSink(Sink):
         try:
             with new_file(path) as file:
                 for block in blocks:
-                    file.writelines(line.encode() for line in _lines(block))
+                    file.writelines(line.encode() for line in block_lines(block))
                     counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
         except OSError as error:
             raise state_error(path, error) from error
@@ -127,11 +127,3 @@ class ValuesSink(Sink):
 
     def _note(self, committed: _Committed) -> None:
         self._store.write_json(_NOTE, asdict(committed))
-
-
-def _lines(block: ChangeBlock) -> Iterator[str]:
-    types = {column.name: column.type for column in block.schema.columns}
-    columns = zip(block.kinds.to_pylist(), block.rows.to_pylist(), block.timestamps_ms.to_pylist(), strict=True)
-    for kind, row, ts_ms in columns:
-        values = {name: encoded(value, types[name]) for name, value in row.items()}
-        yield row_line(RowImage(RowKind(kind), block.table, values, ts_ms))

@@ -23,12 +23,12 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.steps import Statement
 from cdc.evolution.table import ActualColumn, ActualTable, Layout
+from cdc.lines.format import encoded
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from cdc.state.durable import new_file
 from cdc.testing.blocks import images
-from connectors.values.format import encoded
 
 TEXT = "TEXT"
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from sqlite_sink import SqliteDialect, SqliteSink
 
+from cdc.lines.format import decoded
 from cdc.schema import DataType, TableId
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import SinkConformance, SinkHarness
 from cdc.testing.sink_conformance import VALUES
-from connectors.values.format import decoded
 
 TYPES = {"id": "BIGINT", "qty": "INT", "name": "STRING", "title": "STRING"}
 _WORDS = ("INT", "BOOL", "FLOAT", "DOUBLE", "VECTOR")

@@ -7,15 +7,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from cdc.block import arrow_type
 from cdc.errors import SinkError, SourceError, SourceUnavailable
+from cdc.lines.format import decoded, encoded
 from cdc.schema import CreateTable, DataType, TableId
 from cdc.sink import TaskAttempt
 from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
-from cdc.testing import ListSink, block, run_in_memory
-from connectors.values.format import decoded, encoded
+from cdc.testing import ListSink, block, images, run_in_memory
 from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
 from connectors.values.sink import ValuesSink
 from connectors.values.source import ValuesSource
@@ -74,6 +76,25 @@ def test_a_before_image_stays_with_its_after_image() -> None:
     assert values.latest_offset({"line": 1}, Limits(max_bytes=1, max_rows=1), 0.0) == {"line": 3}
 
 
+@pytest.mark.parametrize("parallelism", [1, 2, 3, 4, 7])
+def test_no_split_parts_the_images_of_an_update(parallelism: int) -> None:
+    updates = [image(op, number) for number in range(3) for op in ("-U", "+U")]
+    values = source(CREATE, image("+I", 1), *updates)
+    splits = values.splits({"line": 0}, {"line": 8}, parallelism)
+    blocks = [list(values.read(split, lambda *_: None, lambda _: None)) for split in splits]
+    assert [symbol for part in blocks for symbol, _ in images(part)] == ["+I", *["-U", "+U"] * 3]
+    assert {images(part)[0][0] for part in blocks if part} <= {"+I", "-U"}
+    found = [each for part in blocks for each in part]
+    pairs = [pair for b in found for pair in zip(b.sequence.to_pylist(), b.row.to_pylist(), strict=True)]
+    assert pairs == [(2, 0), (3, 0), (3, 1), (5, 0), (5, 1), (7, 0), (7, 1)]
+
+
+def test_an_update_lies_in_one_table() -> None:
+    other = {**CREATE, "table": "shop.other"}
+    with pytest.raises(SourceError, match=r"rows\[3\]: a -U is followed by the \+U of the same row"):
+        source(CREATE, other, image("-U", 1), {**image("+U", 1), "table": "shop.other"}).tables()
+
+
 def test_the_tables_are_those_after_the_last_line() -> None:
     columns: list[dict[str, Any]] = [
         {"change": "add.column", "column": {"name": "a", "type": "INT"}, "position": "first"},
@@ -106,11 +127,29 @@ WRONG: list[tuple[Any, str]] = [
     (image("+I", "one"), "column id: 'one' is no INT"),  # type: ignore[arg-type]
     (image("+I", 2**40), "column id: "),
     ({"change": "alter", "table": "x"}, "unknown schema change 'alter'"),
-    ({"change": "drop.column", "table": "shop.orders", "name": "x"}, "there is no column x; there are id, name"),
+    (
+        {"change": "drop.column", "table": "shop.orders", "name": "x"},
+        "a schema change does not fit the table: there is no column x",
+    ),
     ({"change": "drop.table", "table": "shop.x"}, "there is no table shop.x at this point"),
     (
         {"change": "add.column", "table": "shop.orders", "column": {"name": "id", "type": "INT"}},
-        "column id exists",
+        "a schema change does not fit the table: column id cannot be added, it exists",
+    ),
+    (image("+U", 1), "a +U comes right behind the -U of the same row"),
+    (image("-U", 1), "a -U is followed by the +U of the same row"),
+    ({**CREATE, "schema": {"columns": []}}, "a table has at least one column"),
+    (
+        {**CREATE, "schema": {"columns": [{"name": "a", "type": "INT"}, {"name": "A", "type": "INT"}]}},
+        "column a is there twice",
+    ),
+    (
+        {**CREATE, "schema": {"columns": [{"name": "a", "type": "INT"}], "primary_key": ["b"]}},
+        "the primary key names b, which is no column; there are a",
+    ),
+    (
+        {**CREATE, "schema": {"columns": [{"name": "a", "type": "DECIMAL(0, 0)"}]}},
+        "column a: DECIMAL(0, 0) is no type",
     ),
 ]
 
@@ -156,6 +195,7 @@ VALUES = [
     ("TIMESTAMP", "2026-01-31T12:00:00", datetime(2026, 1, 31, 12)),
     ("TIMESTAMP_LTZ", "2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
     ("VECTOR(2)", [1, 2.5], [1.0, 2.5]),
+    ("DOUBLE", "-Infinity", float("-inf")),
     ("BOOLEAN", True, True),
     ("DOUBLE", 3, 3.0),
 ]
@@ -169,7 +209,8 @@ def test_values_are_read(type_: str, written: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("type_", "written"),
     [
-        ("BOOLEAN", 1), ("INT", True), ("INT", "1"), ("INT", 1.5), ("DOUBLE", "1"), ("DECIMAL(5, 2)", "one"),
+        ("BOOLEAN", 1), ("INT", True), ("INT", "1"), ("INT", 1.5), ("DOUBLE", "1"),
+        ("FLOAT", 1e39), ("DECIMAL(5, 2)", "one"),
         ("DECIMAL(5, 2)", "NaN"), ("STRING", 5), ("BYTES", "?"), ("BYTES", 5), ("DATE", "2026-02-30"), ("DATE", 5),
         ("TIME", "12:00"), ("TIMESTAMP", "2026-01-31T12:00:00Z"), ("TIMESTAMP_LTZ", "2026-01-31T12:00:00"),
         ("VECTOR(1)", 1.0), ("VECTOR(1)", ["x"]),
@@ -178,6 +219,28 @@ def test_values_are_read(type_: str, written: Any, value: Any) -> None:
 def test_values_of_another_type_are_refused(type_: str, written: Any) -> None:
     with pytest.raises(ValueError, match="is no"):
         decoded(written, DataType.parse(type_))
+
+
+ROUND_TRIP = [
+    ("FLOAT", pa.scalar(0.1, pa.float32()).as_py(), 0.1),
+    ("FLOAT", float("nan"), "NaN"),
+    ("DOUBLE", 0.1, 0.1),
+    ("DOUBLE", float("inf"), "Infinity"),
+    ("VECTOR(2)", [pa.scalar(0.1, pa.float32()).as_py(), float("-inf")], [0.1, "-Infinity"]),
+    ("DECIMAL(10, 8)", Decimal("1E-8"), "0.00000001"),
+    ("DECIMAL(60, 2)", "-12.30", "-12.30"),
+    ("BIGINT UNSIGNED", 2**64 - 1, 2**64 - 1),
+    ("TIME(6)", -timedelta(microseconds=1), "-00:00:00.000001"),
+    ("GEOMETRY", b"\0\1", "AAE="),
+]
+
+
+@pytest.mark.parametrize(("type_", "value", "written"), ROUND_TRIP)
+def test_values_are_written_as_they_are_read(type_: str, value: Any, written: Any) -> None:
+    data_type = DataType.parse(type_)
+    assert encoded(value, data_type) == written
+    arrow = arrow_type(data_type)
+    assert str(pa.scalar(decoded(written, data_type), arrow)) == str(pa.scalar(value, arrow))
 
 
 def test_instants_are_written_in_utc() -> None:

@@ -1,4 +1,4 @@
-"""The lines of the values connector: JSON objects, one per line. The sink writes what the source reads.
+"""Changes as JSON objects, one per line: what the values connector reads and writes, and what tests are made of.
 
     {"change": "create.table", "table": "shop.orders", "schema": {"columns": [{"name": "id", "type": "BIGINT"},
         {"name": "price", "type": "DECIMAL(10, 2)"}], "primary_key": ["id"]}}
@@ -10,15 +10,16 @@
     {"commit": true}
 
 * **Schema changes** are those of `cdc.schema_json`. A table is created before its first row.
-* **Row images** have Flink's row kinds: `+I` insert, `-U` update-before, `+U` update-after, `-D` delete. Columns that
-  are left out are NULL. `ts_ms`, when the source committed, is optional.
+* **Row images** have Flink's row kinds: `+I` insert, `-U` update-before, `+U` update-after, `-D` delete. The two images
+  of an update follow each other. Columns that are left out are NULL. `ts_ms`, when the source committed, is optional.
 * **`{"commit": true}`** ends a transaction: a batch holds whole ones. Without any such line each line is one, except
   that a `-U` stays with the line after it.
 
 | column type | JSON value |
 |---|---|
 | BOOLEAN | true, false |
-| integers, FLOAT, DOUBLE | number |
+| integers | number |
+| FLOAT, DOUBLE | number, or "NaN", "Infinity", "-Infinity" |
 | DECIMAL | text such as "9.50" (a number is read too) |
 | CHAR, VARCHAR, STRING | text |
 | JSON | text that holds the document (an object or a list is read too) |
@@ -27,24 +28,29 @@
 | TIME | "-838:59:59.000001" |
 | TIMESTAMP | "2026-01-31T12:00:00.000001" |
 | TIMESTAMP_LTZ | "2026-01-31T12:00:00.000001Z" (any offset is read) |
-| VECTOR | list of numbers |
+| VECTOR | list of numbers, as FLOAT |
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from cdc.block import RowKind
+import numpy as np
+
+from cdc.block import ChangeBlock, RowKind
 from cdc.schema import DataType, Kind, SchemaChange, TableId
 from cdc.schema_json import change_from_json, change_to_json, table_from_json, table_to_json
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 _KINDS = {kind.symbol: kind for kind in RowKind}
 _TIME = re.compile(r"(-?)(\d+):(\d\d):(\d\d(?:\.\d{1,6})?)")
 
@@ -99,6 +105,15 @@ def row_line(image: RowImage) -> str:
     return _text({**line, "ts_ms": image.ts_ms} if image.ts_ms else line)
 
 
+def block_lines(block: ChangeBlock) -> Iterator[str]:
+    """The row images of a block as lines, in its order."""
+    types = {column.name: column.type for column in block.schema.columns}
+    columns = zip(block.kinds.to_pylist(), block.rows.to_pylist(), block.timestamps_ms.to_pylist(), strict=True)
+    for kind, row, ts_ms in columns:
+        values = {name: encoded(value, types[name]) for name, value in row.items()}
+        yield row_line(RowImage(RowKind(kind), block.table, values, ts_ms))
+
+
 def _text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
 
@@ -131,10 +146,15 @@ def _integer(value: Any, _: DataType) -> int:
     return value
 
 
-def _number(value: Any, _: DataType) -> float:
+def _number(value: Any, data_type: DataType) -> float:
+    if isinstance(value, str) and value in _NOT_FINITE:
+        return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(value)
-    return float(value)
+    number = float(value)
+    if data_type.kind is not Kind.DOUBLE and math.isfinite(number) and abs(number) > _LARGEST_FLOAT:
+        raise ValueError(value)
+    return number
 
 
 def _decimal(value: Any, data_type: DataType) -> Decimal | str:
@@ -190,6 +210,15 @@ def _vector(value: Any, data_type: DataType) -> list[float]:
     return [_number(item, data_type) for item in value]
 
 
+def _number_text(value: float) -> float | str:
+    return value if math.isfinite(value) else next(text for text in _NOT_FINITE if repr(float(text)) == repr(value))
+
+
+def _float_text(value: float) -> float | str:
+    """The shortest number that is read back as the same 32 bits."""
+    return _number_text(float(str(np.float32(value))))
+
+
 def _time_text(span: timedelta) -> str:
     seconds, micros = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
     fraction = f".{micros:06d}" if micros else ""
@@ -221,6 +250,9 @@ _READ: dict[Kind, Callable[[Any, DataType], Any]] = {
 _WRITE: dict[Kind, Callable[[Any], object]] = {
     **dict.fromkeys(_BYTES, lambda value: base64.b64encode(value).decode()),
     Kind.DECIMAL: lambda value: f"{value:f}" if isinstance(value, Decimal) else value,
+    Kind.DOUBLE: _number_text,
+    Kind.FLOAT: _float_text,
+    Kind.VECTOR: lambda value: [_float_text(item) for item in value],
     Kind.DATE: date.isoformat,
     Kind.TIME: _time_text,
     Kind.TIMESTAMP: datetime.isoformat,
