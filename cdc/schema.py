@@ -111,13 +111,18 @@ class TableId:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `default` is the literal's text as the source shows it, None when it has none."""
+    """One column. `default` is the literal's text as the source shows it, None when it has none.
+
+    `source_type` is the type as the source's own statements have it (`enum('a','b')`, `bit(8)`), for sinks that repeat
+    it; empty where the source does not say. Two columns that differ in it alone are equal.
+    """
 
     name: str
     type: DataType
     nullable: bool = True
     default: str | None = None
     comment: str = ""
+    source_type: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

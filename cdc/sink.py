@@ -112,6 +112,22 @@ class CopiesBeside(Protocol):
         """The table that a copy of this one goes to until it is whole. Pure; driver and executors."""
 
 
+@runtime_checkable
+class Remembers(Protocol):
+    """Optional capability: the system itself knows which batches of a pipeline it has."""
+
+    def last_batch(self) -> int:
+        """The last batch of this pipeline that is in, -1 when none is. Driver, at the start. Raises SinkError."""
+
+
+@runtime_checkable
+class Confirms(Protocol):
+    """Optional capability: the system can be asked whether tables are there."""
+
+    def missing(self, tables: Sequence[TableId]) -> Sequence[TableId]:
+        """Those of these sink tables that are not there, or that the user cannot see. Driver. Raises SinkError."""
+
+
 class Describes(Protocol):
     """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""
 

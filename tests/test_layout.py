@@ -72,6 +72,7 @@ LIBRARIES = {
     "connectors.shared.conversion": LOAD_SINKS,
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
+    "connectors.streamload.kernels": ("connectors.kafka",),
 }
 """Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
 of their own: a room uses those above it."""

@@ -48,6 +48,11 @@ class SchemaSession(ABC, Generic[T]):
         """
         return ""
 
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Those of these tables that do not exist, or are hidden from the user. Raises SinkError."""
+        there = self.read(tables)
+        return [table for table in tables if there.get(table) is None]
+
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """Wait for what was begun before and does not show yet: jobs of an earlier run, loads of earlier batches.
 

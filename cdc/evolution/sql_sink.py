@@ -42,6 +42,11 @@ class SqlSink(Sink, Generic[T]):
             actual = session.read([table]).get(table)
             return None if actual is None else session.dialect.schema(actual)
 
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Those of these tables that do not exist. Driver."""
+        with self.schema_session(write=False) as session:
+            return session.missing(tables)
+
     def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now. Driver."""
         with self.schema_session(write=False) as session:
