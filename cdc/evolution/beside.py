@@ -17,7 +17,6 @@ from dataclasses import replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
-from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Statement, Step
 from cdc.evolution.table import ActualTable, Layout, T
 from cdc.schema import TableId
@@ -59,18 +58,3 @@ def take_place(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T]) ->
         yield Statement(table.id, sql)
     layout.put(replace(copy, id=table.id))
     layout.remove(copy.id)
-
-
-def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str) -> bool:
-    """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
-
-    `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
-    """
-    copy = beside_of(table)
-    if layout.get(copy) is None:
-        return True
-    if not identity or session.identity(table) != identity:
-        return False
-    session.execute(Statement(table, session.dialect.drop_copy(copy)))
-    layout.remove(copy)
-    return True

@@ -17,14 +17,14 @@ from contextlib import AbstractContextManager
 from typing import Generic
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.beside import beside_of, swapped
+from cdc.evolution.beside import beside_of
 from cdc.evolution.journal import Journal
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
-from cdc.evolution.table import T
+from cdc.evolution.table import Layout, T
 from cdc.faults import reached
-from cdc.schema import CreateTable, SchemaChange, TableCopied
+from cdc.schema import CreateTable, SchemaChange, TableCopied, TableId
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -159,3 +159,18 @@ def side_by_side(
         running = [pool.submit(run_all) for _ in work[:limit]]
     for one in running:
         one.result()
+
+
+def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str) -> bool:
+    """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
+
+    `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
+    """
+    copy = beside_of(table)
+    if layout.get(copy) is None:
+        return True
+    if not identity or session.identity(table) != identity:
+        return False
+    session.execute(Statement(table, session.dialect.drop_copy(copy)))
+    layout.remove(copy)
+    return True
