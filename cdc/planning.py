@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from cdc.errors import EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.route import check_collisions
-from cdc.flow.sink_changes import Derived, derived, with_shard
+from cdc.flow.sink_changes import Derived, Sides, derived, with_shard
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -71,7 +71,7 @@ def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describ
     for table, schema in sorted(made.items()):
         for target in routing.table.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
-    plans = [_plan_table(sink, own, found.sinks[sink], describes) for sink, own in sources.items()]
+    plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
     plans.sort(key=lambda plan: (plan.source, plan.sink))
     return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec))
 
@@ -95,7 +95,7 @@ def check_routes(spec: PipelineSpec, tables: Mapping[TableId, TableSchema] | Seq
 def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> Derived:
     """What these tables come to in the sink. Raises ChangeRefused when tables that go to one have different keys."""
     creations = [CreateTable(table, schema) for table, schema in sorted(tables.items())]
-    return derived(routing.table, routing.policy, {}, {}, frozenset(), creations)
+    return derived(routing.table, routing.policy, Sides(), creations)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:

@@ -257,7 +257,7 @@ def test_modules_do_not_shadow_the_standard_library() -> None:
     assert [name for name in MODULES if name.split(".")[0] in sys.stdlib_module_names] == []
 
 
-PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild")
+PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild", "beside")
 
 
 @pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])

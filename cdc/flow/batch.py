@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
 from cdc.flow.attempt import Attempts
 from cdc.flow.commits import Commits, known
+from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
@@ -77,7 +79,7 @@ class BatchRunner:
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         lost = LostLoads(PrepareTask(source, sink, routing, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
-        self._splits, self._retry = SplitLog(state.splits), retry
+        self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         self._attempts = Attempts(state.store) if routing.policy.behavior is Behavior.TRY_EVOLVE else None
         self._routes = RouteStage(routing, state.store)
         self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
@@ -115,7 +117,8 @@ class BatchRunner:
             self._check(decision)
             started = time.monotonic()
             self._tell_source(decision)
-            self._committed(decision, (), (), started, self._commits.commit(decision))
+            prepared = self._named(decision)
+            self._committed(decision, prepared, (), (), started, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
         """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
@@ -138,15 +141,24 @@ class BatchRunner:
         reached("after-decide", batch)
         self._tell_source(decision)
         results.append(TaskResult(counts=dict(self._routes.held)))
-        self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+        self._commits.start(
+            decision, partial(self._committed, decision, self._named(decision), changes, results, started)
+        )
 
     def _tell_source(self, decision: Decision) -> None:
         if isinstance(self._source, Learns):
             self._source.decided(decision.reports)
 
+    def _named(self, decision: Decision) -> Sequence[Prepared]:
+        """The handles under the names that users know: those of a copy under its table's."""
+        tables = {handle.table for handle in decision.prepared}
+        copies = copied_tables(self._sink, tables, self._schemas.at(decision.batch))
+        return [replace(handle, table=copies.get(handle.table, handle.table)) for handle in decision.prepared]
+
     def _committed(
         self,
         decision: Decision,
+        prepared: Sequence[Prepared],
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         started: float,
@@ -156,7 +168,7 @@ class BatchRunner:
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
+        self._progress.end(BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts))
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
@@ -201,7 +213,7 @@ class BatchRunner:
         """Carry out the sink's changes; which of them the sink took."""
 
         def apply(some: Sequence[SchemaChange]) -> None:
-            self._retry.call(partial(self._sink.apply, batch, some), "schema changes")
+            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:
             apply(changes)

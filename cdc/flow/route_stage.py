@@ -14,7 +14,7 @@ from typing import Any
 from cdc.evolution.apply import apply_changes
 from cdc.flow.derive import Past
 from cdc.flow.routing import Routing
-from cdc.flow.sink_changes import Derived, derived
+from cdc.flow.sink_changes import Derived, Sides, derived
 from cdc.flow.sink_schemas import Schemas, SinkSchemas
 from cdc.schema import SchemaChange
 from cdc.schema_json import change_name
@@ -41,8 +41,7 @@ class RouteStage:
         self._sources.begin(batch, sources, past)
         self._sinks.begin(batch, sinks, lambda: ())
         if sinks is None:
-            found = self._derived({}, {}, frozenset(), past())
-            self._sinks.record(batch - 1, found.sinks, found.merged)
+            self._record(batch - 1, self._derived(Sides(), past()))
 
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
         """The sink's changes. Raises ChangeRefused for what must not be carried out, EngineError."""
@@ -50,20 +49,21 @@ class RouteStage:
         if not changes:
             return ()
         self._before = dict(self._sinks.at(batch))
-        merged = self._sinks.merged(batch)
-        found = self._derived(self._sources.at(batch), self._before, merged, changes)
+        merged, over = self._sinks.merged(batch), self._sinks.written_over(batch)
+        found = self._derived(Sides(self._sources.at(batch), self._before, merged, over), changes)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"held-back {held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
-        self._sinks.record(batch, found.sinks, found.merged)
+        self._record(batch, found)
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
         """The sink has refused some of the batch's changes: its tables are as those carried out have made them."""
         for change in refused:
             self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
-        self._sinks.record(batch, apply_changes(self._before, carried_out), self._sinks.merged(batch))
+        sinks, merged = apply_changes(self._before, carried_out), self._sinks.merged(batch)
+        self._sinks.record(batch, sinks, merged, self._sinks.written_over(batch))
 
     @property
     def before(self) -> Schemas:
@@ -74,5 +74,8 @@ class RouteStage:
         """How many entries hold, of both logs."""
         return [len(self._sources), len(self._sinks)]
 
-    def _derived(self, sources: Schemas, sinks: Schemas, merged: frozenset[Any], changes: Any) -> Derived:
-        return derived(self._routing.table, self._routing.policy, sources, sinks, merged, changes)
+    def _derived(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
+        return derived(self._routing.table, self._routing.policy, before, changes)
+
+    def _record(self, batch: int, found: Derived) -> None:
+        self._sinks.record(batch, found.after.sinks, found.after.merged, found.after.over)

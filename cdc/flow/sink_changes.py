@@ -8,8 +8,8 @@ stays a merged table when only one of them is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
@@ -22,6 +22,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
@@ -31,6 +32,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -49,39 +51,46 @@ class Held:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """The tables on both sides at one point of the log.
+
+    Attributes:
+        sources, sinks: their schemas.
+        merged: sink tables that several source tables go to, or once went to.
+        over: sink tables that are copied anew over the rows that are there.
+    """
+
+    sources: Mapping[TableId, TableSchema] = field(default_factory=dict)
+    sinks: Mapping[TableId, TableSchema] = field(default_factory=dict)
+    merged: frozenset[TableId] = frozenset()
+    over: frozenset[TableId] = frozenset()
+
+
+@dataclass(frozen=True)
 class Derived:
     """What the changes of a batch come to.
 
     Attributes:
         changes: to be carried out in the sink, in order.
-        sources, sinks: all tables' schemas behind them.
-        merged: sink tables that several source tables go to, or once went to.
+        after: the tables behind them.
         held: what is held back, in order.
     """
 
     changes: tuple[SchemaChange, ...]
-    sources: Mapping[TableId, TableSchema]
-    sinks: Mapping[TableId, TableSchema]
-    merged: frozenset[TableId]
+    after: Sides
     held: tuple[Held, ...]
 
 
-def derived(
-    route: RouteTable,
-    policy: Policy,
-    sources: Mapping[TableId, TableSchema],
-    sinks: Mapping[TableId, TableSchema],
-    merged: Set[TableId],
-    changes: Sequence[SchemaChange],
-) -> Derived:
-    """Everything that the changes mean for the sink, given the tables before them on both sides.
+def derived(route: RouteTable, policy: Policy, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
+    """Everything that the changes mean for the sink, given the tables before them.
 
     Raises ChangeRefused for what must not be carried out, EngineError for a change that does not fit its table.
     """
-    work = _Work(route, policy, sources, sinks, merged)
+    work = _Work(route, policy, before)
     for change in changes:
         work.take(change)
-    return Derived(tuple(work.out), work.sources, work.sinks, frozenset(work.merged), tuple(work.held))
+    after = Sides(work.sources, work.sinks, frozenset(work.merged), frozenset(work.over))
+    return Derived(tuple(work.out), after, tuple(work.held))
 
 
 def with_shard(schema: TableSchema, target: Target) -> TableSchema:
@@ -111,21 +120,15 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
 class _Work:
     """The tables while changes are taken one after another."""
 
-    def __init__(
-        self,
-        route: RouteTable,
-        policy: Policy,
-        sources: Mapping[TableId, TableSchema],
-        sinks: Mapping[TableId, TableSchema],
-        merged: Set[TableId],
-    ) -> None:
+    def __init__(self, route: RouteTable, policy: Policy, before: Sides) -> None:
         self._route, self._policy = route, policy
-        self.sources, self.sinks, self.merged = dict(sources), dict(sinks), set(merged)
+        self.sources, self.sinks = dict(before.sources), dict(before.sinks)
+        self.merged, self.over = set(before.merged), set(before.over)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
         self._created: dict[TableId, int] = {}  # tables that are created here, with the place of their CreateTable
         self._members: dict[TableId, set[TableId]] = {}
-        for source in sources:
+        for source in before.sources:
             self._join(source)
 
     def take(self, change: SchemaChange) -> None:
@@ -163,6 +166,11 @@ class _Work:
             self._create(change.table, table, there, source)
         elif there is None:
             self._hold(table, f"{told(change)}: the sink has no such table")
+        elif isinstance(change, CopyTable):
+            assert source is not None, "a table that is copied has a schema"
+            self._copy(change, target, there, source)
+        elif isinstance(change, TableCopied):
+            self._copied(change, table)
         elif table in self.merged:
             self._shared(change, table, there, source)
         elif isinstance(change, TruncateTable) and change.copied:
@@ -239,7 +247,7 @@ class _Work:
         whose = f"{told(change)} of {change.table}"
         match change:
             case TruncateTable(copied=True):
-                self._copied(change.table, table, there)
+                self._check_written_over(change.table, table, there)
                 return
             case TruncateTable() | DropTable():
                 self._hold(table, f"{whose}: its rows stay, other tables go there too")
@@ -260,8 +268,35 @@ class _Work:
         copied = change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
         self._widen(table, there, source, copied)
 
-    def _copied(self, source: TableId, table: TableId, there: TableSchema) -> None:
-        """The rows of one of several tables come again."""
+    # tables that are copied anew
+
+    def _copy(self, change: CopyTable, target: Target, there: TableSchema, source: TableSchema) -> None:
+        """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""
+        table = target.table
+        if self._replaces(table) or (not there.primary_key and table not in self.merged):
+            self._emit(CopyTable(table, None if change.schema is None else source))
+            return
+        self._check_written_over(change.table, table, there)
+        self.over.add(table)
+        if change.schema is not None:
+            self._check_key(change.table, table, there, source)
+            self._widen(table, there, source)
+
+    def _replaces(self, table: TableId) -> bool:
+        policy = self._policy
+        return (
+            table not in self.merged and policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
+        )
+
+    def _copied(self, change: TableCopied, table: TableId) -> None:
+        if table in self.over:
+            self.over.discard(table)
+        elif table in self.merged:
+            self._hold(table, f"table.copied of {change.table}: other tables go there by now, its copy is let go")
+        else:
+            self._emit(TableCopied(table))
+
+    def _check_written_over(self, source: TableId, table: TableId, there: TableSchema) -> None:
         if not there.primary_key:
             raise ChangeRefused(
                 f"{source} is to be copied anew, and its rows cannot be told from those of other tables",
@@ -269,7 +304,7 @@ class _Work:
                 hint="several tables without a key go to this one: start anew with an empty --state-dir and sink table",
             )
         self._hold(
-            table, f"truncate.table of {source}: it is copied anew over its rows, those gone from it meanwhile stay"
+            table, f"copy.table of {source}: it is written over the rows that are there, those gone from it stay"
         )
 
     # names of tables

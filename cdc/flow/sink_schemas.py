@@ -37,6 +37,7 @@ class SinkSchemas:
         self._generation, self._read, self._batch = 0, 0, -1
         self._known: dict[TableId, TableSchema] = {}
         self._merged: frozenset[TableId] = frozenset()
+        self._over: frozenset[TableId] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_log": self._log, "_where": self._where}
@@ -66,22 +67,26 @@ class SinkSchemas:
         before = self.at(batch)
         if not changes:
             return len(self._log)
-        return self.record(batch, apply_changes(before, changes), self._merged)
+        return self.record(batch, apply_changes(before, changes), self._merged, self._over)
 
-    def record(self, batch: int, after: Schemas, merged: frozenset[TableId]) -> int:
-        """The tables as they are behind a batch's changes, and those of them that are merged from several.
+    def record(
+        self, batch: int, after: Schemas, merged: frozenset[TableId], over: frozenset[TableId] = frozenset()
+    ) -> int:
+        """The tables as they are behind a batch's changes, and which of them `merged` and `written_over` give then.
 
         Returns how many entries there are then. Driver, before the batch's tasks.
         """
-        before, known = self.at(batch), self._merged
+        before = self.at(batch)
         changed = [table for table in {**before, **after} if before.get(table) != after.get(table)]
         entry: dict[str, Any] = {
             "batch": batch,
             "tables": [[table_to_json(table), _to_json(after.get(table))] for table in changed],
         }
-        if merged != known:
-            entry["merged"] = sorted(table_to_json(table) for table in merged - known)
-        return self._log.append(entry) if changed or merged != known else len(self._log)
+        if merged != self._merged:
+            entry["merged"] = [table_to_json(table) for table in sorted(merged - self._merged)]
+        if over != self._over:
+            entry["over"] = [table_to_json(table) for table in sorted(over)]
+        return self._log.append(entry) if changed or len(entry) > len(("batch", "tables")) else len(self._log)
 
     def merged(self, batch: int) -> frozenset[TableId]:
         """The sink tables that several source tables go to, or went to. Driver and executors."""
@@ -106,9 +111,16 @@ class SinkSchemas:
         self._batch = batch
         return self._known
 
+    def written_over(self, batch: int) -> frozenset[TableId]:
+        """The sink tables that are copied anew over the rows that are there. Driver and executors."""
+        self.at(batch)
+        return self._over
+
     def _take(self, entry: Mapping[str, Any]) -> None:
         try:
             self._merged |= {table_from_json(name) for name in entry.get("merged", ())}
+            if "over" in entry:
+                self._over = frozenset(table_from_json(name) for name in entry["over"])
             for name, schema in entry["tables"]:
                 table = table_from_json(name)
                 if schema is None:

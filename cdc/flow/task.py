@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.copying import block_for
 from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
 from cdc.flow.shard import with_source
@@ -123,18 +124,19 @@ class PrepareTask:
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
-        schemas, merged = self.schemas.at(batch), self.schemas.merged(batch)
+        schemas, merged, over = self.schemas.at(batch), self.schemas.merged(batch), self.schemas.written_over(batch)
         for block in blocks:
             for target in self.routing.table.targets(block.table):
-                if only is not None and str(target.table) not in only:
-                    continue
                 routed = replace(with_source(block, target), table=target.table)
+                found = block_for(self.sink, routed, over)
+                if found is None or (only is not None and str(found.table) not in only):
+                    continue
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
-                    yield routed
+                    yield found
                     continue
                 check_columns(routed, known, exact=self.routing.policy.exact and target.table not in merged)
-                yield self.routing.coercion(routed, known, count)
+                yield self.routing.coercion(found, known, count)
 
 
 class RuleSteps:
