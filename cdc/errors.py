@@ -3,6 +3,7 @@
     CdcError
     |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
     |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
+    |-- EditRefused          exit 2   the pipeline file was edited in a way that its state cannot follow
     |-- SourceError          exit 3   the source refused, or its log cannot be read
     |   |-- SourceUnavailable         no connection; retryable
     |   |-- PositionLost              the log no longer holds the position asked for
@@ -96,6 +97,15 @@ class SpecError(CdcError):
 
 class PatternTimeout(CdcError):
     """A table pattern takes too long to compare with a name: it has repetitions of repetitions."""
+
+    exit_code = 2
+
+
+class EditRefused(CdcError):
+    """The pipeline file was edited since the run before in a way that the state directory cannot follow.
+
+    Raised before anything is planned or decided: with the edit taken back the pipeline goes on.
+    """
 
     exit_code = 2
 
@@ -201,7 +211,7 @@ class StateError(EngineError):
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
-        CdcError, PatternTimeout,
+        CdcError, PatternTimeout, EditRefused,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
         StateError, WorkerLost,
