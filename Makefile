@@ -34,7 +34,7 @@ test: setup ## run all tests (real servers: make services)
 	$(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql" $(ARGS)
+	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
 	PYTHONPATH=tests:tests/crash:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
@@ -57,8 +57,8 @@ schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md and t
 	$(PY) -m cdc.transform.reference
 	$(PY) scripts/tree.py
 
-services: setup ## bring a real MySQL 9.7 and MariaDB into the cache folder, for the tests
-	$(PY) -m cdc_services install mysql mariadb
+services: setup ## bring a real MySQL 9.7, MariaDB and Kafka into the cache folder, for the tests
+	$(PY) -m cdc_services install mysql mariadb kafka
 
 clean: ## remove the environment, caches and what the demo wrote
 	rm -rf $(VENV) .cdc .mypy_cache .ruff_cache .pytest_cache

@@ -290,7 +290,7 @@ class Options(Block):
     Class attributes of connector options:
         implementation: `module:Class` of the Source or Sink, imported when the pipeline starts, not before.
         prefixes: key prefixes passed through as they are (such as `table.properties.`), each with its meaning; what
-            was given is in `passed`.
+            was given is in `passed`, but for keys that are options of their own.
     """
 
     implementation: ClassVar[str] = ""
@@ -306,7 +306,10 @@ class Options(Block):
     def _gather_prefixed(cls, data: Any) -> Any:
         if not isinstance(data, dict) or not cls.prefixes:
             return data
-        passed = {key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes))}
+        declared = {field.alias for field in cls.model_fields.values()}
+        passed = {
+            key: text for key, text in data.items() if str(key).startswith(tuple(cls.prefixes)) and key not in declared
+        }
         rest = {key: value for key, value in data.items() if key not in passed}
         return {**rest, "passed": {**rest.get("passed", {}), **passed}}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
+from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
 from servers import FLAVORS, ServerFactory, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
@@ -42,6 +43,20 @@ def any_server(request: pytest.FixtureRequest) -> MySqlServer:
 def server_factory() -> Iterator[ServerFactory]:
     """Starts servers of this test's own, with options: `server_factory("mysql", extra_args=["--gtid-mode=OFF"])`."""
     with own_servers() as make:
+        yield make
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[KafkaServer]:
+    """The session's Kafka broker: topics are not created by themselves; take `new_topic`."""
+    with shared_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker_factory() -> Iterator[BrokerFactory]:
+    """Starts brokers of this test's own, with settings, to be stopped and killed: `broker_factory({...})`."""
+    with own_brokers() as make:
         yield make
 
 

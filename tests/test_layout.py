@@ -57,7 +57,7 @@ CONTRACTS = (
 )
 """The modules of `cdc` that a connector may know."""
 
-SERVERS = {"cdc_services": ("cdc.errors",), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
+SERVERS = {"cdc_services": ("cdc.errors", "cdc.job.java"), "cdc_standins": ("cdc.errors", "cdc.without_pandas")}
 """The packages of `tests/devservers`, and the modules of `cdc` that each may know."""
 
 LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload")

@@ -1,4 +1,4 @@
-"""`python -m cdc_services install [mysql] [mariadb]` and `python -m cdc_services list`; exit 1 when one is missing."""
+"""`python -m cdc_services install [NAME ...]` and `python -m cdc_services list`; exit 1 when one is missing."""
 
 from __future__ import annotations
 
@@ -10,32 +10,37 @@ from collections.abc import Sequence
 from cdc_services.apt_sources import mirror
 from cdc_services.install import install, present
 from cdc_services.installation import FLAVORS, Installation, find, services_dir
+from cdc_services.kafka import install as kafka
+
+NAMES = (*FLAVORS, kafka.NAME)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m cdc_services", description="Real database servers for tests.")
+    parser = argparse.ArgumentParser(prog="python -m cdc_services", description="Real servers for tests.")
     commands = parser.add_subparsers(dest="command", required=True)
     installing = commands.add_parser("install", help="unpack servers into the cache folder (no root needed)")
-    installing.add_argument("names", nargs="*", metavar="NAME", help=f"{' or '.join(FLAVORS)}; all when none is given")
+    installing.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; all when none is given")
     installing.add_argument("--mirror", help="Debian mirror; default: CDC_DEBIAN_MIRROR, else the one apt uses")
     installing.add_argument("--again", action="store_true", help="install even if a server is there")
     commands.add_parser("list", help="show which servers are there")
     chosen = parser.parse_args(arguments)
     if chosen.command == "list":
         return _list()
-    unknown = [name for name in chosen.names if name not in FLAVORS]
+    unknown = [name for name in chosen.names if name not in NAMES]
     if unknown:
-        parser.error(f"unknown service {', '.join(unknown)}; known: {', '.join(FLAVORS)}")
-    return max(_install(name, chosen.mirror, again=chosen.again) for name in chosen.names or FLAVORS)
+        parser.error(f"unknown service {', '.join(unknown)}; known: {', '.join(NAMES)}")
+    return max(_install(name, chosen.mirror, again=chosen.again) for name in chosen.names or NAMES)
 
 
 def _install(flavor: str, base: str | None, *, again: bool) -> int:
-    found = None if again else present(flavor, services_dir())
-    if found is not None:
-        _say(f"{flavor}: {_describe(found)} is there already")
-        return 0
     try:
+        if flavor == kafka.NAME:
+            return _install_kafka(again=again)
+        found = None if again else present(flavor, services_dir())
+        if found is not None:
+            _say(f"{flavor}: {_describe(found)} is there already")
+            return 0
         install(flavor, services_dir(), base or mirror(), _say)
     except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{flavor}: not installed: {error}\n")
@@ -43,10 +48,21 @@ def _install(flavor: str, base: str | None, *, again: bool) -> int:
     return 0
 
 
+def _install_kafka(*, again: bool) -> int:
+    found = None if again else kafka.find()
+    if found is None:
+        kafka.install(services_dir(), _say)
+    else:
+        _say(f"{kafka.NAME}: {found.version} at {found.libs} is there already")
+    return 0
+
+
 def _list() -> int:
     for flavor in FLAVORS:
         found = find(flavor)
         _say(f"{flavor}: {_describe(found) if found else 'not installed'}")
+    broker = kafka.find()
+    _say(f"{kafka.NAME}: {f'{broker.version} at {broker.libs}' if broker else 'not installed'}")
     return 0
 
 

@@ -1,0 +1,175 @@
+"""Clients of a Kafka cluster, and what their errors mean to a user: what, where, next step. Any process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceError, SourceUnavailable
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.settings import KafkaSettings
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+ANSWER_S = 10.0
+"""How long one answer may take, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Which errors are raised: those of a source or of a sink."""
+
+    refused: type[CdcError]
+    unavailable: type[CdcError]
+
+
+SOURCE = Side(SourceError, SourceUnavailable)
+SINK = Side(SinkError, SinkUnavailable)
+
+_AWAY = frozenset({
+    KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._MSG_TIMED_OUT,
+    KafkaError._RESOLVE, KafkaError._WAIT_COORD, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR, KafkaError.NOT_CONTROLLER,
+    KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.CONCURRENT_TRANSACTIONS, KafkaError.THROTTLING_QUOTA_EXCEEDED,
+})  # fmt: skip
+"""The cluster cannot answer now; the same may work later."""
+
+_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+"""Another producer with the same transactional id has begun after this one."""
+UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_RIGHTS = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant {need} on the topic to this user: kafka-acls --add",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant READ on the group to this user: kafka-acls --add --group",
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant {need} on the cluster to this user: kafka-acls --add --cluster",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "grant WRITE and DESCRIBE on the transactional ids to this "
+    "user: kafka-acls --add --transactional-id",
+}
+_TLS_HINT = (
+    "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
+)
+_AWAY_HINT = "see properties.bootstrap.servers, and that the broker runs and advertises an address that works from here"
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A cluster as one side of a pipeline sees it: makes clients, and makes sense of their errors. Picklable.
+
+    Every client tells here what it hears about its connections: a call that runs into its time limit then says why.
+    """
+
+    settings: KafkaSettings
+    side: Side
+    _heard: list[tuple[int, str]] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Cluster, (self.settings, self.side))
+
+    @property
+    def where(self) -> str:
+        """How the cluster is named in messages."""
+        return f"Kafka {self.settings.bootstrap}"
+
+    def admin(self, **own: Any) -> AdminClient:
+        """An admin client; keep it until its answers are there. `own` settings have underscores for dots."""
+        return self._made(lambda: AdminClient(self._config(own)))
+
+    def consumer(self, **own: Any) -> Consumer:
+        """A consumer; `own` settings have underscores for dots."""
+        return self._made(lambda: Consumer(self._config(own)))
+
+    def producer(self, **own: Any) -> Producer:
+        """A producer; `own` settings have underscores for dots."""
+        return self._made(lambda: Producer(self._config(own)))
+
+    def retrying(
+        self, policy: RetryPolicy, doing: str, call: Callable[[], T], polled: AdminClient | Producer | None = None
+    ) -> T:
+        """What `call` returns; a cluster that is away is waited for as the policy has it. Raises the side's errors.
+
+        `polled` is the client of the call, to be asked what its connections say; a consumer tells it with its records.
+        """
+
+        def attempt() -> T:
+            try:
+                return call()
+            except KafkaException as error:
+                if polled is not None:
+                    polled.poll(0)
+                raise self.error(error, doing) from error
+
+        self._heard.clear()
+        return policy.call(attempt, f"{self.where}: {doing}")
+
+    def partitions(self, policy: RetryPolicy) -> dict[str, int]:
+        """The topics this user may see, and how many partitions each has. Raises the side's errors."""
+        admin = self.admin()
+        listed = self.retrying(policy, "asking for the topics", lambda: self._listed(admin), admin)
+        return {name: len(topic.partitions) for name, topic in listed.topics.items() if topic.error is None}
+
+    def error(
+        self, error: KafkaException | KafkaError, doing: str, *, where: str = "", need: str = "WRITE"
+    ) -> CdcError:
+        """The error to raise for one of the client's. `doing` is what failed, `need` the right that it takes."""
+        found = error.args[0] if isinstance(error, KafkaException) else error
+        code, text = found.code(), found.str()
+        if code in _AWAY and self._heard:
+            # A time limit says nothing; what the connections said before it does.
+            code, text = self._heard[-1]
+        refused, unavailable = self.side.refused, self.side.unavailable
+        where = where or self.where
+        if code in _LOGIN:
+            hint = "see properties.sasl.mechanism, properties.sasl.username and the password"
+            return refused(f"{doing}: the login is refused: {text}", where=where, hint=hint)
+        if code == KafkaError._SSL:
+            return refused(f"{doing}: TLS fails: {text}", where=where, hint=_TLS_HINT)
+        if code in _RIGHTS:
+            return refused(f"{doing}: a right is missing: {text}", where=where, hint=_RIGHTS[code].format(need=need))
+        if code in UNKNOWN_TOPIC:
+            hint = "create the topic, or see how its name is spelled"
+            return refused(f"{doing}: there is no such topic or partition", where=where, hint=hint)
+        if code in FENCED:
+            hint = "two runs of one pipeline write at the same time: stop one of them"
+            return refused(
+                f"{doing}: another producer with the same transactional id has begun", where=where, hint=hint
+            )
+        if code in _AWAY or found.retriable():
+            return unavailable(f"{doing}: no answer: {text}", where=where, hint=_AWAY_HINT)
+        return refused(f"{doing}: {text}", where=where, hint=f"Kafka's error {found.name()}")
+
+    def _listed(self, admin: AdminClient) -> Any:
+        # A login that is refused ends in a time limit too: a short one first shows it soon.
+        try:
+            return admin.list_topics(timeout=min(1.0, ANSWER_S))
+        except KafkaException:
+            admin.poll(0)
+            if self._heard and self._heard[-1][0] not in _AWAY:
+                raise
+            return admin.list_topics(timeout=ANSWER_S)
+
+    def _made(self, make: Callable[[], T]) -> T:
+        try:
+            return make()
+        except KafkaException as error:
+            found = error.args[0]
+            hint = "the keys after properties. are librdkafka's: CONFIGURATION.md of librdkafka lists them"
+            raise self.side.refused(f"a setting is refused: {found.str()}", where=self.where, hint=hint) from error
+
+    def _config(self, own: dict[str, Any]) -> dict[str, Any]:
+        # Connections that come and go are the business of the retry policy, which tells of them once.
+        return {"error_cb": self._hear, "logger": log, "log_level": 2, **self.settings.config(**own)}
+
+    def _hear(self, error: KafkaError) -> None:
+        # The first reason is the telling one; "all brokers are down" follows it.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._heard:
+            self._heard[:] = [(error.code(), error.str())]

@@ -1,0 +1,143 @@
+"""How a Kafka cluster is reached: the options that source and sink share, and the client settings made of them.
+
+Keys after `properties.` are librdkafka's. Those that only the Java client has are translated where they mean something
+here, left out where they do not, and refused where leaving them out would do something else than what was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator
+
+from cdc.options import Block, Duration, Field, OptionError, Remark, SecretStr
+
+PREFIX = "properties."
+
+_RENAMED = {
+    "max.request.size": "message.max.bytes",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+_MEANINGLESS = frozenset({
+    "key.serializer", "value.serializer", "key.deserializer", "value.deserializer", "buffer.memory", "max.block.ms",
+    "send.buffer.bytes", "receive.buffer.bytes", "metrics.num.samples", "metrics.recording.level", "partitioner.class",
+})  # fmt: skip
+"""Settings of the Java client's own machinery, which librdkafka has no counterpart of."""
+_REFUSED = {
+    "ssl.truststore.location": "write properties.ssl.ca.location: a PEM file of the authorities to trust",
+    "ssl.truststore.password": "PEM files of authorities need no password",
+    "ssl.keystore.type": "properties.ssl.keystore.location is a PKCS#12 file; convert others with keytool",
+    "sasl.login.callback.handler.class": "classes of the Java client do not run here",
+    "sasl.client.callback.handler.class": "classes of the Java client do not run here",
+    "interceptor.classes": "classes of the Java client do not run here",
+}
+_JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+
+
+def _check_bootstrap(text: str) -> str:
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
+        host, _, port = part.rpartition(":")
+        if not host or "/" in host or not port.isdigit() or not 0 < int(port) < 65_536:
+            raise OptionError("must be host:port, several separated by commas", "such as kafka-1:9092,kafka-2:9092")
+    return ",".join(parts)
+
+
+class ConnectionOptions(Block):
+    """Options of the connection to a cluster, for the options of source and sink to inherit beside their base."""
+
+    connection_prefixes: ClassVar[dict[str, str]] = {
+        PREFIX: "Settings of the client, such as `properties.security.protocol: sasl_ssl`: those of librdkafka; Flink "
+        "CDC's (the Java client's) are translated where they mean something here.",
+    }
+
+    bootstrap_servers: Annotated[str, AfterValidator(_check_bootstrap)] = Field(
+        alias="properties.bootstrap.servers",
+        description="Where to find the cluster: `kafka-1:9092,kafka-2:9092`. One that answers is enough.",
+    )
+    sasl_password: SecretStr | None = Field(
+        None, alias="properties.sasl.password", description="Password of `properties.sasl.username`."
+    )
+    sasl_jaas_config: SecretStr | None = Field(
+        None,
+        alias="properties.sasl.jaas.config",
+        description="The Java client's way of writing user and password; both are taken out of it.",
+    )
+    oauth_client_secret: SecretStr | None = Field(
+        None, alias="properties.sasl.oauthbearer.client.secret", description="Secret for SASL/OAUTHBEARER with OIDC."
+    )
+    ssl_key_password: SecretStr | None = Field(
+        None, alias="properties.ssl.key.password", description="Password of the private key for TLS client login."
+    )
+    ssl_key_pem: SecretStr | None = Field(
+        None, alias="properties.ssl.key.pem", description="The private key itself, in PEM, instead of a file."
+    )
+    ssl_keystore_password: SecretStr | None = Field(
+        None, alias="properties.ssl.keystore.password", description="Password of a PKCS#12 key store."
+    )
+    retry_timeout_s: Duration = Field(
+        600.0,
+        alias="retry-timeout",
+        ge=0,
+        description="How long a cluster that is away is waited for before the run ends.",
+    )
+
+    def connection_problems(self, passed: Mapping[str, str]) -> Iterator[Remark]:
+        """Settings that would be misunderstood. `passed` are the options with the prefix."""
+        for key in passed:
+            name = key.removeprefix(PREFIX)
+            if name in _REFUSED:
+                yield Remark(key, "is a setting of the Java client that does not work here", _REFUSED[name])
+
+    def cluster_settings(self, passed: Mapping[str, str]) -> KafkaSettings:
+        """The connection as frozen values."""
+        plain = {key.removeprefix(PREFIX): str(text) for key, text in passed.items()}
+        secrets = {
+            "sasl.password": self.sasl_password,
+            "sasl.oauthbearer.client.secret": self.oauth_client_secret,
+            "ssl.key.password": self.ssl_key_password,
+            "ssl.key.pem": self.ssl_key_pem,
+            "ssl.keystore.password": self.ssl_keystore_password,
+        }
+        known = {name: secret.get_secret_value() for name, secret in secrets.items() if secret is not None}
+        if self.sasl_jaas_config is not None:
+            known = {**jaas_login(self.sasl_jaas_config.get_secret_value()), **known}
+        return KafkaSettings(self.bootstrap_servers, translated({**plain, **known}), self.retry_timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """A cluster and how it is reached. Frozen and picklable; no secret is in the text that Python makes of it.
+
+    Attributes:
+        bootstrap: `host:port`, several separated by commas.
+        client: settings in librdkafka's names.
+        retry_timeout_s: how long a cluster that is away is waited for.
+    """
+
+    bootstrap: str
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    retry_timeout_s: float = 600.0
+
+    def config(self, **own: Any) -> dict[str, Any]:
+        """Settings of one client: what the pipeline says, then `own` (underscores stand for dots), which win."""
+        fixed = {name.replace("_", "."): value for name, value in own.items()}
+        return {**self.client, "bootstrap.servers": self.bootstrap, **fixed}
+
+
+def translated(properties: Mapping[str, str]) -> dict[str, str]:
+    """Settings in librdkafka's names out of those of either client."""
+    found = {_RENAMED.get(name, name): text for name, text in properties.items() if name not in _MEANINGLESS}
+    if found.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    return found
+
+
+def jaas_login(text: str) -> dict[str, str]:
+    """`sasl.username` and `sasl.password` out of the Java client's `sasl.jaas.config`."""
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS.findall(text)}

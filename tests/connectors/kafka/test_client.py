@@ -1,0 +1,91 @@
+"""What a user reads when the cluster cannot be reached, or says no."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigResource
+from kafka_servers import KafkaServer
+
+from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
+from cdc.flow.retry import RetryPolicy
+from cdc_services.process import free_port
+from connectors.kafka.client import SINK, SOURCE, Cluster
+from connectors.kafka.settings import KafkaSettings
+
+ONCE = RetryPolicy(timeout_s=0)
+
+
+@pytest.mark.kafka
+def test_topics_are_listed(kafka_broker: KafkaServer) -> None:
+    topic = kafka_broker.new_topic(partitions=3)
+    assert Cluster(KafkaSettings(kafka_broker.bootstrap), SOURCE).partitions(ONCE)[topic] == 3
+
+
+def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
+    port = free_port()
+    told: list[str] = []
+    policy = dataclasses.replace(RetryPolicy(first_pause_s=0.01, timeout_s=0.5), waiting=told.append)
+    cluster = Cluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
+    admin = cluster.admin()
+    with pytest.raises(SourceUnavailable, match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers"):
+        cluster.retrying(policy, "asking for the topics", lambda: admin.list_topics(timeout=0.3), admin)
+    assert "asking for the topics" in told[0]
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(SinkError, match=r"a setting is refused: .*\"lingers\".*properties\.") as caught:
+        Cluster(KafkaSettings("k:1", {"lingers": "5"}), SINK).admin()
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        (KafkaError._RESOLVE, SinkUnavailable, "properties.bootstrap.servers"),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, SinkError, "the login is refused"),
+        (KafkaError._SSL, SinkError, "properties.security.protocol"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, SinkError, "grant WRITE on the topic"),
+        (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, SinkError, "--transactional-id"),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, SinkError, "create the topic"),
+        (KafkaError._FENCED, SinkError, "two runs of one pipeline"),
+        (KafkaError.INVALID_CONFIG, SinkError, "INVALID_CONFIG"),
+    ],
+)
+def test_each_refusal_has_its_own_next_step(code: int, kind: type[SinkError], text: str) -> None:
+    found = Cluster(KafkaSettings("k:1"), SINK).error(KafkaException(KafkaError(code, "said")), "writing")
+    assert type(found) is kind
+    assert text in str(found)
+    assert str(found).startswith("Kafka k:1: writing: ")
+
+
+def as_bo(broker: KafkaServer, password: str) -> KafkaSettings:
+    """The settings of the user who has no rights."""
+    if not broker.login:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no user bo")
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "bo"}
+    return KafkaSettings(broker.login, {**login, "sasl.password": password})
+
+
+@pytest.mark.kafka
+def test_a_wrong_password_is_said_at_once(kafka_broker: KafkaServer) -> None:
+    with pytest.raises(SourceError, match="the login is refused") as caught:
+        Cluster(as_bo(kafka_broker, "guessed"), SOURCE).partitions(RetryPolicy(timeout_s=60))
+    assert "guessed" not in str(caught.value)
+
+
+@pytest.mark.kafka
+def test_a_missing_right_is_said(kafka_broker: KafkaServer) -> None:
+    topic = kafka_broker.new_topic()
+    cluster = Cluster(as_bo(kafka_broker, "bo-secret"), SINK)
+    assert topic not in cluster.partitions(ONCE)
+    admin = cluster.admin()
+    asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
+    with pytest.raises(KafkaException) as refused:
+        next(iter(asked.values())).result(10)
+    error = cluster.error(refused.value, "describing a topic", need="DESCRIBE_CONFIGS")
+    assert type(error) is SinkError
+    assert "a right is missing" in str(error)
+    assert "grant DESCRIBE_CONFIGS on the topic" in str(error)

@@ -1,0 +1,80 @@
+"""`cdc dev kafka`: a real broker on this machine, for trials."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from cdc.errors import SourceUnavailable
+from cdc_services.installation import services_dir
+from cdc_services.kafka.broker import StartedBroker
+from cdc_services.kafka.install import VERSION, KafkaInstallation, find, install
+from cdc_services.process import port_is_free
+
+_TICK_S = 0.5
+_HINT = "take a broker of your own, or Docker: docker compose up -d --wait kafka"
+
+Port = Annotated[int, typer.Option("--port", help="The broker's port; 0 takes a free one.")]
+
+
+def kafka(port: Port = 9092) -> None:
+    """Run a real Kafka broker, until Ctrl-C. Only this machine reaches it. Writing to a topic creates it.
+
+    Raises SourceUnavailable when it cannot be installed on this machine, does not start, or ends by itself.
+    """
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with _started(_installed(), port) as broker:
+        _say(greeting(broker))
+        while not over.wait(_TICK_S):
+            if not broker.running:
+                raise SourceUnavailable("the broker ended by itself", hint="see the broker's words above")
+    _say("the broker and its data are gone")
+
+
+def greeting(broker: StartedBroker) -> str:
+    """What is printed when the broker is ready: where it is, and the sink of a pipeline that writes to it."""
+    return (
+        f"Kafka {VERSION} on {broker.bootstrap}, for trials only: no login, one node\n\n"
+        f"in a pipeline:\n\n"
+        f"sink:\n  type: kafka\n  properties.bootstrap.servers: {broker.bootstrap}\n\n"
+        "Ctrl-C stops the broker and removes its data."
+    )
+
+
+def _installed() -> KafkaInstallation:
+    try:
+        found = find()
+        if found is not None:
+            return found
+        _say(f"Kafka is not here yet: its jars go into {services_dir()} (once; no root needed)")
+        return install(services_dir(), _say)
+    except (LookupError, ValueError, OSError, subprocess.CalledProcessError) as error:
+        raise SourceUnavailable(f"Kafka cannot be installed on this machine: {error}", hint=_HINT) from error
+
+
+@contextmanager
+def _started(installation: KafkaInstallation, port: int) -> Iterator[StartedBroker]:
+    if port and not port_is_free(port):
+        raise SourceUnavailable(f"port {port} is in use", hint="choose another --port; 0 takes a free one")
+    try:
+        broker = StartedBroker(installation, {"auto.create.topics.enable": "true"}, port=port)
+    except (RuntimeError, OSError) as error:
+        raise SourceUnavailable(f"Kafka does not start: {error}") from error
+    try:
+        yield broker
+    finally:
+        if not broker.running:
+            _say(broker.last_words())
+        broker.close()
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)

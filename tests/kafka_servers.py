@@ -1,0 +1,149 @@
+"""Where tests get a real Kafka broker from, in this order:
+
+1. an address: `CDC_TEST_KAFKA` = `host:port` (the session's broker only);
+2. what `make services` installed;
+3. else the test is skipped with the reason - or fails, when `CDC_REQUIRE_SERVICES` names kafka.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from cdc_services.kafka.broker import StartedBroker
+from cdc_services.kafka.install import find
+from cdc_services.process import free_port
+
+_names = itertools.count(1)
+_NO_BROKER = "no Kafka broker: set CDC_TEST_KAFKA=host:port, or run `make services`"
+_WAIT_S = 60.0
+_LOGINS = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
+    'required user_bo="bo-secret";',
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Whoever does not log in may do all; `bo` may do what a test grants."""
+
+
+@dataclass
+class KafkaServer:
+    """A reachable broker, and what tests ask of it. At `login` the user `bo` logs in, who has no rights at first."""
+
+    bootstrap: str
+    process: StartedBroker | None = None
+    login: str = ""
+
+    def new_name(self, prefix: str = "t") -> str:
+        """A name for topics and groups that nobody else uses."""
+        return f"{prefix}-{os.getpid()}-{next(_names)}-{time.time_ns() % 1_000_000}"
+
+    def new_topic(self, prefix: str = "t", partitions: int = 1, **config: str) -> str:
+        """Create an empty topic whose name nobody else uses; its name."""
+        name = self.new_name(prefix)
+        self.create(name, partitions, **config)
+        return name
+
+    def create(self, name: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic; underscores in the names of settings stand for dots."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        admin = self.admin()
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
+            future.result(_WAIT_S)
+        # The controller has it; clients ask brokers, which hear of it a moment later.
+        deadline = time.monotonic() + _WAIT_S
+        while len(admin.list_topics(name, timeout=10).topics[name].partitions) != partitions:
+            assert time.monotonic() < deadline, f"topic {name} does not appear"
+
+    def admin(self) -> AdminClient:
+        """An admin client; keep it until what it was asked is answered."""
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def topics(self) -> set[str]:
+        """The names of all topics but Kafka's own."""
+        return {name for name in self.admin().list_topics(timeout=10).topics if not name.startswith("__")}
+
+    def produce(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
+        """Write records (`value`, `key`, `partition`, `headers`, `timestamp`, as `Producer.produce` has them)."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        failed: list[object] = []
+        for record in records:
+            producer.produce(topic, on_delivery=lambda error, _: error and failed.append(error), **record)
+        assert (producer.flush(_WAIT_S), failed) == (0, [])
+
+    def read(self, *topics: str, isolation: str = "read_committed") -> list[Message]:
+        """All records of topics up to their ends as of now, in the order of partitions."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap, "group.id": self.new_name("reader"), "isolation.level": isolation,
+                "enable.partition.eof": True, "enable.auto.commit": False, "auto.offset.reset": "earliest",
+            }
+        )  # fmt: skip
+        try:
+            return list(_to_the_end(consumer, topics))
+        finally:
+            consumer.close()
+
+
+BrokerFactory = Callable[..., KafkaServer]
+
+
+@contextmanager
+def shared_broker() -> Iterator[KafkaServer]:
+    """The broker that all tests of the session share: take `new_topic`, never stop it."""
+    with ExitStack() as stack:
+        address = os.environ.get("CDC_TEST_KAFKA")
+        yield KafkaServer(address) if address else _started(stack, {})
+
+
+@contextmanager
+def own_brokers() -> Iterator[BrokerFactory]:
+    """A function that starts brokers for one test: `broker_factory({"message.max.bytes": "2000"})`."""
+    with ExitStack() as stack:
+        yield lambda settings=None: _started(stack, settings or {})
+
+
+def missing_broker() -> NoReturn:
+    """Skip, or fail where Kafka is required. Never returns."""
+    if "kafka" in os.environ.get("CDC_REQUIRE_SERVICES", "").replace(" ", "").split(","):
+        pytest.fail(f"{_NO_BROKER} (CDC_REQUIRE_SERVICES asks for it)", pytrace=False)
+    pytest.skip(_NO_BROKER)
+
+
+def _started(stack: ExitStack, settings: Mapping[str, str]) -> KafkaServer:
+    installation = find()
+    if installation is None:
+        missing_broker()
+    broker = StartedBroker(installation, {**_LOGINS, **settings}, login_port=free_port())
+    stack.callback(broker.close)
+    return KafkaServer(broker.bootstrap, broker, f"127.0.0.1:{broker.login_port}")
+
+
+def _to_the_end(consumer: Consumer, topics: Sequence[str]) -> Iterator[Message]:
+    for topic in topics:
+        for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            deadline = time.monotonic() + _WAIT_S
+            while True:
+                message = consumer.poll(1.0)
+                assert time.monotonic() < deadline, f"{topic} [{partition}] has no end"
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == -191:  # the end of the partition
+                    break
+                else:
+                    raise KafkaException(error)
