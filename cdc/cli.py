@@ -25,9 +25,9 @@ _LONGEST_OF_PLAN = 100_000
 """Characters of a line of a plan: a statement is shown whole."""
 
 EXIT_CODES = """
-Exit codes: 0 done; 2 the pipeline file or the command line is wrong; 3 the source failed; 4 the sink failed; 5 the
-engine failed (Spark, Java, the state directory); 130 a second signal ended the run at once.
-CDC_DEBUG=1 shows where an error came from.
+Exit codes: 0 done; 1 a test of `cdc test` failed; 2 the pipeline file or the command line is wrong; 3 the source
+failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory); 130 a second signal ended the run at
+once. CDC_DEBUG=1 shows where an error came from.
 """
 
 app = typer.Typer(
@@ -94,6 +94,31 @@ def plan(file: PipelineFile) -> None:
 
 
 @app.command(epilog=EXIT_CODES)
+def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+    """Run the tests beside pipeline files (FILE.test.yaml): rows and schema changes in, expected out. No servers."""
+    import gc
+
+    gc.disable()  # as in `validate`
+
+    from cdc.testing.command import run_tests
+    from cdc.without_pandas import keep_pandas_out
+
+    keep_pandas_out()
+    failed = 0
+    for file in files:
+        outcomes = list(run_tests(file))
+        wrong = [outcome for outcome in outcomes if outcome.differences]
+        for outcome in wrong:
+            print(printed(f"{outcome.where}: {outcome.name}: failed", longest=_LONGEST))
+            for line in outcome.differences:
+                print(printed(f"  {line}", longest=_LONGEST_OF_PLAN))
+        count = f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}"
+        print(printed(f"{file}: {count}{f', {len(wrong)} failed' if wrong else ' passed'}"))
+        failed += len(wrong)
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command(epilog=EXIT_CODES)
 def run(
     file: PipelineFile,
     until_caught_up: Annotated[
@@ -140,7 +165,7 @@ def resync(
         Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
     ] = None,
 ) -> None:
-    """Empty one table in the sink and copy it anew. A running pipeline does it at once, another in its next run."""
+    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
     from cdc.spec.check import check_file
 

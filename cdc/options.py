@@ -343,6 +343,10 @@ class SourceOptions(Options):
         description="How many rows one batch may hold, roughly. A single larger transaction still is one batch.",
     )
 
+    def metadata_names(self) -> tuple[str, ...]:
+        """The metadata columns that transforms may use. Override where the source has any."""
+        return ()
+
 
 _LATER = "comes with a later version; this one carries every schema change to the sink (evolve)"
 
@@ -360,6 +364,13 @@ class SinkOptions(Options):
         alias="exclude.schema.changes",
         description="Schema changes to leave out. Only the empty list works in this version.",
     )
+
+    def places(self) -> tuple[str, ...]:
+        """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.
+
+        A pipeline whose places have nothing in common with those of its runs before is not started.
+        """
+        return ()
 
     def problems(self) -> Iterator[Remark]:
         """Filters of schema changes are refused: nothing is left out silently."""

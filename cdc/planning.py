@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cdc.errors import EngineError
+from cdc.errors import EngineError, Problem, SpecError
 from cdc.flow.route import check_collisions, route
 from cdc.schema import CreateTable, TableId, TableSchema
+from cdc.spec.rules import made_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cdc.sink import Describes
     from cdc.spec.model import PipelineSpec
+    from cdc.transform.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +54,41 @@ class Plan:
 
 
 def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:
-    """Plan for the tables the source has now; asks the sink what is there. Raises SpecError on collisions."""
+    """Plan for the tables the source has now; asks the sink what is there.
+
+    Raises SpecError on collisions, and with every mistake of the rules.
+    """
     check_routes(spec, tables)
-    plans = [
-        _plan_table(table, route(table, spec.route), schema, describes) for table, schema in sorted(tables.items())
-    ]
+    made = check_rules(made_rules(spec), tables)
+    plans = [_plan_table(table, route(table, spec.route), schema, describes) for table, schema in sorted(made.items())]
     return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans))
 
 
 def check_routes(spec: PipelineSpec, tables: Mapping[TableId, TableSchema] | Sequence[TableId]) -> None:
     """Raise SpecError when two of these tables would share a sink table, or one would need several."""
     check_collisions(tables, spec.route, first_match=spec.pipeline.route_mode == "first_match", file=spec.file)
+
+
+def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
+    """What the rules make of these tables. Raises SpecError with every mistake: unknown columns, types that do not fit.
+
+    A mistake that several tables have is told once, with the first of them.
+    """
+    if rules is None:
+        return tables
+    made: dict[TableId, TableSchema] = {}
+    problems: dict[tuple[str, int, int], Problem] = {}
+    for table, schema in sorted(tables.items()):
+        try:
+            made[table] = rules.result(table, schema).schema
+        except SpecError as error:
+            for each in error.problems:
+                told = replace(each, message=f"{each.message} in {table}")
+                problems.setdefault((each.file, each.line, each.column), told)
+    if problems:
+        raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
+    rules.prove(tables)
+    return made
 
 
 def router(spec: PipelineSpec) -> Callable[[TableId], TableId]:

@@ -12,7 +12,7 @@ Role = Literal["source", "sink"]
 
 PLANNED: dict[Role, tuple[str, ...]] = {
     "source": ("kafka",),
-    "sink": ("elasticsearch", "kafka", "oceanbase", "paimon"),
+    "sink": ("elasticsearch", "oceanbase", "paimon"),
 }
 """Connectors that later versions will have, for the error about their names."""
 

@@ -111,13 +111,18 @@ class TableId:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `default` is the literal's text as the source shows it, None when it has none."""
+    """One column. `default` is the literal's text as the source shows it, None when it has none.
+
+    `source_type` is the type as the source's own statements have it (`enum('a','b')`, `bit(8)`), for sinks that repeat
+    it; empty where the source does not say. Two columns that differ in it alone are equal.
+    """
 
     name: str
     type: DataType
     nullable: bool = True
     default: str | None = None
     comment: str = ""
+    source_type: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +244,26 @@ class AlterTableComment:
     comment: str = field(default="")
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTable:
+    """From here on the source reads the table's rows anew, and they are to take the place of those that are there.
+
+    Attributes:
+        schema: the rows that come have this schema, whatever the table has, and no change of the table was told for
+            it; None for the schema that the table has.
+    """
+
+    table: TableId
+    schema: TableSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopied:
+    """The copy that began with `CopyTable` is whole; from here on it is the table."""
+
+    table: TableId
+
+
 SchemaChange = (
     CreateTable
     | AddColumn
@@ -250,4 +275,6 @@ SchemaChange = (
     | TruncateTable
     | DropTable
     | AlterTableComment
+    | CopyTable
+    | TableCopied
 )

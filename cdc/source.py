@@ -64,10 +64,12 @@ class Split:
 
     `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
     (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
+    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; the engine sets it.
     """
 
     index: int
     payload: Any
+    moment_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +239,7 @@ class Resyncs(Protocol):
     """Optional capability: a table can be read anew."""
 
     def resync(self, table: TableId) -> None:
-        """Ask for a table to be emptied in the sink and read anew, while the pipeline runs or before its next run.
+        """Ask for a table to be read anew, while the pipeline runs or before its next run.
 
         Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
         """

@@ -88,7 +88,7 @@ def pipelines() -> Iterator[tuple[str, str]]:
         for number, block in enumerate(re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE), 1):
             if {"source", "sink"} <= set(yaml.safe_load(block)):
                 yield f"{page}:{number}", block
-    for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+    for path in sorted(set((ROOT / "pipelines").glob("*.yaml")) - set((ROOT / "pipelines").glob("*.test.yaml"))):
         yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
 

@@ -64,7 +64,7 @@ LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.streamload",),
+    "connectors.shared.kernels": ("connectors.streamload", "connectors.kafka"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
@@ -72,6 +72,7 @@ LIBRARIES = {
     "connectors.shared.conversion": LOAD_SINKS,
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
+    "connectors.streamload.kernels": ("connectors.kafka",),
 }
 """Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
 of their own: a room uses those above it."""
@@ -256,7 +257,7 @@ def test_modules_do_not_shadow_the_standard_library() -> None:
     assert [name for name in MODULES if name.split(".")[0] in sys.stdlib_module_names] == []
 
 
-PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild")
+PURE_EVOLUTION = ("apply", "diff", "certain", "table", "steps", "dialect", "planner", "columns", "rebuild", "beside")
 
 
 @pytest.mark.parametrize("name", [f"cdc.evolution.{module}" for module in PURE_EVOLUTION])

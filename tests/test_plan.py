@@ -69,3 +69,26 @@ def test_two_tables_into_one_are_refused_with_the_files_name() -> None:
 
 def test_the_router_follows_the_rules() -> None:
     assert router(spec(RULES))(TableId("shop", "orders")) == TableId("ods", "orders")
+
+
+RULE = "transform:\n  - source-table: shop.\\.*\n    projection: {}\n"
+
+
+def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
+    text = plan_text(make_plan(spec(RULE.format("UPPER(__table_name__) AS origin, *")), TABLES, None))
+    assert text.splitlines()[1:5] == [
+        "",
+        "shop.log -> shop.log  (new)",
+        "    origin  STRING NOT NULL",
+        "    line    STRING",
+    ]
+
+
+def test_unknown_columns_of_all_tables_are_told_before_anything_starts() -> None:
+    with pytest.raises(SpecError) as caught:
+        make_plan(spec(RULE.format("id, note, lin")), TABLES, None)
+    assert str(caught.value).splitlines() == [
+        "p.yaml:8:17: transform[0].projection: there is no column id in shop.log (columns are line)",
+        "p.yaml:8:21: transform[0].projection: there is no column note in shop.log (columns are line)",
+        "p.yaml:8:27: transform[0].projection: there is no column lin in shop.log (did you mean line?)",
+    ]

@@ -15,8 +15,9 @@ from cdc.testing.blocks import block, images
 from cdc.transform.compiled import CompiledRule, compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.failures import Counts
-from cdc.transform.rule import OnError, Rule, RuleTexts, parse_rule
+from cdc.transform.rule import Rule, parse_rule
 from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import OnError, RuleTexts
 
 NOW = datetime.datetime(2026, 1, 1, 16, 30, 15, 123456, tzinfo=datetime.UTC)
 TABLE = TableId("shop", "orders")

@@ -18,16 +18,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError
 from cdc.faults import reached
 from cdc.flow.commits import Commits, known
+from cdc.flow.copying import changes_for, copied_tables
+from cdc.flow.derive import Derivation, RouteStage
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard, routed
+from cdc.flow.route import RouteGuard
+from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, Route, TaskResult
@@ -36,6 +41,10 @@ from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
 
 RunTasks = Callable[[], Sequence[TaskResult]]
 """Runs the prepare tasks of the batch at hand. Raises what stopped them, as a CdcError."""
@@ -60,12 +69,14 @@ class BatchRunner:
         offsets: BatchOffsets,
         progress: Progress,
         retry: RetryPolicy,
+        rules: Rules | None = None,
     ) -> None:
-        self._source, self._sink, self._route, self._guard, self._state = source, sink, route, guard, state
+        self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store)), state, retry)
+        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
+        self._derivation = Derivation([RuleStage(rules, state.store), RouteStage(route, SinkSchemas(state.store))])
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -100,7 +111,8 @@ class BatchRunner:
             self._check(decision)
             started = time.monotonic()
             self._tell_source(decision)
-            self._committed(decision, (), (), started, self._commits.commit(decision))
+            prepared = self._named(decision)
+            self._committed(decision, prepared, (), (), started, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
         """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
@@ -122,15 +134,24 @@ class BatchRunner:
         decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
         self._tell_source(decision)
-        self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+        self._commits.start(
+            decision, partial(self._committed, decision, self._named(decision), changes, results, started)
+        )
 
     def _tell_source(self, decision: Decision) -> None:
         if isinstance(self._source, Learns):
             self._source.decided(decision.reports)
 
+    def _named(self, decision: Decision) -> Sequence[Prepared]:
+        """The handles under the names that users know: those of a copy under its table's."""
+        tables = {handle.table for handle in decision.prepared}
+        copies = copied_tables(self._sink, tables, self._schemas.at(decision.batch))
+        return [replace(handle, table=copies.get(handle.table, handle.table)) for handle in decision.prepared]
+
     def _committed(
         self,
         decision: Decision,
+        prepared: Sequence[Prepared],
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         started: float,
@@ -140,7 +161,7 @@ class BatchRunner:
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
+        self._progress.end(BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts))
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
@@ -154,12 +175,12 @@ class BatchRunner:
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
-        changes = self._changes(start, end)
-        schemas = self._schemas.change(batch, changes)
+        changes = self._derivation.derive(batch, self._changes(start, end))
+        states = self._derivation.states()
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
-            self._retry.call(partial(self._sink.apply, batch, changes), "schema changes")
+            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:
@@ -167,7 +188,10 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas)
+        schemas = states.pop(RouteStage.name)
+        decision = Decision(
+            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas, stages=states
+        )
         self._log.decide(decision)
         return decision, changes, results
 
@@ -177,8 +201,8 @@ class BatchRunner:
         past = self._past(batch)
         self._guard.check(past)
         before = self._log.get(batch - 1)
-        entries = None if before is None else before.schemas
-        self._schemas.begin(batch, entries, lambda: [routed(change, self._route) for change in past])
+        states = {} if before is None else {**before.stages, RouteStage.name: before.schemas}
+        self._derivation.begin(batch, states, lambda: past)
         self._recovered = True
 
     def _past(self, batch: int) -> Sequence[SchemaChange]:
@@ -189,12 +213,13 @@ class BatchRunner:
         start, _ = self._offsets(batch)
         return self._source.schema_changes(source_offset(first), source_offset(start))
 
-    def _changes(self, start: Offset, end: Offset) -> list[SchemaChange]:
+    def _changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The source's changes of a batch."""
         if source_offset(start) == source_offset(end):
-            return []
+            return ()
         changes = self._source.schema_changes(source_offset(start), source_offset(end))
         self._guard.check(changes)
-        return [routed(change, self._route) for change in changes]
+        return changes
 
 
 def _by_partition(handle: Prepared) -> int:

@@ -27,9 +27,9 @@ _FILE = "sink_schemas.jsonl"
 class SinkSchemas:
     """Written by the driver, read by the tasks. Picklable; keeps what it has read."""
 
-    def __init__(self, store: Store) -> None:
-        self._log = store.log(_FILE, "log of sink schemas")
-        self._where = store.where(_FILE)
+    def __init__(self, store: Store, file: str = _FILE, what: str = "log of sink schemas") -> None:
+        self._log = store.log(file, what)
+        self._where = store.where(file)
         self._forget()
 
     def _forget(self) -> None:
@@ -68,6 +68,10 @@ class SinkSchemas:
         changed = [table for table in {**before, **after} if before.get(table) != after.get(table)]
         tables = [[table_to_json(table), _to_json(after.get(table))] for table in changed]
         return self._log.append({"batch": batch, "tables": tables})
+
+    def __len__(self) -> int:
+        """How many entries there are, of earlier batches and of the one at hand."""
+        return len(self._log)
 
     def at(self, batch: int) -> Schemas:
         """The schemas that the rows of a batch have in the sink, by sink table. Driver and executors."""

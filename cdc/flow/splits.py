@@ -1,13 +1,15 @@
 """The splits of the batches under way, on disk before the first task reads one.
 
 A replay uses exactly them, however many cores there are then and whatever `parallelism` says: a sink that remembers by
-task what it has (batch and partition) would else lose the rows that moved into a part it knows, or double them.
+task what it has (batch and partition) would else lose the rows that moved into a part it knows, or double them. The
+batch's moment, which `NOW()` of transform rules is, is kept with them for the same reason.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cdc.errors import StateError
@@ -21,8 +23,8 @@ _SUFFIX = ".json"
 class SplitLog:
     """One small file per batch. Written where batches are planned, pruned by the driver; one object per process."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
 
     def splits(self, source: Source, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """The splits of the batch between two offsets of the engine: the stored ones, else the source's, now stored.
@@ -37,9 +39,10 @@ class SplitLog:
         if not made:  # no task, so nothing that a replay could repeat differently
             return ()
         parts = [[split.index, split.payload] for split in made]
-        text = json.dumps({"start": start, "end": end, "splits": parts})
+        moment_ms = int(self._clock() * 1000)
+        text = json.dumps({"start": start, "end": end, "splits": parts, "moment_ms": moment_ms})
         self._store.write(_name(batch), text.encode("utf-8"))
-        return _splits(json.loads(text)["splits"])
+        return _splits(json.loads(text))
 
     def stored(self, batch: int, start: Offset, end: Offset) -> Sequence[Split]:
         """The splits of a batch that was read before; none when they are not there. Driver. Raises StateError."""
@@ -60,7 +63,7 @@ class SplitLog:
             return None
         try:
             same = (fields["start"], fields["end"]) == (start, end)
-            return _splits(fields["splits"]) if same else None
+            return _splits(fields) if same else None
         except (ValueError, LookupError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
 
@@ -69,5 +72,7 @@ def _name(batch: int) -> str:
     return f"{batch}{_SUFFIX}"
 
 
-def _splits(parts: Sequence[tuple[int, Any]]) -> Sequence[Split]:
-    return tuple(Split(index, payload) for index, payload in parts)
+def _splits(fields: Mapping[str, Any]) -> Sequence[Split]:
+    """Splits of versions without a moment have the epoch's: there were no rules that could ask for it."""
+    moment_ms = fields.get("moment_ms", 0)
+    return tuple(Split(index, payload, moment_ms) for index, payload in fields["splits"])

@@ -1,4 +1,4 @@
-"""What an executor does with a split: read it, route the blocks, prepare them in the sink.
+"""What an executor does with a split: read it, apply rules and routes to the blocks, prepare them in the sink.
 
 Only split descriptors go to it and `TaskResult`s come back; the rows stay in its process.
 """
@@ -10,16 +10,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.copying import block_for
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
-from cdc.source import Positions, Source, Split, Warms
+from cdc.source import Count, Positions, Source, Split, Warms
 from cdc.without_pandas import keep_pandas_out
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
 
 Route = Callable[[TableId], TableId]
 
@@ -65,6 +70,7 @@ class PrepareTask:
     sink: Sink
     route: Route
     schemas: SinkSchemas
+    rules: Rules | None = None
 
     def warm(self) -> None:
         """Load what the first task needs."""
@@ -95,8 +101,10 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            blocks = newest.watch(self._routed(batch, self.source.read(split, count, reports.append), only))
-            prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
+            read = newest.watch(self._placed(self.source.read(split, count, reports.append)))
+            with RuleSteps(self.rules, split.moment_ms, count) as steps:
+                blocks = self._routed(batch, steps.applied(read), only)
+                prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
@@ -105,16 +113,51 @@ class PrepareTask:
         read_s = time.monotonic() - started
         return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
 
+    def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks with what turns a sequence into a place of the log."""
+        position_text = self.source.position_text if isinstance(self.source, Positions) else str
+        return (replace(block, position_text=position_text) for block in blocks)
+
     def _routed(self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them, each with the columns of its sink table."""
         schemas = self.schemas.at(batch)
-        position_text = self.source.position_text if isinstance(self.source, Positions) else str
         for block in blocks:
-            if only is not None and str(self.route(block.table)) not in only:
+            routed = replace(block, table=self.route(block.table))
+            found = block_for(self.sink, routed)
+            if found is None or (only is not None and str(found.table) not in only):
                 continue
-            found = replace(block, table=self.route(block.table), position_text=position_text)
-            check_columns(found, schemas)
+            check_columns(routed, schemas)
             yield found
+
+
+class RuleSteps:
+    """The transform rules of one task; a context manager that opens and closes the user's functions."""
+
+    def __init__(self, rules: Rules | None, moment_ms: int, count: Count) -> None:
+        self._runner = None if rules is None else rules.runner()
+        self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+        self._count = count
+
+    def __enter__(self) -> RuleSteps:
+        if self._runner is not None:
+            self._runner.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._runner is not None:
+            self._runner.__exit__(*error)
+
+    def applied(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks behind their tables' rules, without those of which no row passes."""
+        if self._runner is None:
+            yield from blocks
+            return
+        for block in blocks:
+            made = self._runner.apply(block, self._moment)
+            if len(made) or not len(block):
+                yield made
+        for (table, column), number in self._runner.counts.values.items():
+            self._count(f"failed-expression-to-null {table}.{column or 'filter'}", number)
 
 
 class _Newest:

@@ -24,6 +24,7 @@ from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
+from cdc.job.edits import Edits
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
@@ -42,9 +43,10 @@ from cdc.job.session import (
 from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
-from cdc.planning import check_routes
+from cdc.planning import check_routes, check_rules
 from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
+from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import NO_ROOM, state_error
@@ -125,23 +127,28 @@ def _run_locked(
     other_defaults = spec.other_defaults()
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
-    progress, signals = control.progress, Signals(control.stop)
+    progress, signals, rules = control.progress, Signals(control.stop), made_rules(spec)
     if not source.bounded and state.initial_offset() is None:
-        check_routes(spec, source.tables())  # a pipeline that goes on may be far behind the tables of today
+        tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
+        check_routes(spec, tables)
+        check_rules(rules, tables)
     guard = RouteGuard(partial(check_routes, spec))
     route = RouteTable(spec.route)
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
-    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry)
+    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry, rules)
+    edits = Edits(spec, state)
+    edits.check_sink(sink)
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
     runner.recover()
+    retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
     with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
         if spark is None:
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
-        task = PrepareTask(source, sink, route, SinkSchemas(state.store))
+        task = PrepareTask(source, sink, route, SinkSchemas(state.store), rules)
         plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)

@@ -20,12 +20,13 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import reader, schemas, tree
+from cdc.spec import functions, reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
+from cdc.transform.texts import RuleSource, Settings
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
@@ -58,8 +59,11 @@ def check_file(file: str, *, env: Mapping[str, str] | None = None) -> Checked:
     return check(file, data, env=os.environ if env is None else env)
 
 
-def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
-    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError."""
+def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = b"") -> Checked:
+    """Check the bytes of a pipeline file; relative paths in it start at the folder of `file`. Raises SpecError.
+
+    `stand_ins` are YAML blocks that take the place of those that the file does not have.
+    """
     folder = FilePath(file).parent
 
     def read_file(path: str) -> str:
@@ -72,7 +76,9 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
         place = root.place
         message = "must be a mapping with `source` and `sink`"
         raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
-    checker = _Checker(file, root, folder)
+    if stand_ins:
+        root = _filled(root, stand_ins)
+    checker = _Checker(file, root, folder, data)
     spec = checker.run()
     problems = [*checker.with_paths(problems), *checker.problems]
     if problems or spec is None:
@@ -82,11 +88,19 @@ def check(file: str, data: bytes, *, env: Mapping[str, str]) -> Checked:
     )
 
 
+def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
+    """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
+    others, _ = reader.read("", stand_ins, env={}, read_file=str)
+    assert isinstance(others, tree.Mapping), "stand-ins are blocks"
+    keys = {**dict.fromkeys(others.keys, root.place), **root.keys}
+    return tree.Mapping(root.place, {**others.items, **root.items}, keys)
+
+
 class _Checker:
     """One pass over one file. `wrong` holds the paths that have a problem already: nothing else is said of them."""
 
-    def __init__(self, file: str, root: tree.Mapping, folder: FilePath) -> None:
-        self.file, self.root, self.folder = file, root, folder
+    def __init__(self, file: str, root: tree.Mapping, folder: FilePath, data: bytes) -> None:
+        self.file, self.root, self.folder, self.data = file, root, folder, data
         self.document = tree.plain(root)
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
@@ -100,11 +114,12 @@ class _Checker:
         self._hold_against(schemas.load("pipeline.json"))
         source = self._block(("source",), source_class) if source_class else None
         sink = self._block(("sink",), sink_class) if sink_class else None
-        routes = self._rules("route", RouteRule)
-        transforms = self._rules("transform", TransformRule)
+        routes = self._rules("route", model=RouteRule)
+        transforms = self._rules("transform", model=TransformRule)
         pipeline = self._block(("pipeline",), PipelineOptions)
         if isinstance(source, SourceOptions):
             self._check_route_parts(routes, source)
+        written, shared = self._written_rules(transforms, source, pipeline)
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -113,16 +128,30 @@ class _Checker:
             sink=sink,
             route=tuple(rule for rule in routes if rule is not None),
             transform=tuple(rule for rule in transforms if rule is not None),
+            rules=written,
+            rule_settings=shared,
             pipeline=pipeline,
-            secret_variables=tuple(sorted({*self._secret_variables("source"), *self._secret_variables("sink")})),
+            secret_variables=tuple(
+                sorted(
+                    {
+                        *self._connector_secrets("source"),
+                        *self._connector_secrets("sink"),
+                        *self._secret_variables("pipeline", PipelineOptions),
+                    }
+                )
+            ),
         )
 
-    def _secret_variables(self, role: Role) -> Iterator[str]:
-        """The environment variables that the secrets of a connector come from."""
+    def _connector_secrets(self, role: Role) -> Iterator[str]:
         kind = tree.find(self.root, (role, "type"))
-        model = registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
+        yield from self._secret_variables(
+            role, registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
+        )
+
+    def _secret_variables(self, block: str, model: type[Block]) -> Iterator[str]:
+        """The environment variables that the secrets of a block come from."""
         for name, field in model.model_fields.items():
-            node = tree.find(self.root, (role, field.alias or name))
+            node = tree.find(self.root, (block, field.alias or name))
             if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
                 yield from variables(node.written)
 
@@ -136,8 +165,34 @@ class _Checker:
     def _report(self, path: Path, problem: Problem) -> None:
         if not self.wrong.covers(path):
             self.wrong.add(path)
-            message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
-            self.problems.append(dataclasses.replace(problem, message=message, hint=hint))
+            self.problems.append(self._masked(problem))
+
+    def _masked(self, problem: Problem) -> Problem:
+        message, hint = self.explain.masked(problem.message), self.explain.masked(problem.hint)
+        return dataclasses.replace(problem, message=message, hint=hint)
+
+    def _written_rules(
+        self, transforms: list[TransformRule | None], source: Options | None, pipeline: PipelineOptions | None
+    ) -> tuple[tuple[RuleSource, ...], Settings]:
+        """The rules with the places of their texts, and what they share; all that is wrong in them is reported."""
+        blocks = self._rules(*functions.PATH, model=functions.FunctionBlock)
+        made = [
+            (number, block.function())
+            for number, block in enumerate(blocks)
+            if block is not None and not self.wrong.below((*functions.PATH, number))
+        ]
+        text = self.data.decode("utf-8-sig") if transforms or made else ""
+        broken = dict(functions.load_problems(self.root, self.file, text, made))
+        sound = [function for _, function in made if function.name not in broken]
+        shared = rules.settings(source, pipeline, sound)
+        written = tuple(rules.rule_sources(self.root, self.file, text, transforms))
+        names = (tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks)))
+        unknown = {node.text for node in names if isinstance(node, Scalar)} - {function.name for function in sound}
+        missing = {f"there is no function {name}".casefold() for name in unknown}
+        found = rules.problems(written, shared) if written else ()
+        told = [*broken.values(), *(each for each in found if each.message.casefold() not in missing)]
+        self.problems += [self._masked(problem) for problem in told]
+        return written, shared
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
@@ -169,10 +224,10 @@ class _Checker:
                 if path not in self.foreign:
                     self._report(path, problem)
 
-    def _rules(self, name: str, model: type[AnyBlock]) -> list[AnyBlock | None]:
-        node = tree.find(self.root, (name,))
+    def _rules(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
+        node = tree.find(self.root, path)
         count = len(node.items) if isinstance(node, tree.Listing) else 0
-        return [self._block((name, index), model) for index in range(count)]
+        return [self._block((*path, index), model) for index in range(count)]
 
     def _block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
         """The model of one block, None when it cannot be made; problems and warnings are reported."""

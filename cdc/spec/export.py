@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from cdc import registry
 from cdc.options import Block, Options
 from cdc.registry import Role
+from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
 from cdc.units import duration_text, size_text
 
@@ -78,11 +79,19 @@ def pipeline_schema() -> dict[str, Any]:
                 **rules,
                 "items": block_schema(TransformRule),
             },
-            "pipeline": block_schema(PipelineOptions),
+            "pipeline": _pipeline_block(),
         },
         "required": ["sink", "source"],
         "additionalProperties": False,
     }
+
+
+def _pipeline_block() -> dict[str, Any]:
+    schema = block_schema(PipelineOptions)
+    described = {"description": schema["properties"]["user-defined-function"]["description"]}
+    functions = {"type": "array", "items": block_schema(FunctionBlock), "errorMessage": "must be a list of functions"}
+    schema["properties"]["user-defined-function"] = described | functions
+    return schema
 
 
 def documents() -> Iterator[tuple[str, str]]:

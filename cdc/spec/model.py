@@ -6,11 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SerializeAsAny
+from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, SerializeAsAny
 
-from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, OptionError, Options, Remark, Tables, Zone
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    Block,
+    Duration,
+    Field,
+    Line,
+    OptionError,
+    Options,
+    Remark,
+    SecretStr,
+    Tables,
+    Zone,
+)
+from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
+_SHORTEST_KEY = 16
 
 
 def _check_sink_table(text: str) -> str:
@@ -47,25 +62,37 @@ class RouteRule(Block):
 
 
 class TransformRule(Block):
-    """Projection and filter of some source tables. Known by its keys, refused in this version."""
+    """Projection and filter of some source tables. The first rule that matches a table counts."""
 
     source_table: Tables = Field(alias="source-table", description="Table id patterns.")
-    projection: str | None = Field(None, description="Columns and expressions, as after SELECT.")
-    filter: str | None = Field(None, description="Condition, as after WHERE.")
+    projection: str | None = Field(
+        None, description=r"Columns and expressions, as after SELECT; `\*` stands for all columns."
+    )
+    filter: str | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
+    mask: dict[str, str] | None = Field(
+        None,
+        description="Columns whose values nobody behind this rule sees, each with `MASK`, `HASH`, `REDACT` or "
+        "`TRUNCATE_TEXT(n)`.",
+    )
     primary_keys: str | None = Field(None, alias="primary-keys", description="Key columns of the sink table.")
     partition_keys: str | None = Field(None, alias="partition-keys", description="Partition columns of the sink table.")
-    table_options: str | None = Field(None, alias="table-options", description="Options for creating the sink table.")
+    table_options: str | None = Field(
+        None, alias="table-options", description="Options for creating the sink table: `key=value,...`."
+    )
     table_options_delimiter: str | None = Field(
         None, alias="table-options.delimiter", description="What separates table-options."
     )
     description: str | None = Field(None, description="For people; no effect.")
     converter_after_transform: str | None = Field(
-        None, alias="converter-after-transform", description="Such as SOFT_DELETE."
+        None,
+        alias="converter-after-transform",
+        description="`SOFT_DELETE`: a delete becomes an insert of the deleted row.",
     )
-
-    def problems(self) -> Iterator[Remark]:
-        """No transform in this version."""
-        yield Remark("", f"transform {_LATER}; rows go to the sink as they are in the source", "remove the rule")
+    on_error: Annotated[Literal["fail", "null"], AnyCase] = Field(
+        "fail",
+        alias="on-error",
+        description="What a value does that makes an expression fail: it stops the run, or gives NULL and is counted.",
+    )
 
 
 class PipelineOptions(Block):
@@ -96,7 +123,14 @@ class PipelineOptions(Block):
         "process of Spark's that has ended.",
     )
     local_time_zone: Zone | None = Field(
-        None, alias="local-time-zone", description="Time zone of time functions in transforms; no effect without them."
+        None,
+        alias="local-time-zone",
+        description="Time zone of time functions in transforms: a region, or UTC. Default: UTC.",
+    )
+    hash_key: SecretStr | None = Field(
+        None,
+        alias="hash-key",
+        description="Key of the function HASH: at least 16 characters, kept secret. Another key gives other values.",
     )
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
@@ -114,7 +148,7 @@ class PipelineOptions(Block):
         description="What happens when several route rules match: the first counts, or all (refused in this version).",
     )
     user_defined_function: list[dict[str, object]] | None = Field(
-        None, alias="user-defined-function", description="Functions for transforms. Not in this version."
+        None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
     )
     model: list[dict[str, object]] | None = Field(None, description="AI models for transforms. Not in this version.")
 
@@ -128,8 +162,9 @@ class PipelineOptions(Block):
         if self.runtime_mode == "batch":
             hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
             yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)
-        if self.user_defined_function:
-            yield Remark("user-defined-function", f"a user-defined function {_LATER}", "remove the key")
+        if self.hash_key is not None and len(self.hash_key.get_secret_value()) < _SHORTEST_KEY:
+            hint = "such as what `openssl rand -hex 32` prints, from the environment: ${HASH_KEY}"
+            yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)
         if self.model:
             yield Remark("model", f"an AI model {_LATER}", "remove the key")
 
@@ -141,8 +176,6 @@ class PipelineOptions(Block):
                 "is not set: Flink CDC would be lenient, this tool evolves exactly: drops, renames and truncates too",
                 "write evolve to say so",
             )
-        if self.local_time_zone is not None:
-            yield Remark("local-time-zone", "has no effect: only transforms use it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +200,7 @@ class PipelineSpec(BaseModel):
     Attributes:
         file: path of the file, as the user gave it.
         source, sink: options of the two connectors, each of its own class.
+        rules, rule_settings: `transform` with the places of its texts, and what all rules share.
         secret_variables: environment variables that passwords come from; processes that a run starts do not get them.
     """
 
@@ -177,6 +211,8 @@ class PipelineSpec(BaseModel):
     sink: SerializeAsAny[Options]
     route: tuple[RouteRule, ...] = ()
     transform: tuple[TransformRule, ...] = ()
+    rules: tuple[InstanceOf[RuleSource], ...] = ()
+    rule_settings: InstanceOf[Settings] = Settings()
     pipeline: PipelineOptions = PipelineOptions()
     secret_variables: tuple[str, ...] = ()
 

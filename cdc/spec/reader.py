@@ -60,14 +60,14 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
 
 
 def read(
-    file: str, data: bytes, *, env: EnvMapping[str, str], read_file: Callable[[str], str]
+    file: str, data: bytes, *, env: EnvMapping[str, str] | None, read_file: Callable[[str], str]
 ) -> tuple[Node | None, list[Problem]]:
     """Read one pipeline file.
 
     Args:
         file: its name, for messages.
         data: its bytes, UTF-8.
-        env: where `${NAME}` looks.
+        env: where `${NAME}` looks; None leaves every text as it is written.
         read_file: gives the text of `${file:path}`; raises OSError or UnicodeDecodeError.
 
     Returns the tree (None when the text is no YAML at all) and every problem found, in file order.
@@ -101,7 +101,7 @@ def read(
 class _Builder:
     """PyYAML's nodes to ours, collecting problems."""
 
-    def __init__(self, file: str, text: str, env: EnvMapping[str, str], read_file: Callable[[str], str]) -> None:
+    def __init__(self, file: str, text: str, env: EnvMapping[str, str] | None, read_file: Callable[[str], str]) -> None:
         self.file, self.text, self.env, self.read_file = file, text, env, read_file
         self.problems: list[Problem] = []
         self.done: dict[int, tuple[Node, int]] = {}
@@ -163,7 +163,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, place: Place) -> Scalar:
         written: str = node.value
-        if "${" not in written:
+        if self.env is None or "${" not in written:
             tagged = self.text.startswith("!", node.start_mark.index)  # `!!str 5` leaves no other trace
             value = written if tagged or node.style is not None else typed(written)
             return Scalar(place, written, value, written)

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from cdc.options import Block, Options
-from cdc.spec.model import PipelineOptions, RouteRule
+from cdc.spec.functions import FunctionBlock
+from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
 
 _HEAD = """# Options
 
 Generated from the options models by `make schemas`; edit those, not this page.
 
-A pipeline file has the blocks `source`, `sink`, `route` and `pipeline`. A relative path starts at the folder of the
-pipeline file. Durations are written `30s`, `10 min` or `500 ms` (a bare number is milliseconds), sizes `64 mb` or
-`1 GiB` (a bare number is bytes). `${NAME}` takes a value from the environment, `${file:path}` from a file; `$${` is a
-plain `${`. Options marked *secret* are never printed.
+A pipeline file has the blocks `source`, `sink`, `transform`, `route` and `pipeline`. A relative path starts at the
+folder of the pipeline file. Durations are written `30s`, `10 min` or `500 ms` (a bare number is milliseconds), sizes
+`64 mb` or `1 GiB` (a bare number is bytes). `${NAME}` takes a value from the environment, `${file:path}` from a file;
+`$${` is a plain `${`. Options marked *secret* are never printed.
 """
 
 
@@ -25,7 +26,9 @@ def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> st
     for role, name, model in connectors:
         parts.append(_section(f"{role} `{name}`", model))
     parts.append(_section("`route` rules", RouteRule))
+    parts.append(_section("`transform` rules", TransformRule))
     parts.append(_section("`pipeline`", PipelineOptions))
+    parts.append(_section("functions in `pipeline.user-defined-function`", FunctionBlock))
     return "\n".join(parts)
 
 

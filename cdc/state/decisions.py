@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cdc.errors import StateError
@@ -19,6 +19,7 @@ class Decision:
 
     `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `schemas` how many
     entries of the log of sink schemas hold behind the batch; None in decisions of versions that had no such log.
+    `stages` is what else the stages between source and sink keep (`cdc.flow.derive`), by their names.
     `generation` counts how often rows that the sink gave up were prepared anew.
     """
 
@@ -29,6 +30,7 @@ class Decision:
     reports: tuple[dict[str, Any], ...] = ()
     schemas: int | None = None
     generation: int = 0
+    stages: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back to an equal decision."""
@@ -40,6 +42,7 @@ class Decision:
             "reports": list(self.reports),
             "schemas": self.schemas,
             "generation": self.generation,
+            "stages": self.stages,
         }
 
     @classmethod
@@ -47,8 +50,10 @@ class Decision:
         """The decision that `to_json` wrote."""
         prepared = (Prepared(**{**item, "table": TableId(**item["table"])}) for item in fields["prepared"])
         reports, schemas = tuple(fields.get("reports", ())), fields.get("schemas")
-        generation = fields.get("generation", 0)
-        return cls(fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas, generation)
+        generation, stages = fields.get("generation", 0), fields.get("stages", {})
+        return cls(
+            fields["batch"], fields["start"], fields["end"], tuple(prepared), reports, schemas, generation, stages
+        )
 
 
 class CommitLog:
@@ -79,10 +84,14 @@ class CommitLog:
 
     def uncommitted(self) -> list[Decision]:
         """Decisions that are not known to be committed, in order of batches."""
-        noted = self._store.read_json("committed")
-        last = -1 if noted is None else int(noted["batch"])
+        last = self.committed()
         found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
         return [decision for decision in found if decision is not None]
+
+    def committed(self) -> int:
+        """The last batch that is known to be committed, -1 when none is. Raises StateError."""
+        noted = self._store.read_json("committed")
+        return -1 if noted is None else int(noted["batch"])
 
     def last(self) -> int:
         """The last batch that is decided, -1 when none is. Any process."""

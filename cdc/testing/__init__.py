@@ -1,4 +1,4 @@
-"""For tests of connectors and pipelines, ours and yours: doubles, block builders, a runner without Spark, conformance.
+"""For tests of connectors and pipelines, ours and yours: doubles, block builders, runners without Spark, conformance.
 
     from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 
@@ -7,16 +7,25 @@
     run_in_memory(ListSource([CreateTable(orders, schema), rows, FailAt.DECIDED]), sink)
     assert sink.rows(orders) == [{"id": 1}]
 
-`SourceConformance` and `SinkConformance` hold the named behaviours that every connector has: make a subclass with a
-`harness` fixture, and pytest runs them all. They need pytest installed, nothing else does.
+`run_cases` runs thousands of small pipelines, from lines to lines. `SourceConformance` and `SinkConformance` hold the
+named behaviours that every connector has: make a subclass with a `harness` fixture, and pytest runs them all. They need
+pytest installed, nothing else does. Each name is loaded when it is first used.
 """
 
-from cdc.testing.blocks import block, images
-from cdc.testing.list_sink import ListSink
-from cdc.testing.list_source import FailAt, ListSource
-from cdc.testing.memory import Run, run_in_memory
-from cdc.testing.sink_conformance import SinkConformance, SinkHarness
-from cdc.testing.source_conformance import SourceConformance, SourceHarness
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdc.testing.blocks import block, images
+    from cdc.testing.cases import run_cases
+    from cdc.testing.list_sink import ListSink
+    from cdc.testing.list_source import FailAt, ListSource
+    from cdc.testing.memory import Run, run_in_memory
+    from cdc.testing.sink_conformance import SinkConformance
+    from cdc.testing.sink_harness import SinkHarness
+    from cdc.testing.source_conformance import SourceConformance, SourceHarness
 
 __all__ = [
     "FailAt",
@@ -29,5 +38,33 @@ __all__ = [
     "SourceHarness",
     "block",
     "images",
+    "run_cases",
     "run_in_memory",
 ]
+
+_MODULES = {
+    "FailAt": "list_source",
+    "ListSink": "list_sink",
+    "ListSource": "list_source",
+    "Run": "memory",
+    "SinkConformance": "sink_conformance",
+    "SinkHarness": "sink_harness",
+    "SourceConformance": "source_conformance",
+    "SourceHarness": "source_conformance",
+    "block": "blocks",
+    "images": "blocks",
+    "run_cases": "cases",
+    "run_in_memory": "memory",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'cdc.testing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"cdc.testing.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

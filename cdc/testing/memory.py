@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from cdc import faults
 from cdc.flow.batch import BatchRunner
@@ -17,12 +20,15 @@ from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
-from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.task import PrepareTask, Route, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
 from cdc.state.directory import StateDir
 from cdc.testing.list_source import FailAt, ListSource
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
 
 
 @dataclass
@@ -38,6 +44,21 @@ class Run:
     offset: Offset = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Middle:
+    """What a pipeline does between source and sink: by default it takes rows to tables of the same names.
+
+    Attributes:
+        route: source table to sink table.
+        guard: refuses tables that cannot be told apart in the sink; it remembers tables, so it is for one run.
+        rules: the transform rules, None without any.
+    """
+
+    route: Route = field(default_factory=lambda: RouteTable(()))
+    guard: RouteGuard = field(default_factory=lambda: RouteGuard(lambda tables: None))
+    rules: Rules | None = None
+
+
 def run_in_memory(
     source: Source,
     sink: Sink,
@@ -48,26 +69,37 @@ def run_in_memory(
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
     state: Path | None = None,
+    rules: Rules | None = None,
+    middle: Middle | None = None,
+    now: datetime | None = None,
 ) -> Run:
     """Read the source to its end, batch after batch: apply, prepare, decide, commit.
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
     changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
+    `rules` are the transform rules, `middle` is all there is between source and sink; `now` is the moment of every
+    batch instead of the clock's.
 
-    Raises CdcError.
+    Raises CdcError; what was decided before is committed by then.
     """
     at = source.initial_offset() if start is None else start
     with TemporaryDirectory(prefix="cdc-run-") as folder:
         root = state or Path(folder)
-        pipeline = LocalPipeline(source, sink, root, numbered(at, first_batch), restarted or (lambda: sink))
+        pipeline = LocalPipeline(
+            source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
+            now,
+        )  # fmt: skip
         batch = first_batch
-        while (end := source.latest_offset(at, limits, 0.0)) != at:
-            failures = source.failures(at, end) if isinstance(source, ListSource) else []
-            pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
-            if isinstance(source, Releases):
-                source.commit(end)
-            at, batch = end, batch + 1
+        try:
+            while (end := source.latest_offset(at, limits, 0.0)) != at:
+                failures = source.failures(at, end) if isinstance(source, ListSource) else []
+                pipeline.batch(numbered(at, batch), numbered(end, batch + 1), parallelism, failures)
+                if isinstance(source, Releases):
+                    source.commit(end)
+                at, batch = end, batch + 1
+        finally:
+            pipeline.wait()
         close(source)
         return pipeline.finished(batch - first_batch, at)
 
@@ -75,11 +107,22 @@ def run_in_memory(
 class LocalPipeline:
     """One pipeline with its state directory, and the lives of its process.
 
-    Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash.
+    Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash. `now` is
+    the moment of every batch, None for the clock's.
     """
 
-    def __init__(self, source: Source, sink: Sink, folder: Path, start: Offset, restarted: Callable[[], Sink]) -> None:
-        self._source, self._restarted = source, restarted
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        folder: Path,
+        start: Offset,
+        restarted: Callable[[], Sink],
+        middle: Middle | None = None,
+        now: datetime | None = None,
+    ) -> None:
+        self._source, self._restarted, self._middle = source, restarted, middle or Middle()
+        self._clock = time.time if now is None else now.timestamp
         self._state = StateDir(folder)
         self._state.open(name="memory", source=type(source).__name__)
         if self._state.initial_offset() is None:
@@ -103,9 +146,13 @@ class LocalPipeline:
         self._live(batch, parallelism)
         self._changes += self._source.schema_changes(source_offset(start), source_offset(end))
 
+    def wait(self) -> None:
+        """Wait for the last commit."""
+        self._runner.finish()
+
     def finished(self, batches: int, offset: Offset) -> Run:
         """Wait for the last commit; what all batches did. Raises CdcError."""
-        self._runner.finish()
+        self.wait()
         if self._runner.error is not None:
             raise self._runner.error
         now = self._progress.snapshot()
@@ -122,11 +169,14 @@ class LocalPipeline:
 
     def _begin(self, sink: Sink) -> None:
         """A new process."""
-        route = RouteTable(())
-        self._task, self._recovered = PrepareTask(self._source, sink, route, SinkSchemas(self._state.store)), False
+        between = self._middle
+        self._recovered = False
+        self._task = PrepareTask(
+            self._source, sink, between.route, SinkSchemas(self._state.store), between.rules
+        )  # fmt: skip
         self._runner = BatchRunner(
-            self._source, sink, route, RouteGuard(lambda tables: None), self._state, self._planned.__getitem__,
-            self._progress, RetryPolicy(timeout_s=10.0),
+            self._source, sink, between.route, between.guard, self._state, self._planned.__getitem__, self._progress,
+            RetryPolicy(timeout_s=10.0), between.rules,
         )  # fmt: skip
 
     def _live(self, batch: int, parallelism: int) -> None:
@@ -146,7 +196,7 @@ class LocalPipeline:
 
     def _tasks(self, batch: int, parallelism: int) -> list[TaskResult]:
         start, end = self._planned[batch]
-        splits = SplitLog(self._state.splits).splits(self._source, start, end, parallelism)
+        splits = SplitLog(self._state.splits, self._clock).splits(self._source, start, end, parallelism)
         return [TaskResult.from_json(self._task(batch, split).to_json()) for split in splits]
 
 

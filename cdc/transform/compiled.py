@@ -23,7 +23,7 @@ from cdc.transform.rule import Rule
 from cdc.transform.sqltext import SqlText
 from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
-from cdc.transform.typed import Typed, columns, walk
+from cdc.transform.typed import Typed, columns
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ class CompiledRule:
             return self._made(block, None, [], now)
         rows, computed = self._evaluated(block, now, counts)
         return self._made(block, rows, computed, now)
+
+    def close(self) -> None:
+        """Let its statement go; it is not used any more."""
+        if self._statement is not None:
+            self._statement.close()
 
     @property
     def _same_columns(self) -> bool:
@@ -155,8 +160,11 @@ def typing_of(rule: Rule, schema: TableSchema) -> Typing:
     return Typing(resulting_schema(rule, schema, made), tuple(made), wanted)
 
 
-def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRule:
-    """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule."""
+def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool = True) -> CompiledRule:
+    """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule.
+
+    With `prove`, each expression is also tried alone on no row: what only the engine can refuse is then found here.
+    """
     checked = typing_of(rule, schema)
     made, result, wanted = checked.outputs, checked.schema, checked.condition
     computed = [output for output in made if not output.passes]
@@ -168,12 +176,21 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine) -> CompiledRul
     names = (*(name for name in used if name != "__row"), "__row")
     translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in rule.own})
     arrow = inputs.engine_schema(schema, names)
-    expressions = tuple(_expression(rule, output, translator, engine, arrow) for output in computed)
-    condition_ = None if wanted is None else _condition(rule, wanted, translator, engine, arrow)
+    if prove:
+        _prove(rule, checked, translator, engine, arrow)
+    expressions = tuple(
+        Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
+        for output in computed
+    )
+    condition_ = None if wanted is None else _condition(rule, wanted, translator)
     statement = None
     if expressions or condition_ is not None:
         select = [*(['"__row"'] if condition_ is not None else []), *(each.sql for each in expressions)]
-        statement = engine.prepare(select, condition_.sql if condition_ is not None else None, arrow)
+        try:
+            statement = engine.shared(select, condition_.sql if condition_ is not None else None, arrow)
+        except ExpressionFailed:
+            _prove(rule, checked, translator, engine, arrow)
+            raise
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
         rule, schema, result, partition, rule.table_options, made, engine, names, arrow, expressions, condition_,
@@ -199,17 +216,34 @@ def _filter(rule: Rule, schema: TableSchema, made: Sequence[Output], own: Mappin
         raise SpecError([rule.filter.text.problem(each) for each in error.mistakes]) from error
 
 
-def _expression(rule: Rule, output: Output, translator: Translator, engine: Engine, schema: pa.Schema) -> Expression:
-    text = rule.projection.text if rule.projection is not None else rule.masks[0].text
-    sql = _proven(output.node, output.sql, text, translator, engine, schema)
-    return Expression(output.column.name, output.sql, sql, _secret(rule, output.node))
+def _text(rule: Rule) -> SqlText:
+    return rule.projection.text if rule.projection is not None else rule.masks[0].text
 
 
-def _condition(rule: Rule, node: Typed, translator: Translator, engine: Engine, schema: pa.Schema) -> Expression:
+def _sql(rule: Rule, output: Output, translator: Translator) -> str:
+    try:
+        return translator.sql(output.node)
+    except ExpressionError as error:
+        raise SpecError([_text(rule).problem(each) for each in error.mistakes]) from error
+
+
+def _condition(rule: Rule, node: Typed, translator: Translator) -> Expression:
     assert rule.filter is not None
     text = rule.filter.text
-    sql = _proven(node, text.text.strip(), text, translator, engine, schema)
-    return Expression("", text.text.strip(), sql, _secret(rule, node))
+    try:
+        return Expression("", text.text.strip(), translator.sql(node), _secret(rule, node))
+    except ExpressionError as error:
+        raise SpecError([text.problem(each) for each in error.mistakes]) from error
+
+
+def _prove(rule: Rule, checked: Typing, translator: Translator, engine: Engine, schema: pa.Schema) -> None:
+    """Try each expression alone. Raises SpecError for the first that the engine refuses."""
+    for output in checked.outputs:
+        if not output.passes:
+            _proven(output.node, output.sql, _text(rule), translator, engine, schema)
+    if checked.condition is not None and rule.filter is not None:
+        text = rule.filter.text
+        _proven(checked.condition, text.text.strip(), text, translator, engine, schema)
 
 
 def _secret(rule: Rule, node: Typed) -> bool:
@@ -217,25 +251,21 @@ def _secret(rule: Rule, node: Typed) -> bool:
     return any(column.casefold() in masked for column in columns(node))
 
 
-def _proven(node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema) -> str:
-    """The engine's SQL. What only the engine can refuse (a regular expression, a constant) is found here."""
-    if engine.hash_key is None:
-        for each in walk(node):
-            if each.op == "HASH":
-                hint = "set pipeline.hash-key, such as ${HASH_KEY}"
-                raise SpecError([text.problem(Mistake(each.span, "HASH needs a key", hint))])
+def _proven(
+    node: Typed, written: str, text: SqlText, translator: Translator, engine: Engine, schema: pa.Schema
+) -> None:
+    """Find what only the engine can refuse: a regular expression, a constant. Raises SpecError."""
+
     try:
         for each in _constants(node):
             with engine.prepare([translator.sql(each)], None, schema) as statement:
                 statement.run(pa.RecordBatch.from_pylist([{}], schema=schema))
-        sql = translator.sql(node)
-        with engine.prepare([sql], None, schema) as statement:
+        with engine.prepare([translator.sql(node)], None, schema) as statement:
             statement.run(pa.RecordBatch.from_pylist([], schema=schema))
     except ExpressionError as error:
         raise SpecError([text.problem(each) for each in error.mistakes]) from error
     except ExpressionFailed as error:
         raise SpecError([text.problem(Mistake(node.span, f"`{written}` cannot be evaluated: {error}"))]) from error
-    return sql
 
 
 def _constants(node: Typed) -> Iterator[Typed]:

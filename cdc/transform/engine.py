@@ -11,6 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import duckdb
 import pyarrow as pa
@@ -57,6 +58,7 @@ class Engine:
         self.zone, self.hash_key = zone, hash_key
         self._connection = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
         self._count = 0
+        self._shared: dict[tuple[tuple[str, ...], str | None, pa.Schema], Statement] = {}
         for function in (*functions, _FAIL, *(_hashes(hash_key) if hash_key else ())):
             self._connection.create_function(
                 function.name, _with_arguments(function), list(function.arguments), function.result, type="arrow",
@@ -70,6 +72,17 @@ class Engine:
             "disabled_optimizers = 'common_subexpressions'", "lock_configuration = true",
         ):  # fmt: skip
             self._connection.execute(f"SET {setting}")
+
+    def shared(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
+        """As `prepare`; whoever asks for the same texts gets the same statement, until all have closed it."""
+        key = (tuple(select), where, schema)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = self.prepare(select, where, schema)
+            found.forget = partial(self._shared.pop, key)
+        else:
+            found.users += 1
+        return found
 
     def prepare(self, select: Sequence[str], where: str | None, schema: pa.Schema) -> Statement:
         """A statement over batches of this Arrow schema; the table is called by nothing, columns by their names.
@@ -93,6 +106,8 @@ class Statement:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, number: int, source: _Input) -> None:
         self._connection, self._number, self._source = connection, number, source
+        self.users = 1
+        self.forget: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Statement:
         return self
@@ -101,7 +116,11 @@ class Statement:
         self.close()
 
     def close(self) -> None:
-        """Let it go."""
+        """Let it go, once for each of its users."""
+        self.users -= 1
+        if self.users:
+            return
+        self.forget()
         self._connection.execute(f"DEALLOCATE run{self._number}")
         self._connection.unregister(f"batch{self._number}")
 

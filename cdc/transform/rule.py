@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal as Choice
 from typing import TypeVar
 
 from cdc.errors import Problem, SpecError
@@ -15,10 +14,10 @@ from cdc.transform.check import Callee
 from cdc.transform.convert import Arity
 from cdc.transform.parse import Condition, Projection, parse_filter, parse_projection
 from cdc.transform.sqltext import SqlText
-from cdc.transform.syntax import Mistake, Span
+from cdc.transform.syntax import Call, Item, Mistake, Span, walk
+from cdc.transform.texts import OnError, RuleTexts
 
 T = TypeVar("T")
-OnError = Choice["fail", "null"]
 _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 
@@ -38,20 +37,6 @@ class Mask:
     function: str
     number: int | None
     text: SqlText
-
-
-@dataclass(frozen=True)
-class RuleTexts:
-    """A rule as it stands in the file; what is missing there is None."""
-
-    projection: SqlText | None = None
-    filter: SqlText | None = None
-    primary_keys: SqlText | None = None
-    partition_keys: SqlText | None = None
-    table_options: SqlText | None = None
-    delimiter: str = ","
-    converter: SqlText | None = None
-    mask: Mapping[str, SqlText] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -92,8 +77,12 @@ def parse_rule(
     metadata: tuple[str, ...] = (),
     own: Mapping[str, OwnFunction] | None = None,
     on_error: OnError = "fail",
+    keyed: bool = True,
 ) -> Rule:
-    """Parse everything of a rule that needs no table. Raises SpecError with all its problems."""
+    """Parse everything of a rule that needs no table. Raises SpecError with all its problems.
+
+    `keyed` says whether there is a key for HASH; without one it is a problem.
+    """
     functions = own or {}
     problems: list[Problem] = []
 
@@ -108,6 +97,8 @@ def parse_rule(
     masks = [_kept(problems, lambda c=column, t=text: _mask(c, t)) for column, text in texts.mask.items()]  # type: ignore[misc]
     options = _kept(problems, lambda: _options(texts.table_options, texts.delimiter)) or {}
     soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
+    if not keyed and "HASH" not in functions:
+        problems += _hashes(projection, condition, masks)
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
     return Rule(
@@ -115,6 +106,24 @@ def parse_rule(
         texts.partition_keys, options, soft, tuple(mask for mask in masks if mask is not None), metadata, functions,
         on_error,
     )  # fmt: skip
+
+
+_NO_KEY = ("HASH needs a key", "set pipeline.hash-key, such as ${HASH_KEY}")
+
+
+def _hashes(
+    projection: Projection | None, condition: Condition | None, masks: Sequence[Mask | None]
+) -> Iterator[Problem]:
+    """Every HASH of a rule."""
+    items = () if projection is None else projection.items
+    nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
+    nodes += [] if condition is None else [(condition.text, condition.node)]
+    for text, node in nodes:
+        hashes = (each for each in walk(node) if isinstance(each, Call) and each.name == "HASH")
+        yield from (text.problem(Mistake(each.span, *_NO_KEY)) for each in hashes)
+    for mask in masks:
+        if mask is not None and mask.function == "HASH":
+            yield mask.text.problem(Mistake(Span(0, 1), *_NO_KEY))
 
 
 def _kept(problems: list[Problem], parse: Callable[[], T]) -> T | None:

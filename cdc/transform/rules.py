@@ -6,46 +6,22 @@ The first rule whose patterns match a table counts; a table that none matches pa
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
-from cdc.transform.compiled import CompiledRule, compile_rule, typing_of
-from cdc.transform.engine import Engine
+from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
-from cdc.transform.rule import OnError, Rule, RuleTexts, parse_rule
-from cdc.transform.user import Loaded, UserFunction, load
-
-
-@dataclass(frozen=True)
-class RuleSource:
-    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
-
-    name: str
-    tables: str
-    texts: RuleTexts
-    on_error: OnError = "fail"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all rules share.
-
-    Attributes:
-        zone: the session's time zone, a region name.
-        metadata: names of the source's `metadata.list`.
-        functions: the user's functions.
-        hash_key: key of HASH, None without one; never printed.
-    """
-
-    zone: str = "UTC"
-    metadata: tuple[str, ...] = ()
-    functions: tuple[UserFunction, ...] = ()
-    hash_key: bytes | None = field(default=None, repr=False)
+from cdc.transform.kept import kept
+from cdc.transform.rule import Rule, parse_rule
+from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.user import Loaded, load
 
 
 @dataclass(frozen=True)
@@ -72,8 +48,9 @@ class Rules:
         for source in self.sources:
             try:
                 rule = parse_rule(
-                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error
-                )
+                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
+                    keyed=settings.hash_key is not None,
+                )  # fmt: skip
                 self._rules.append((TablePattern(source.tables), rule))
             except SpecError as error:
                 problems += error.problems
@@ -81,7 +58,20 @@ class Rules:
             raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Rules, (self.sources, self.settings))
+        return (_remembered, (pickle.dumps((self.sources, self.settings)),))
+
+    def runner(self) -> RuleRunner:
+        """What applies them to blocks, for one task."""
+        return RuleRunner(self)
+
+    def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
+        """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
+        proven: set[str] = set()
+        for table, schema in tables.items():
+            rule = self.rule(table)
+            if rule is not None and rule.name not in proven:
+                proven.add(rule.name)
+                kept(self).compiled(rule, schema, prove=True)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -107,16 +97,21 @@ class Rules:
         return [change] if schema is None else rule_changes(rule, schema, change)
 
 
+@lru_cache(maxsize=4)
+def _remembered(pickled: bytes) -> Rules:
+    """The rules of a pickle; a process that gets the same ones task after task parses them once."""
+    return Rules(*pickle.loads(pickled))
+
+
 class RuleRunner:
-    """Applies rules to blocks, in one thread of a task; compiled rules are kept for the life of a schema.
+    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
 
     Use it as a context manager: the user's functions are opened with it and closed after the last block.
     """
 
     def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        self._engine: Engine | None = None
-        self._compiled: dict[tuple[str, TableSchema], CompiledRule] = {}
+        self._kept = kept(rules)
+        self._rules = self._kept.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
@@ -134,17 +129,4 @@ class RuleRunner:
         if block.table not in self._by_table:
             self._by_table[block.table] = self._rules.rule(block.table)
         rule = self._by_table[block.table]
-        return block if rule is None else self._for(rule, block.schema).apply(block, now, self.counts)
-
-    def _for(self, rule: Rule, schema: TableSchema) -> CompiledRule:
-        key = (rule.name, schema)
-        if key not in self._compiled:
-            self._compiled[key] = compile_rule(rule, schema, self._made_engine())
-        return self._compiled[key]
-
-    def _made_engine(self) -> Engine:
-        if self._engine is None:
-            settings = self._rules.settings
-            functions = [loaded.engine() for loaded in self._rules.loaded]
-            self._engine = Engine(zone=settings.zone, functions=functions, hash_key=settings.hash_key)
-        return self._engine
+        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)

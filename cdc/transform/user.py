@@ -12,9 +12,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import os.path
+import sys
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
 from cdc.transform.rule import OwnFunction
 from cdc.transform.syntax import Span
+from cdc.transform.texts import UserFunction
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import JSON, Map, NullType, SqlType, is_number, is_text, kind_of
 from cdc.transform.user_types import arrow_of, sql_type
@@ -48,23 +51,6 @@ class Parameter:
     type: SqlType
     nullable: bool
     default: Any = ...
-
-
-@dataclass(frozen=True)
-class UserFunction:
-    """A function as the file has it, loaded. Loading it again in another process gives the same.
-
-    Attributes:
-        name: as rules call it, in any case.
-        code: Python source with one top-level `eval`; empty when `module` is given.
-        module: `package.module:function`.
-        options: handed to `open`.
-    """
-
-    name: str
-    code: str = ""
-    module: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
 
 
 class Loaded:
@@ -141,6 +127,11 @@ def _entry(function: UserFunction) -> str:
 
 
 def _namespace(function: UserFunction) -> dict[str, Any]:
+    for path in function.paths:
+        if not os.path.exists(path):
+            raise FunctionError(f"{path} of python-files is not there")
+        if path not in sys.path:
+            sys.path.append(path)
     if function.module:
         path, _, name = function.module.partition(":")
         if not name:

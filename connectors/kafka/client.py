@@ -167,7 +167,7 @@ class Cluster:
 
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
         # Connections that come and go are the business of the retry policy, which tells of them once.
-        return {"error_cb": self._hear, "logger": log, "log_level": 2, **self.settings.config(**own)}
+        return {"error_cb": self._hear, "logger": log, "log_level": 0, **self.settings.config(**own)}
 
     def _hear(self, error: KafkaError) -> None:
         # The first reason is the telling one; "all brokers are down" follows it.

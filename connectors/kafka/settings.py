@@ -125,8 +125,11 @@ class KafkaSettings:
     retry_timeout_s: float = 600.0
 
     def config(self, **own: Any) -> dict[str, Any]:
-        """Settings of one client: what the pipeline says, then `own` (underscores stand for dots), which win."""
-        fixed = {name.replace("_", "."): value for name, value in own.items()}
+        """Settings of one client: what the pipeline says, then `own`, which win; in their names underscores are dots.
+
+        The names of callbacks stay as they are.
+        """
+        fixed = {name if callable(value) else name.replace("_", "."): value for name, value in own.items()}
         return {**self.client, "bootstrap.servers": self.bootstrap, **fixed}
 
 

@@ -33,7 +33,7 @@ StartupMode = Literal["initial", "snapshot", "earliest-offset", "latest-offset",
 TlsMode = Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"]
 
 _HIGHEST_SERVER_ID = 2**32 - 1
-_METADATA = ("op_ts",)
+_METADATA = ("op_ts", "sequence")
 
 
 def _server_ids(text: str) -> range:
@@ -137,7 +137,7 @@ class MySqlSourceOptions(SnapshotOptions):
         description="Start at the first transaction committed at or after this time, in milliseconds since 1970 UTC.",
     )
     metadata_list: str | None = Field(
-        None, alias="metadata.list", description="Metadata for transforms: `op_ts`. No effect without transforms."
+        None, alias="metadata.list", description="Metadata columns for transforms: `op_ts`, `sequence`."
     )
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
         30.0,
@@ -211,15 +211,17 @@ class MySqlSourceOptions(SnapshotOptions):
             yield Remark(given, f"needs {missing} beside it", f"add {missing}")
         if self.tls_mode == "disabled" and self.tls_ca is not None:
             yield Remark("tls.ca", "has no effect with tls.mode disabled", "remove one of the two")
-        for name in (self.metadata_list or "").split(","):
-            if name.strip() and name.strip() not in _METADATA:
-                yield Remark("metadata.list", f"no metadata named {name.strip()!r}", f"known: {', '.join(_METADATA)}")
+        for name in self.metadata_names():
+            if name not in _METADATA:
+                yield Remark("metadata.list", f"no metadata named {name!r}", f"known: {', '.join(_METADATA)}")
+
+    def metadata_names(self) -> tuple[str, ...]:
+        """The names of `metadata.list`."""
+        return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
 
     def warnings(self) -> Iterator[Remark]:
         """What is accepted without effect, and connections that can be listened to."""
         yield from super().warnings()
-        if self.metadata_list:
-            yield Remark("metadata.list", "has no effect: only transforms use it")
         if self.tls in ("disabled", "preferred", "required") and not is_loopback(self.hostname):
             hint = "use verify-identity, with tls.ca when the certificate is your own"
             yield Remark("tls.mode", f"`{self.tls}` does not verify who {self.hostname} is", hint)

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from cdc.options import Field, FilePath, Remark, SinkOptions, SourceOptions
 
+_METADATA = ("op_ts", "sequence")
+
 
 class ValuesSourceOptions(SourceOptions):
     """Reads schema changes and row images that are written down: in a JSON-lines file, or in the pipeline file."""
@@ -24,8 +26,21 @@ class ValuesSourceOptions(SourceOptions):
         None, description="The same objects as in the file, as a list in the pipeline file. Give `path` or `rows`."
     )
 
+    metadata_list: str | None = Field(
+        None,
+        alias="metadata.list",
+        description="Metadata columns for transforms: `op_ts` (`ts_ms`), `sequence`.",
+    )
+
+    def metadata_names(self) -> tuple[str, ...]:
+        """The names of `metadata.list`."""
+        return tuple(name.strip() for name in (self.metadata_list or "").split(",") if name.strip())
+
     def problems(self) -> Iterator[Remark]:
         """The lines come from one place."""
+        for name in self.metadata_names():
+            if name not in _METADATA:
+                yield Remark("metadata.list", f"no metadata named {name!r}", f"known: {', '.join(_METADATA)}")
         if (self.path is None) == (self.rows is None):
             yield Remark("path", "needs either `path` or `rows`", "name a JSON-lines file, or list the rows here")
 

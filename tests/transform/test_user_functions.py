@@ -10,7 +10,8 @@ import pytest
 
 from cdc.errors import SpecError, TransformError
 from cdc.transform.engine import Engine
-from cdc.transform.user import FunctionError, UserFunction, load
+from cdc.transform.texts import UserFunction
+from cdc.transform.user import FunctionError, load
 from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 HEAD = """\

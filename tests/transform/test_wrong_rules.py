@@ -9,7 +9,8 @@ import pytest
 from cdc.errors import SpecError
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
-from cdc.transform.rule import RuleTexts, parse_rule
+from cdc.transform.rule import parse_rule
+from cdc.transform.texts import RuleTexts
 from tests.transform_rules import SCHEMA, ZONE, texts_in
 
 FOLDER = Path(__file__).resolve().parent.parent / "golden" / "transform"
@@ -26,7 +27,7 @@ def test_a_wrong_rule_is_refused_with_these_words(file: Path, engine: Engine, up
     said = ""
     for number, keys in enumerate(texts_in(file.read_text(encoding="utf-8"), file.name)):
         with pytest.raises(SpecError) as caught:
-            compile_rule(parse_rule(f"transform[{number}]", RuleTexts(**keys)), SCHEMA, engine)
+            compile_rule(parse_rule(f"transform[{number}]", RuleTexts(**keys), keyed=False), SCHEMA, engine)
         said += f"{caught.value}\n"
     expected = file.with_suffix(".txt")
     if update_golden:

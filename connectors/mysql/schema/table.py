@@ -110,7 +110,21 @@ def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> Tab
             nullable=column.nullable and column.name not in table.primary_key,
             default=column.default,
             comment=column.comment,
+            source_type=spelled(column),
         )
         for column in table.columns
     )
     return TableSchema(columns, table.primary_key, table.comment)
+
+
+def spelled(column: MySqlColumn) -> str:
+    """The column's type as `SHOW CREATE TABLE` has it, without character set: `decimal(10,2) unsigned`, `set('a')`."""
+    text = column.type
+    if column.labels:
+        quoted = (f"'{label.replace(chr(39), chr(39) * 2)}'" for label in column.labels)
+        text += f"({','.join(quoted)})"
+    elif column.scale is not None and column.length is not None:
+        text += f"({column.length},{column.scale})"
+    elif column.length and column.type != "year":
+        text += f"({column.length})"
+    return text + (" unsigned" if column.unsigned else "")

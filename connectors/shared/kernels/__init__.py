@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,12 @@ Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Makes a kernel of a function: compiled at its first call, cached, and run without the interpreter's lock."""
 
 
-def kernels_in(folder: Path, name: str) -> Declare:
-    """The decorator for the kernels of one package: `folder` holds its source files, `name` begins its cache folder."""
-    cache = _cache_folder(folder, name)
+def kernels_in(folder: Path, name: str, *called: Path) -> Declare:
+    """The decorator for the kernels of one package: `folder` holds its source files, `name` begins its cache folder.
+
+    `called` are the folders of other packages whose kernels these call.
+    """
+    cache = _cache_folder((folder, *called), name)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         before = config.CACHE_DIR
@@ -46,10 +49,10 @@ def _digest(*folders: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder(package: Path, name: str) -> str | None:
+def _cache_folder(packages: Sequence[Path], name: str) -> str | None:
     """This version's folder, None where it cannot be made: Numba's own choice stays then."""
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
-    folder = base / f"{name}-{_digest(Path(__file__).parent, package)}"
+    folder = base / f"{name}-{_digest(Path(__file__).parent, *packages)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

@@ -1,0 +1,102 @@
+"""The transform rules' stage on the way of schema changes: source schemas on one side, the rules' results on the other.
+
+    <state>/source_schemas.jsonl   the source's tables, batch by batch
+    <state>/rule_schemas.jsonl     the same tables as the rules make them
+
+Both are there only once the pipeline has had rules. Rules that were edited between two runs make other results of the
+same tables: the first batch of the run then begins with the changes that lead there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cdc.evolution.apply import apply_changes
+from cdc.evolution.diff import Table, diff
+from cdc.flow.derive import Past
+from cdc.flow.sink_schemas import Schemas, SinkSchemas
+from cdc.schema import AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.state.store import Store
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
+
+class RuleStage:
+    """See `cdc.flow.derive.Stage`. Without rules nothing is changed, or what earlier ones have made is undone."""
+
+    name = "rules"
+
+    def __init__(self, rules: Rules | None, store: Store) -> None:
+        self._rules = rules
+        self._source = SinkSchemas(store, "source_schemas.jsonl", "log of source schemas")
+        self._behind = SinkSchemas(store, "rule_schemas.jsonl", "log of schemas behind transform rules")
+        self._active, self._edited = rules is not None, False
+
+    def begin(self, batch: int, state: Any, past: Past) -> None:
+        """`state` is how many entries of the two logs hold."""
+        self._active = self._active or state is not None
+        if not self._active:
+            return
+        source, behind = (None, None) if state is None else state
+        self._source.begin(batch, source, past)
+        self._behind.begin(batch, behind, past)  # without rules a table's rows were the source's
+        self._edited = True
+
+    def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
+        """The changes behind the rules. Raises SpecError where a rule does not fit a table, TransformError where a
+        change takes a column away that a rule names."""
+        if not self._active:
+            return changes
+        sources = dict(self._source.at(batch))
+        made = edits(self._rules, sources, self._behind.at(batch)) if self._edited else []
+        for change in changes:
+            made += through(self._rules, sources.get(change.table), change)
+            sources = apply_changes(sources, [change])
+        self._source.change(batch, changes)
+        self._behind.change(batch, made)
+        self._edited = False
+        return made
+
+    def state(self) -> list[int] | None:
+        """How many entries hold, of both logs."""
+        return [len(self._source), len(self._behind)] if self._active else None
+
+
+def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
+    """What one change of a source table, whose schema was `schema`, is behind the rules. Raises TransformError."""
+    if rules is None:
+        return [change]
+    made = rules.changes(change.table, schema, change)
+    if isinstance(change, RenameTable) and schema is not None:  # the new name may have another rule
+        old, new = (rules.result(table, schema).schema for table in (change.table, change.new_table))
+        return [*made, *_edit(change.new_table, old, new)]
+    if isinstance(change, AlterColumnType) and change.copied:
+        return [replace(each, copied=True) if isinstance(each, AlterColumnType) else each for each in made]
+    return made
+
+
+def edits(rules: Rules | None, sources: Schemas, behind: Schemas) -> list[SchemaChange]:
+    """What leads from the tables that earlier rules have made to those that these make. Raises SpecError."""
+    made: list[SchemaChange] = []
+    for table, schema in sources.items():
+        made += _edit(table, behind[table], schema if rules is None else rules.result(table, schema).schema)
+    return made
+
+
+def _edit(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:
+    """Old rows know nothing of what the new rule computes: what is added is NULL there, what could be NULL stays so."""
+    if old == new:
+        return []
+    known = {column.name.lower(): column for column in old.columns}
+    columns = tuple(_edited(column, known.get(column.name.lower()), new.primary_key) for column in new.columns)
+    return diff(Table(table, old), Table(table, replace(new, columns=columns, comment=old.comment)))
+
+
+def _edited(column: Column, old: Column | None, key: Sequence[str]) -> Column:
+    if old is None:
+        return replace(column, nullable=column.name not in key, default=None)
+    nullable = column.nullable or (old.nullable and column.name not in key)
+    return replace(column, nullable=nullable, default=old.default, comment=old.comment)

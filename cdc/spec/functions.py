@@ -1,0 +1,100 @@
+"""`pipeline.user-defined-function`: the user's own functions, as the file has them and as the rules get them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from cdc.errors import Problem
+from cdc.options import Block, Field, FilePath, Remark
+from cdc.spec import tree
+from cdc.spec.tree import Scalar
+from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import UserFunction
+
+_PYTHON = "write it in Python: `python-code: |` with `def eval(x: int) -> int:`, or `module: package:function`"
+
+PATH: tree.Path = ("pipeline", "user-defined-function")
+
+
+class FunctionBlock(Block):
+    """A function for transforms, in Python: inline, or from a module."""
+
+    flink_only: ClassVar[dict[str, str]] = {
+        "python-executable": "functions run in the Python that runs the pipeline",
+    }
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Name in expressions, in any case.")
+    python_code: str | None = Field(
+        None, alias="python-code", description="Python source with one top-level function `eval`, annotated with types."
+    )
+    module: str | None = Field(
+        None, description="A function that is installed where the pipeline runs: `package.module:function`."
+    )
+    python_files: list[FilePath] | None = Field(
+        None,
+        alias="python-files",
+        description="Folders and zip files that the code imports from; they have to be there on every worker.",
+    )
+    options: dict[str, str] | None = Field(None, description="Handed to the function `open` beside it.")
+    classpath: str | None = Field(None, description="A Java class: refused, functions are written in Python.")
+
+    def problems(self) -> Iterator[Remark]:
+        """One of the two forms."""
+        if self.classpath is not None:
+            yield Remark("classpath", "a Java class cannot be called", _PYTHON)
+        elif (self.python_code is None) == (self.module is None):
+            what = "needs python-code or module" if self.module is None else "has both python-code and module"
+            yield Remark("name" if self.module is None else "module", what, _PYTHON)
+
+    def function(self) -> UserFunction:
+        """For the rules."""
+        paths = tuple(self.python_files or ())
+        return UserFunction(self.name, self.python_code or "", self.module or "", dict(self.options or {}), paths)
+
+
+def load_problems(
+    root: tree.Mapping, file: str, text: str, functions: Sequence[tuple[int, UserFunction]]
+) -> Iterator[tuple[str, Problem]]:
+    """Names of the functions, given with their numbers in the list, that cannot be loaded, and why.
+
+    Loading runs the code that stands outside of functions.
+    """
+    if not functions:
+        return
+    from cdc.transform.user import FunctionError, load
+
+    names: set[str] = set()
+    for number, function in functions:
+        if function.name.upper() in names:
+            yield (
+                function.name,
+                _problem(root, file, (*PATH, number, "name"), "a function of this name is there already"),
+            )
+        names.add(function.name.upper())
+        before = list(sys.path)
+        try:
+            load(function)
+        except FunctionError as error:
+            yield function.name, _code_problem(root, file, text, number, error.line, str(error))
+        finally:
+            sys.path[:] = before
+
+
+def _code_problem(root: tree.Mapping, file: str, text: str, number: int, line: int, message: str) -> Problem:
+    path = (*PATH, number, "python-code")
+    node = tree.find(root, path)
+    if not isinstance(node, Scalar):
+        return _problem(root, file, (*PATH, number, "module"), message)
+    if node.substituted or not line:
+        return _problem(root, file, path, message)
+    code = SqlText.in_file(node.text, file=file, path="", source=text, line=node.place.line, column=node.place.column)
+    start = sum(len(each) for each in node.text.splitlines(keepends=True)[: line - 1])
+    at_line, column = code.place(start)
+    return Problem(file, at_line, column, tree.dotted(path), message)
+
+
+def _problem(root: tree.Mapping, file: str, path: tree.Path, message: str) -> Problem:
+    place = tree.place_of(root, path)
+    return Problem(file, place.line, place.column, tree.dotted(path), message)

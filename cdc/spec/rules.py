@@ -1,0 +1,98 @@
+"""The `transform` block as rules: each text with its place in the file, parsed so that every mistake shows at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cdc.errors import Problem, SpecError
+from cdc.options import Options, SourceOptions
+from cdc.spec import tree
+from cdc.spec.model import PipelineOptions, TransformRule
+from cdc.spec.tree import Scalar
+from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
+
+if TYPE_CHECKING:
+    from cdc.spec.model import PipelineSpec
+    from cdc.transform.rules import Rules
+
+
+_ANY = r"\.*.\.*"
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)")
+
+
+def rule_sources(
+    root: tree.Mapping, file: str, text: str, rules: Iterable[TransformRule | None]
+) -> Iterator[RuleSource]:
+    """The rules with their texts; `text` is the whole file. One with unsound keys is None, its texts are taken too."""
+    for index, rule in enumerate(rules):
+
+        def found(*path: str, number: int = index) -> SqlText | None:
+            return _text(root, file, text, ("transform", number, *path))
+
+        masked = tree.find(root, ("transform", index, "mask"))
+        masks = {column: found("mask", column) for column in (masked.items if isinstance(masked, tree.Mapping) else ())}
+        delimiter = found("table-options.delimiter")
+        texts = RuleTexts(
+            projection=found("projection"),
+            filter=found("filter"),
+            primary_keys=found("primary-keys"),
+            partition_keys=found("partition-keys"),
+            table_options=found("table-options"),
+            delimiter=delimiter.text if delimiter is not None else ",",
+            converter=found("converter-after-transform"),
+            mask={column: mask for column, mask in masks.items() if mask is not None},
+        )
+        tables, on_error = (rule.source_table, rule.on_error) if rule is not None else (_ANY, "fail")
+        yield RuleSource(f"transform[{index}]", tables, texts, on_error)
+
+
+def settings(source: Options | None, pipeline: PipelineOptions | None, functions: Sequence[UserFunction]) -> Settings:
+    """What all rules share; what is None has problems of its own."""
+    metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
+    zone = pipeline.local_time_zone if pipeline is not None else None
+    key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
+    given = key.encode() if pipeline is not None else b"unknown"
+    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), given or None)
+
+
+def engine_zone(text: str) -> str:
+    """A time zone as the expression engine knows it: `Asia/Shanghai`, `UTC`; `+08:00` becomes `GMT+08:00`."""
+    if text == "Z":
+        return "UTC"
+    match = _OFFSET.fullmatch(text)
+    return f"GMT{match[1]}{match[2]}:{match[3]}" if match else text
+
+
+def problems(sources: Iterable[RuleSource], shared: Settings) -> tuple[Problem, ...]:
+    """Every mistake in the rules that shows without a table."""
+    from cdc.transform.rules import Rules
+
+    try:
+        Rules(tuple(sources), shared)
+    except SpecError as error:
+        return error.problems
+    return ()
+
+
+def made_rules(spec: PipelineSpec) -> Rules | None:
+    """The parsed rules of a pipeline, None when it has none."""
+    if not spec.rules:
+        return None
+    from cdc.transform.rules import Rules
+
+    return Rules(spec.rules, spec.rule_settings)
+
+
+def _text(root: tree.Mapping, file: str, text: str, path: tree.Path) -> SqlText | None:
+    """The text at a path, None where the file has none; an empty one counts as none."""
+    node = tree.find(root, path)
+    if not isinstance(node, Scalar) or not node.text.strip():
+        return None
+    if node.substituted:
+        return SqlText(node.text, file, tree.dotted(path), ((0, node.place.line, node.place.column),), exact=False)
+    return SqlText.in_file(
+        node.text, file=file, path=tree.dotted(path), source=text, line=node.place.line, column=node.place.column
+    )

@@ -1,0 +1,191 @@
+"""One case of a suite as a value, and what came of it: `cdc.testing.run_cases` takes and gives mappings.
+
+    case    {"name": "paid orders only",
+             "pipeline": "transform:\\n  - {source-table: shop.orders, filter: paid}\\n",
+             "input": ['{"change": "create.table", ...}', '{"op": "+I", ...}'],
+             "sink_tables": {"ods.orders": {"columns": [...], "primary_key": ["id"]}},
+             "variables": {"HASH_KEY": "k"}, "now": "2026-01-01T00:00:00Z"}
+    result  {"name": "paid orders only", "output": ['{"change": "create.table", ...}'],
+             "schemas": {"shop.orders": {"columns": [...]}}, "error": None}
+
+docs/testing.md has every key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from cdc.errors import CdcError, Problem, SpecError
+from cdc.schema import TableId, TableSchema
+from cdc.schema_json import schema_from_json
+
+KEYS = ("name", "pipeline", "input", "sink_tables", "variables", "now")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A sound case.
+
+    Attributes:
+        pipeline: YAML text; what it has no `source` or `sink` for gets the values connector.
+        input: where each line stands, for messages, and its JSON value.
+        sink_tables: tables that the sink has before.
+        variables: where `${NAME}` looks.
+        now: the moment of every batch; None for the clock.
+    """
+
+    name: str
+    pipeline: str
+    input: tuple[tuple[str, object], ...]
+    sink_tables: Mapping[TableId, TableSchema] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    now: datetime | None = None
+
+
+class Result(dict[str, Any]):
+    """What a case came to: a mapping of JSON values, whose keys are attributes too.
+
+    | key | value |
+    |---|---|
+    | `name` | the case's |
+    | `output` | list of text: the lines of committed batches as the values sink writes them, without line ends |
+    | `schemas` | the final schema of each sink table by `db.table`, as in a `create.table` line |
+    | `error` | None, or what stopped the case: `type` (the error's class), `message` with the next step, `where` |
+    """
+
+    @property
+    def name(self) -> str:
+        """The case's name."""
+        return str(self["name"])
+
+    @property
+    def output(self) -> list[str]:
+        """The lines."""
+        return list(self["output"])
+
+    @property
+    def schemas(self) -> dict[str, Any]:
+        """The final schemas."""
+        return dict(self["schemas"])
+
+    @property
+    def error(self) -> dict[str, str] | None:
+        """What stopped the case."""
+        found: dict[str, str] | None = self["error"]
+        return found
+
+
+def case_from(value: object, number: int) -> Case:
+    """The case that a mapping describes. Raises SpecError with everything that is wrong with it."""
+    name = name_of(value, number)
+    if not isinstance(value, Mapping):
+        raise SpecError([_problem("", f"a case is a mapping, got {_shown(value)}")])
+    problems = [_problem(str(key), "a case has no such key", f"known: {', '.join(KEYS)}")
+                for key in value if key not in KEYS]  # fmt: skip
+    read = _Reader(value, problems)
+    case = Case(name, read.pipeline(), tuple(read.input()), read.sink_tables(), read.variables(), read.now())
+    if problems:
+        raise SpecError(problems)
+    return case
+
+
+def name_of(value: object, number: int) -> str:
+    """A case's name; `case N` when it has none."""
+    name = value.get("name") if isinstance(value, Mapping) else None
+    return name if isinstance(name, str) and name else f"case {number}"
+
+
+def error_from(error: Exception) -> dict[str, str]:
+    """What a result says of an error: of several problems in a pipeline the first one's place, and the texts of all."""
+    kind = type(error).__name__
+    if isinstance(error, SpecError) and error.problems:
+        first, *others = error.problems
+        told = [_said(first), *(f"{_place(other)}: {_said(other)}" for other in others)]
+        return {"type": kind, "message": "\n".join(told), "where": _place(first)}
+    if isinstance(error, CdcError):
+        message = f"{error.message} ({error.hint})" if error.hint else error.message
+        return {"type": kind, "message": message, "where": error.where}
+    return {"type": kind, "message": f"internal error: {error}", "where": ""}
+
+
+def _place(problem: Problem) -> str:
+    """A place in the pipeline, or a key of the case."""
+    return f"{problem.file}:{problem.line}:{problem.column}" if problem.file else problem.path
+
+
+def _said(problem: Problem) -> str:
+    text = f"{problem.path}: {problem.message}" if problem.file and problem.path else problem.message
+    return f"{text} ({problem.hint})" if problem.hint else text
+
+
+def _problem(key: str, message: str, hint: str = "") -> Problem:
+    return Problem("", 0, 0, key, message, hint)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class _Reader:
+    """The keys of one case; what is wrong is added to `problems`, and the key's default stands in."""
+
+    def __init__(self, value: Mapping[Any, Any], problems: list[Problem]) -> None:
+        self._value, self._problems = value, problems
+
+    def pipeline(self) -> str:
+        text = self._value.get("pipeline", "")
+        if isinstance(text, str):
+            return text if text.strip() else "{}"
+        self._wrong("pipeline", f"must be YAML text, got {_shown(text)}")
+        return ""
+
+    def input(self) -> Iterator[tuple[str, object]]:
+        lines = self._value.get("input")
+        if not isinstance(lines, Sequence) or isinstance(lines, str | bytes):
+            self._wrong("input", f"must be a list of lines, got {_shown(lines)}")
+            return
+        for number, line in enumerate(lines):
+            where = f"input[{number}]"
+            try:
+                yield where, json.loads(line) if isinstance(line, str | bytes) else line
+            except (ValueError, RecursionError) as error:
+                self._wrong(where, f"is not JSON: {error}", "write one JSON object a line")
+
+    def sink_tables(self) -> dict[TableId, TableSchema]:
+        tables = self._value.get("sink_tables") or {}
+        if not isinstance(tables, Mapping):
+            self._wrong("sink_tables", f"must be a mapping of tables and schemas, got {_shown(tables)}")
+            return {}
+        found = {}
+        for table, schema in tables.items():
+            try:
+                found[TableId.parse(table)] = schema_from_json(schema)
+            except (ValueError, AttributeError) as error:
+                self._wrong(f"sink_tables.{table}", str(error))
+        return found
+
+    def variables(self) -> dict[str, str]:
+        variables = self._value.get("variables") or {}
+        if isinstance(variables, Mapping) and all(isinstance(text, str) for pair in variables.items() for text in pair):
+            return dict(variables)
+        self._wrong("variables", f"must be a mapping of names and texts, got {_shown(variables)}")
+        return {}
+
+    def now(self) -> datetime | None:
+        text = self._value.get("now")
+        if text is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except (ValueError, TypeError):
+            self._wrong("now", f"must be a moment such as 2026-01-01T00:00:00Z, got {_shown(text)}")
+            return None
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+    def _wrong(self, key: str, message: str, hint: str = "") -> None:
+        self._problems.append(_problem(key, message, hint))

@@ -1,0 +1,100 @@
+"""Thousands of small pipelines in one process, without Spark or servers: `run_cases`.
+
+Each case goes through the engine's own flow (`cdc.flow`), batch by batch, from lines to lines.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from cdc.evolution.apply import apply_changes
+from cdc.flow.route import RouteGuard, RouteTable
+from cdc.lines.source import LineSource
+from cdc.planning import check_routes, check_rules
+from cdc.schema import CreateTable, TableId, TableSchema
+from cdc.schema_json import schema_to_json
+from cdc.spec.check import check
+from cdc.spec.model import PipelineSpec
+from cdc.spec.rules import made_rules
+from cdc.testing.case import Case, Result, case_from, error_from, name_of
+from cdc.testing.line_sink import LineSink
+from cdc.testing.memory import Middle, run_in_memory
+
+STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
+_MEMORY = Path("/dev/shm")
+
+
+def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
+    """Run each case by itself, from an empty state; the results in the same order.
+
+    A case is a mapping: `name`, `pipeline` (YAML text), `input` (list of lines), and optionally `sink_tables`,
+    `variables` and `now`; a result has `name`, `output`, `schemas` and `error`. docs/testing.md says exactly what each
+    is. Whatever is wrong with a case, its pipeline or its lines is in the `error` of its result: nothing is raised.
+    """
+    with tempfile.TemporaryDirectory(prefix="cdc-cases-", dir=scratch()) as folder:
+        return [_run(value, number, Path(folder) / str(number)) for number, value in enumerate(cases)]
+
+
+def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yaml") -> None:
+    """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
+    spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
+    source, between = CaseSource(case.input), middle(spec)
+    check_rules(between.rules, source.first_tables())
+    run_in_memory(source, sink, state=folder, middle=between, now=case.now)
+
+
+def middle(spec: PipelineSpec) -> Middle:
+    """What a pipeline file says of the way between source and sink; functions of other pipelines are forgotten."""
+    if spec.rules:
+        from cdc.transform.kept import forget
+
+        forget()
+    return Middle(RouteTable(spec.route), RouteGuard(partial(check_routes, spec)), made_rules(spec))
+
+
+class CaseSource(LineSource):
+    """The input of a case."""
+
+    def __init__(self, lines: Iterable[tuple[str, object]]) -> None:
+        super().__init__()
+        self._lines = tuple(lines)
+
+    def lines(self) -> Iterator[tuple[str, object]]:
+        """Where each line stands, and its JSON value."""
+        return iter(self._lines)
+
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """The tables that the input begins with: those that a run finds when it starts. Raises SourceError."""
+        start = self.initial_offset()
+        changes = self.schema_changes(start, self.latest_offset(start, None, 0.0))
+        created = takewhile(lambda change: isinstance(change, CreateTable), changes)
+        return apply_changes({}, created)
+
+
+def finished(case: Case, folder: Path, file: str = "pipeline.yaml") -> Result:
+    """What a sound case comes to; whatever stops it is in the result."""
+    sink, error = LineSink(case.sink_tables), None
+    try:
+        run_case(case, sink, folder, file)
+    except Exception as raised:  # noqa: BLE001 - whatever a case does, the others of the suite run
+        error = error_from(raised)
+    schemas = {str(table): schema_to_json(schema) for table, schema in sorted(sink.tables.items())}
+    return Result(name=case.name, output=list(sink.lines), schemas=schemas, error=error)
+
+
+def scratch() -> Path | None:
+    """Where state directories lie that nobody needs after the call: in memory, where the system has such a folder."""
+    return _MEMORY if _MEMORY.is_dir() else None
+
+
+def _run(value: object, number: int, folder: Path) -> Result:
+    try:
+        case = case_from(value, number)
+    except Exception as raised:  # noqa: BLE001 - a mapping may do anything when it is looked at
+        return Result(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
+    return finished(case, folder)

@@ -1,0 +1,84 @@
+"""A sink that keeps what the values sink would write, as lines, and knows the schemas of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.apply import apply_changes
+from cdc.lines.format import block_lines, change_line
+from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, Sink, TaskAttempt
+
+
+class LineSink(Sink):
+    """Lives in one process, and its state with it. `tables` are those that are there already.
+
+    Attributes:
+        lines: what was written so far: schema changes and row images of committed batches, in order, without line ends.
+        tables: the schemas of all tables as they are now.
+    """
+
+    def __init__(self, tables: Mapping[TableId, TableSchema] | None = None) -> None:
+        self.lines: list[str] = []
+        self.tables: dict[TableId, TableSchema] = dict(tables or {})
+        self._prepared: dict[str, list[str]] = {}
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Write a line for each change. Raises ChangeRefused for one that does not fit the tables."""
+        for change in changes:
+            self.tables = self._after(change)
+            self.lines.append(change_line(change).rstrip("\n"))
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        """Keep the lines of the task under a name; one handle, as rows of several tables stay in order."""
+        name, lines, kinds = f"{task.batch}/{task.partition}/{task.attempt}", list[str](), list[int]()
+        table = None
+        for block in blocks:
+            table = block.table
+            lines += [line.rstrip("\n") for line in block_lines(block)]
+            kinds += block.kinds.to_pylist()
+        if table is None:
+            return []
+        self._prepared[name] = lines
+        inserts, updates, deletes = map(kinds.count, (RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE))
+        return [Prepared(table, task.partition, name, inserts, updates, deletes)]
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Add the lines, unless they are there already."""
+        for handle in prepared:
+            self.lines += self._prepared.pop(handle.handle, [])
+
+    def abort(self, batch: int) -> None:
+        """Forget what was prepared for the batch."""
+        for name in [name for name in self._prepared if name.startswith(f"{batch}/")]:
+            del self._prepared[name]
+
+    def describe(self, table: TableId) -> TableSchema | None:
+        """The table as it is."""
+        return self.tables.get(table)
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        """No language of statements; the changes say it all."""
+        return ()
+
+    def _after(self, change: SchemaChange) -> dict[TableId, TableSchema]:
+        there = self.tables.get(change.table)
+        if isinstance(change, CreateTable) and there is not None:
+            return {**self.tables, change.table: _reconciled(change, there)}
+        try:
+            return apply_changes(self.tables, [change])
+        except EngineError as error:
+            raise ChangeRefused(error.message, where=error.where, hint="the table is not as the log has it") from error
+
+
+def _reconciled(change: CreateTable, there: TableSchema) -> TableSchema:
+    """A table that exists gets the columns that are missing, as in every SQL sink; its own columns stay."""
+    if there.primary_key != change.schema.primary_key:
+        reason = f"exists with the key ({', '.join(there.primary_key)}), it should be "
+        hint = "drop the table, or route to another"
+        raise ChangeRefused(f"{reason}({', '.join(change.schema.primary_key)})", where=str(change.table), hint=hint)
+    missing = tuple(column for column in change.schema.columns if column.name not in there.names)
+    return replace(there, columns=(*there.columns, *missing))

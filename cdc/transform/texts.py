@@ -1,0 +1,71 @@
+"""Transform rules as the pipeline file has them: texts with their places, and what all rules share. Not parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal as Choice
+
+from cdc.transform.sqltext import SqlText
+
+OnError = Choice["fail", "null"]
+
+
+@dataclass(frozen=True)
+class RuleTexts:
+    """A rule as it stands in the file; what is missing there is None."""
+
+    projection: SqlText | None = None
+    filter: SqlText | None = None
+    primary_keys: SqlText | None = None
+    partition_keys: SqlText | None = None
+    table_options: SqlText | None = None
+    delimiter: str = ","
+    converter: SqlText | None = None
+    mask: Mapping[str, SqlText] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RuleSource:
+    """A rule as the file has it: `name` such as `transform[0]`, `tables` its table id patterns."""
+
+    name: str
+    tables: str
+    texts: RuleTexts
+    on_error: OnError = "fail"
+
+
+@dataclass(frozen=True)
+class UserFunction:
+    """A function as the file has it. Loading it again in another process gives the same.
+
+    Attributes:
+        name: as rules call it, in any case.
+        code: Python source with one top-level `eval`; empty when `module` is given.
+        module: `package.module:function`.
+        options: handed to `open`.
+        paths: folders and zip files that it imports from.
+    """
+
+    name: str
+    code: str = ""
+    module: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all rules share.
+
+    Attributes:
+        zone: the session's time zone, a region name.
+        metadata: names of the source's `metadata.list`.
+        functions: the user's functions.
+        hash_key: key of HASH, None without one; never printed.
+    """
+
+    zone: str = "UTC"
+    metadata: tuple[str, ...] = ()
+    functions: tuple[UserFunction, ...] = ()
+    hash_key: bytes | None = field(default=None, repr=False)

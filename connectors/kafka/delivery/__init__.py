@@ -1,0 +1,1 @@
+"""Messages to topics: a transaction per task with a fence in it, in the order of the log"""

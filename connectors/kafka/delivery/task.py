@@ -1,0 +1,92 @@
+"""What a task sends: encoded ahead while it waits for its turn, then as it comes; and what it counts. Executor."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.schema import TableId
+from cdc.sink import Prepared
+from connectors.kafka.delivery.topics import TopicNames, Topics
+from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.delivery.turn import Turn
+from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.murmur import murmur2
+
+_AHEAD_BYTES = 64 << 20
+"""How much is encoded ahead of the task's turn."""
+
+_BY_KEY = -1
+
+
+class Outgoing:
+    """Messages on their way: held back until it is the task's turn, then given to the writer."""
+
+    def __init__(self, writer: Writer, topics: Topics, names: TopicNames, turn: Turn, *, to_zero: bool) -> None:
+        self._writer, self._topics, self._names, self._turn = writer, topics, names, turn
+        self._to_zero = to_zero
+        self._held: list[Messages] = []
+        self._held_bytes = 0
+        self._open = False
+
+    def add(self, messages: Messages) -> None:
+        """Take some messages; waits for the turn when enough is held. Raises SinkError."""
+        if self._open:
+            self._send(messages)
+            return
+        self._held.append(messages)
+        self._held_bytes += messages.size
+        if self._turn.came():
+            self._release()
+        elif self._held_bytes > _AHEAD_BYTES:
+            self.finish()
+
+    def finish(self) -> None:
+        """Wait for the turn, and give out what is held."""
+        if not self._open:
+            self._turn.wait()
+            self._release()
+
+    def _release(self) -> None:
+        self._open = True
+        held, self._held = self._held, []
+        for messages in held:
+            self._send(messages)
+
+    def _send(self, messages: Messages) -> None:
+        topic = self._names.topic(messages.table)
+        self._writer.send(topic, messages, self._partition(topic, messages))
+
+    def _partition(self, topic: str, messages: Messages) -> int:
+        """All rows of a table without a key go to one partition, or they would lose their order."""
+        count = self._topics.partitions(topic)
+        if self._to_zero:
+            return 0
+        if messages.keyed:
+            return _BY_KEY
+        return (murmur2(str(messages.table).encode()) & 0x7FFFFFFF) % count
+
+
+class Tally:
+    """Counts the changes of a task, by table, for the handles that it returns."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+        self._counts: dict[TableId, Counter[int]] = {}
+
+    def add(self, block: ChangeBlock) -> None:
+        """Count the rows of a block."""
+        kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
+        self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
+
+    def prepared(self) -> list[Prepared]:
+        """One handle per table. There is nothing left to commit: it only carries the numbers."""
+        return [
+            Prepared(
+                table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],
+                number[RowKind.DELETE],
+            )
+            for table, number in self._counts.items()
+        ]  # fmt: skip

@@ -1,0 +1,151 @@
+"""Topics of the sink: which one a table's messages go to, and that it is there."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from cdc.errors import SinkError
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.pattern import TablePattern
+from cdc.schema import TableId
+from connectors.kafka.client import ANSWER_S, Cluster
+
+_LONGEST = 249
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+_THERE = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
+_BROKERS_CHOICE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """Which topic a table's messages go to.
+
+    Attributes:
+        one: the topic of all tables; None for one topic per table.
+        mapping: patterns of table ids with the topic of what they match; the first that matches counts.
+        prefix: begins the names of other topics, with a dot after it; may be empty.
+    """
+
+    one: str | None = None
+    mapping: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+
+    def topic(self, table: TableId) -> str:
+        """The topic of a sink table. What names of topics cannot have becomes an underscore, as Debezium has it.
+
+        Raises SinkError for a name that is too long.
+        """
+        for pattern, topic in self.mapping:
+            if TablePattern(pattern).matches(table):
+                return topic
+        if self.one is not None:
+            return self.one
+        name = _NOT_IN_NAMES.sub("_", f"{self.prefix}.{table}" if self.prefix else str(table))
+        if len(name) > _LONGEST:
+            hint = "name a shorter one with sink.tableId-to-topic.mapping"
+            raise SinkError(f"the topic's name has more than {_LONGEST} characters", where=str(table), hint=hint)
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopics:
+    """How topics that are missing are made; None for a number leaves it to the cluster."""
+
+    create: bool = True
+    partitions: int | None = None
+    replication: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+class Topics:
+    """Knows the topics that are there, and makes those that are missing. Any process; asked once for each topic."""
+
+    def __init__(self, cluster: Cluster, new: NewTopics, retry: RetryPolicy) -> None:
+        self._cluster, self._new, self._retry = cluster, new, retry
+        self._admin: AdminClient | None = None
+        self._known: dict[str, int] = {}
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; it is made when it is missing and that was asked for. Raises SinkError."""
+        if topic not in self._known:
+            self._known[topic] = self._look(topic) or self._made(topic)
+        return self._known[topic]
+
+    def ensure(self, topic: str, partitions: int, *, grow: bool) -> None:
+        """Make a topic of the sink's own, with that many partitions or more."""
+        have = self._known.get(topic, 0)
+        if have >= partitions or (have and not grow):
+            return
+        have = self._look(topic)
+        if have == 0:
+            self._create(NewTopic(topic, partitions, self._new.replication or _BROKERS_CHOICE))
+        elif have < partitions:
+            self._ask("adding partitions", lambda: self._client().create_partitions([NewPartitions(topic, partitions)]))
+        self._known[topic] = self._wait(topic, partitions)
+
+    def _made(self, topic: str) -> int:
+        if not self._new.create:
+            hint = "create it, or leave topic.create at its default"
+            raise SinkError(f"there is no topic {topic}", where=self._cluster.where, hint=hint)
+        number = self._new.partitions or _BROKERS_CHOICE
+        config = dict(self._new.config)
+        self._create(NewTopic(topic, number, self._new.replication or _BROKERS_CHOICE, config=config))
+        return self._wait(topic, 1)
+
+    def _create(self, topic: NewTopic) -> None:
+        self._ask(f"creating topic {topic.topic}", lambda: self._client().create_topics([topic]))
+
+    def _ask(self, doing: str, ask: object) -> None:
+        def call() -> None:
+            for future in ask().values():  # type: ignore[operator]
+                try:
+                    future.result(2 * ANSWER_S)
+                except KafkaException as error:
+                    # Another task was first.
+                    if error.args[0].code() not in _THERE:
+                        raise
+
+        try:
+            self._cluster.retrying(self._retry, doing, call, self._client())
+        except SinkError as error:
+            if not error.retryable and "CREATE" not in error.hint:
+                error.hint = f"{error.hint}; or create it beforehand"
+            raise
+
+    def _look(self, topic: str) -> int:
+        """How many partitions a topic has, 0 when it is not there."""
+        client = self._client()
+        found = self._cluster.retrying(
+            self._retry, f"asking for topic {topic}", lambda: client.list_topics(topic, timeout=ANSWER_S), client
+        )
+        data = found.topics[topic]
+        if data.error is None:
+            return len(data.partitions)
+        if data.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE):
+            return 0
+        raise self._cluster.error(data.error, f"asking for topic {topic}", need="DESCRIBE and WRITE")
+
+    def _wait(self, topic: str, partitions: int) -> int:
+        """Brokers hear of a new topic a moment later than the controller that made it."""
+        pauses = Backoff(RetryPolicy(timeout_s=60.0, first_pause_s=0.01, longest_pause_s=0.5), f"topic {topic}")
+        while (found := self._look(topic)) < partitions:
+            if not pauses.pause("it was made and is not seen yet"):
+                raise SinkError(f"topic {topic} was made and does not appear", where=self._cluster.where)
+        return found
+
+    def _client(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = self._cluster.admin()
+        return self._admin
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000

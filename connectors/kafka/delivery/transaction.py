@@ -1,0 +1,236 @@
+"""The producer of one task: everything it writes becomes readable at once, together with the fence, or never.
+
+With `at-least-once` there is no transaction: records are readable as they arrive, and the fence is noted behind them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from cdc.errors import SinkError, SinkUnavailable
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.client import ANSWER_S, FENCED, Cluster
+from connectors.kafka.delivery.fences import Fences
+from connectors.kafka.encoding.encoder import Messages
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_IN_QUEUE_BYTES = 48 << 20
+"""What waits in the client to be sent, roughly."""
+_MOST_IN_QUEUE = 200_000
+_AT_ONCE = 10_000
+_OVERHEAD = 512
+"""Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
+_SMALLER = (
+    "raise max.message.bytes of the topic; it has to allow for properties.batch.size (1 MiB) too, as records go in "
+    "batches"
+)
+_LOOK_S = 0.2
+_TRANSACTION_MS = 900_000
+"""Brokers allow 15 minutes by default (`transaction.max.timeout.ms`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How records are written: `transactional` or at least once; `largest` is the client's limit for one record."""
+
+    transactional: bool
+    largest: int = 1_000_000
+    compression: str = "lz4"
+
+
+class Writer:
+    """Writes the records of one task. Executor; opened, filled, and ended by `commit` or `abort`."""
+
+    def __init__(
+        self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, *, name: str, stopping: Callable[[], bool]
+    ) -> None:
+        self._cluster, self._delivery, self._retry, self._stopping = cluster, delivery, retry, stopping
+        self._name = name
+        self._failed: tuple[KafkaError, str, int] | None = None
+        self._begun, self._size = False, 500.0
+        self._producer = cluster.producer(**self._settings())
+        if delivery.transactional:
+            self._asked("taking over the transactional id", lambda: self._producer.init_transactions(ANSWER_S))
+
+    def _settings(self) -> dict[str, Any]:
+        given = self._cluster.settings.client
+        chosen: dict[str, Any] = {
+            "acks": "all", "enable_idempotence": True, "compression_type": self._delivery.compression,
+            "linger_ms": 20, "batch_size": 1 << 20, "partitioner": "murmur2_random",
+            "queue_buffering_max_messages": 10_000_000, "queue_buffering_max_kbytes": 2_097_151,
+            "message_max_bytes": self._delivery.largest, "delivery_report_only_error": True,
+            "on_delivery": self._delivered,
+        }  # fmt: skip
+        if self._delivery.transactional:
+            chosen |= {"transactional_id": self._name, "transaction_timeout_ms": _TRANSACTION_MS}
+        fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
+        return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
+
+    def send(self, topic: str, messages: Messages, partition: int) -> None:
+        """Queue records in order; `partition` -1 chooses by key. Waits while too much is queued. Raises SinkError."""
+        self._begin()
+        self._check_size(topic, messages)
+        start = 0
+        for stop in [*sorted(messages.headers), len(messages)]:
+            self._send_plain(topic, messages, start, stop, partition)
+            if stop < len(messages):
+                self._send_one(topic, messages, stop, partition)
+            start = stop + 1
+
+    def commit(self, fences: Fences, part: int, batch: int) -> None:
+        """Make it all readable, with the fence. Returns once it is certain. Raises SinkError.
+
+        SinkUnavailable means that nothing is readable, or that asking the fence will tell.
+        """
+        self._begin()
+        self._drain(0)
+        if not self._delivery.transactional:
+            fences.put(part, batch)
+            return
+        offsets, group = fences.mark(part, batch)
+        self._asked("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
+        self._asked("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
+        self._begun = False
+
+    def abort(self) -> None:
+        """Give up what was queued and not committed; what the broker cannot be told now, the next producer tells it."""
+        if self._begun and self._delivery.transactional:
+            try:
+                self._producer.purge()
+                self._producer.abort_transaction(ANSWER_S)
+            except KafkaException as error:
+                log.info("a transaction is left to its time limit: %s", error)
+        self._begun = False
+
+    def close(self) -> None:
+        """Give the connections back."""
+        del self._producer  # its own `close` raises again what a fenced producer was told
+
+    def _begin(self) -> None:
+        if not self._begun and self._delivery.transactional:
+            self._asked("beginning a transaction", self._producer.begin_transaction)
+        self._begun = True
+
+    def _send_plain(self, topic: str, messages: Messages, start: int, stop: int, partition: int) -> None:
+        keys, values = messages.keys, messages.values
+        for first in range(start, stop, _AT_ONCE):
+            last = min(first + _AT_ONCE, stop)
+            records = [{"key": keys[i], "value": values[i]} for i in range(first, last)]
+            self._drain(self._room())
+            put = partial(self._producer.produce_batch, topic, records, partition)
+            taken = self._told(f"writing to {topic}", put)
+            if taken != len(records):
+                errors: list[Any] = [record["_error"] for record in records if "_error" in record]
+                raise self._error(errors[0], f"writing to {topic}", f"{messages.table}")
+
+    def _send_one(self, topic: str, messages: Messages, index: int, partition: int) -> None:
+        self._drain(self._room())
+        key, value, headers = messages.keys[index], messages.values[index], list[Any](messages.headers[index])
+        self._told(f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers))
+
+    def _check_size(self, topic: str, messages: Messages) -> None:
+        sizes = [len(value or b"") + len(key or b"") for key, value in zip(messages.keys, messages.values, strict=True)]
+        if not sizes:
+            return
+        self._size = max(100.0, sum(sizes) / len(sizes))
+        largest = max(sizes)
+        if largest + _OVERHEAD > self._delivery.largest:
+            key = messages.keys[sizes.index(largest)]
+            shown = (key or b"").decode(errors="replace")[:200] or "none"
+            raise SinkError(
+                f"a message of {largest:,} bytes is larger than {self._delivery.largest:,}",
+                where=f"{messages.table}, key {shown}, topic {topic}",
+                hint="raise properties.max.request.size, and max.message.bytes of the topic; or leave the column out",
+            )
+
+    def _room(self) -> int:
+        """How many records may wait when more are added."""
+        return min(_MOST_IN_QUEUE, max(1_000, int(_IN_QUEUE_BYTES / self._size)))
+
+    def _drain(self, most: int) -> None:
+        """Wait until no more than that many records are queued. Raises what delivery failed with."""
+        waited_s, before = 0.0, len(self._producer)
+        while (left := len(self._producer)) > most:
+            self._told("sending records", lambda: self._producer.poll(_LOOK_S))
+            self._raise_failure()
+            waited_s = 0.0 if left < before else waited_s + _LOOK_S
+            before = min(before, left)
+            if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._stopping()):
+                raise self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
+        self._told("sending records", lambda: self._producer.poll(0))
+        self._raise_failure()
+
+    def _told(self, doing: str, call: Callable[[], T]) -> T:
+        """A call that waits for nothing. Raises what the client was told meanwhile, as the sink's error."""
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._error(error.args[0], doing, "") from error
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        # A broker refuses a whole batch of records; the largest is the one to name.
+        if error is not None and (self._failed is None or len(message) > self._failed[2]):
+            key = (message.key() or b"").decode(errors="replace")[:200] or "none"
+            where = f"{message.topic()} [{message.partition()}], key {key}, {len(message):,} bytes"
+            self._failed = error, where, len(message)
+
+    def _raise_failure(self) -> None:
+        if self._failed is not None:
+            error, where, _ = self._failed
+            if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+                raise SinkError("the broker refuses records of that size", where=where, hint=_SMALLER)
+            raise self._error(error, "delivering a record", where)
+
+    def _asked(self, doing: str, call: Callable[[], Any]) -> None:
+        """A call to the coordinator; tried again where librdkafka says that it may be."""
+
+        def attempt() -> None:
+            try:
+                call()
+            except KafkaException as error:
+                found: KafkaError = error.args[0]
+                if found.retriable():
+                    self._producer.poll(0)
+                    raise self._cluster.error(found, doing) from error
+                raise _Final(self._error(found, doing, "")) from error
+
+        try:
+            self._retry.call(attempt, f"{self._cluster.where}: {doing}")
+        except _Final as final:
+            raise final.error from final
+
+    def _error(self, error: KafkaError, doing: str, where: str) -> Exception:
+        if error.code() in FENCED or not error.txn_requires_abort():
+            return self._cluster.error(error, doing, where=where)
+        found = self._cluster.error(error, doing, where=where)
+        # The transaction is void; a new attempt of the task writes all of it again, unless a right is missing.
+        return SinkUnavailable(found.message, where=found.where, hint=found.hint) if _passing(error) else found
+
+
+class _Final(Exception):
+    """An error of the coordinator that is not tried again by itself."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+_LASTING = frozenset({
+    KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.POLICY_VIOLATION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
+})  # fmt: skip
+
+
+def _passing(error: KafkaError) -> bool:
+    return error.code() not in _LASTING

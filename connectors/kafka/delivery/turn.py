@@ -1,0 +1,62 @@
+"""Whose turn it is: a task's records come behind those of the task before it, so that every key keeps its order.
+
+Splits of a batch are in log order, and tasks run side by side. A task reads and encodes ahead, up to a limit, and
+writes once the fence says that the one before it has written.
+"""
+
+from __future__ import annotations
+
+from cdc.errors import SinkUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.state.store import Store
+from connectors.kafka.delivery.fences import Fences, part_of
+
+_EVERY = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.2)
+
+
+class FailedTasks:
+    """Notes of tasks that stopped with an error: those that wait for them stop too. Any process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def note(self, batch: int, task: int) -> None:
+        """This task will not write."""
+        self._store.write_json(f"failed-{batch}-{task}.json", {"task": task})
+
+    def noted(self, batch: int, task: int) -> bool:
+        """Whether that task, or one before it, has stopped."""
+        names = set(self._store.names())
+        return any(f"failed-{batch}-{number}.json" in names for number in range(task + 1))
+
+    def clear(self) -> None:
+        """Forget all notes. Driver, before tasks run."""
+        for name in self._store.names():
+            if name.startswith("failed-"):
+                self._store.remove(name)
+
+
+class Turn:
+    """When a task may write. Executor."""
+
+    def __init__(self, fences: Fences, failed: FailedTasks, batch: int, task: int, *, timeout_s: float) -> None:
+        self._fences, self._failed, self._batch, self._task = fences, failed, batch, task
+        self._timeout_s = timeout_s
+        self._came = task == 0
+
+    def came(self) -> bool:
+        """Whether it is this task's turn now; asks the cluster."""
+        if not self._came:
+            self._came = self._fences.batches([part_of(self._task - 1)])[0] >= self._batch
+        return self._came
+
+    def wait(self) -> None:
+        """Return when it is this task's turn. Raises SinkUnavailable when the task before it stops or does not end."""
+        policy = RetryPolicy(self._timeout_s, _EVERY.first_pause_s, _EVERY.longest_pause_s)
+        pauses = Backoff(policy, f"task {self._task} of batch {self._batch}")
+        before = f"task {self._task - 1} of batch {self._batch}, which writes before,"
+        while not self.came():
+            if self._failed.noted(self._batch, self._task - 1):
+                raise SinkUnavailable(f"{before} has stopped")
+            if not pauses.pause("the task before writes first"):
+                raise SinkUnavailable(f"{before} does not end")

@@ -1,0 +1,190 @@
+"""A column as Debezium's MySQL connector encodes it: how its values are written, and the Connect schema they obey.
+
+Both come from one place, so that a message never contradicts its own schema. What the source's type was (ENUM, BIT,
+YEAR) is in `Column.source_type`; a column without it is encoded by its type in the pipeline.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from cdc.schema import Column, DataType, Kind
+from connectors.kafka.encoding.kernels import values
+from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.encoding.template import Field
+
+Schema = dict[str, Any]
+
+_INTEGERS: dict[Kind, tuple[int, str]] = {
+    Kind.TINYINT: (values.INT8, "int16"),
+    Kind.SMALLINT: (values.INT16, "int16"),
+    Kind.INT: (values.INT32, "int32"),
+    Kind.BIGINT: (values.INT64, "int64"),
+    Kind.TINYINT_UNSIGNED: (values.UINT8, "int16"),
+    Kind.SMALLINT_UNSIGNED: (values.UINT16, "int32"),
+    Kind.INT_UNSIGNED: (values.UINT32, "int64"),
+}
+_TEXTS = (Kind.CHAR, Kind.VARCHAR, Kind.STRING)
+_BINARIES = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
+_MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+_MILLI_DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One column: the kernel's field, the Connect schema (without name and optionality), and what makes the column's
+    values readable for the kernel, where Arrow's are not."""
+
+    field: Field
+    schema: Schema
+    prepare: Callable[[pa.Array], pa.Array] | None = None
+
+
+def encoded(column: Column, modes: Modes) -> Encoded:
+    """How a column is written."""
+    kind, name = column.type.kind, column.name
+    if kind in _INTEGERS:
+        return _integer(column)
+    if kind is Kind.BIGINT_UNSIGNED:
+        return _big_unsigned(name, modes)
+    if kind is Kind.DECIMAL:
+        return _decimal(name, column.type, modes)
+    if kind in _TEXTS:
+        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _text_schema(column.source_type))
+    if kind in _BINARIES:
+        return _binary(column, modes)
+    if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
+        return _temporal(name, column.type, modes)
+    return _other(column, modes)
+
+
+def _integer(column: Column) -> Encoded:
+    op, name = _INTEGERS[column.type.kind]
+    year = re.match(r"year\b", column.source_type, re.IGNORECASE) is not None
+    return Encoded(Field(column.name, op), _named("int32", "io.debezium.time.Year") if year else {"type": name})
+
+
+def _big_unsigned(name: str, modes: Modes) -> Encoded:
+    if modes.unsigned == "long":
+        return Encoded(Field(name, values.INT64), {"type": "int64"})
+    return Encoded(Field(name, values.UINT64_BYTES, quoted=True, room=64), _decimal_schema(20, 0))
+
+
+def _decimal(name: str, kind: DataType, modes: Modes) -> Encoded:
+    digits, scale = kind.length or 10, kind.scale or 0
+    wide = digits > _MOST_DIGITS
+    if modes.decimal == "precise":
+        schema = _decimal_schema(digits, scale)
+        if wide:
+            return Encoded(Field(name, values.BASE64, quoted=True, room=8), schema, lambda array: _bytes(array, scale))
+        return Encoded(Field(name, values.DECIMAL_BYTES, quoted=True, room=32), schema)
+    quoted = modes.decimal == "string"
+    op, room = (values.RAW, 8) if wide else (values.DECIMAL, 104)
+    return Encoded(Field(name, op, scale, quoted, room), {"type": "string" if quoted else "double"})
+
+
+def _binary(column: Column, modes: Modes) -> Encoded:
+    bits = re.match(r"bit\s*\(\s*(\d+)\s*\)", column.source_type, re.IGNORECASE)
+    if bits is not None:
+        schema = _named("bytes", "io.debezium.data.Bits", length=bits[1])
+        return Encoded(Field(column.name, values.BACKWARDS, quoted=True, room=8), schema)
+    op = values.HEX if modes.binary == "hex" else values.BASE64
+    kind = "bytes" if modes.binary == "bytes" else "string"
+    return Encoded(Field(column.name, op, quoted=True, room=8), {"type": kind})
+
+
+def _temporal(name: str, kind: DataType, modes: Modes) -> Encoded:
+    digits, connect = kind.length or 0, modes.time == "connect"
+    millis = Field(name, values.DIVIDED, 1000)
+    micros = Field(name, values.INT64)
+    if kind.kind is Kind.TIMESTAMP_LTZ:
+        field = Field(name, values.INSTANT, digits, quoted=True, room=40)
+        return Encoded(field, _named("string", "io.debezium.time.ZonedTimestamp"))
+    if kind.kind is Kind.TIME:
+        if connect:
+            return Encoded(millis, _named("int32", "org.apache.kafka.connect.data.Time"))
+        return Encoded(micros, _named("int64", "io.debezium.time.MicroTime"))
+    if connect:
+        return Encoded(millis, _named("int64", "org.apache.kafka.connect.data.Timestamp"))
+    if digits <= _MILLI_DIGITS:
+        return Encoded(millis, _named("int64", "io.debezium.time.Timestamp"))
+    return Encoded(micros, _named("int64", "io.debezium.time.MicroTimestamp"))
+
+
+def _other(column: Column, modes: Modes) -> Encoded:
+    kind, name = column.type.kind, column.name
+    if kind is Kind.BOOLEAN:
+        return Encoded(Field(name, values.BOOL), {"type": "boolean"})
+    if kind is Kind.FLOAT:
+        return Encoded(Field(name, values.FLOAT32, room=32), {"type": "float"})
+    if kind is Kind.DOUBLE:
+        return Encoded(Field(name, values.FLOAT64, room=32), {"type": "double"})
+    if kind is Kind.DATE:
+        date = "org.apache.kafka.connect.data.Date" if modes.time == "connect" else "io.debezium.time.Date"
+        return Encoded(Field(name, values.INT32), _named("int32", date))
+    if kind is Kind.JSON:
+        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _named("string", "io.debezium.data.Json"))
+    if kind is Kind.VECTOR:
+        schema = {"type": "array", "items": {"type": "float", "optional": False}}
+        return Encoded(Field(name, values.FLOATS, room=8), {**schema, **_version("io.debezium.data.FloatVector")})
+    return _geometry(column)
+
+
+def _geometry(column: Column) -> Encoded:
+    point = column.source_type.lower().startswith("point")
+    wkb: list[Schema] = [
+        {"type": "bytes", "optional": point, "field": "wkb"},
+        {"type": "int32", "optional": True, "field": "srid"},
+    ]
+    if not point:
+        schema = {"type": "struct", "fields": wkb, **_version("io.debezium.data.geometry.Geometry"), "doc": "Geometry"}
+        return Encoded(Field(column.name, values.GEOMETRY, room=80), schema)
+    places: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
+    schema = {"type": "struct", "fields": [*places, *wkb], **_version("io.debezium.data.geometry.Point")}
+    return Encoded(Field(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
+
+
+def _text_schema(source_type: str) -> Schema:
+    found = re.match(r"(enum|set)\s*\((.*)\)", source_type, re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return {"type": "string"}
+    name = "io.debezium.data.Enum" if found[1].lower() == "enum" else "io.debezium.data.EnumSet"
+    labels = [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", found[2])]
+    return _named("string", name, allowed=",".join(label.replace(",", "\\,") for label in labels))
+
+
+def _decimal_schema(digits: int, scale: int) -> Schema:
+    parameters = {"scale": str(scale), "connect.decimal.precision": str(digits)}
+    return {"type": "bytes", **_version("org.apache.kafka.connect.data.Decimal"), "parameters": parameters}
+
+
+def _named(kind: str, name: str, **parameters: str) -> Schema:
+    return {"type": kind, **_version(name), **({"parameters": parameters} if parameters else {})}
+
+
+def _version(name: str) -> Schema:
+    return {"name": name, "version": 1}
+
+
+def _bytes(array: pa.Array, scale: int) -> pa.Array:
+    """Decimals of more than 38 digits, as text, as the shortest big-endian two's complement of their digits."""
+    found: list[bytes | None] = []
+    for text in array.to_pylist():
+        if text is None:
+            found.append(None)
+            continue
+        number = int(text.replace(".", "")) if scale else int(text)
+        found.append(number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True))
+    return pa.array(found, pa.binary())
+
+
+def decimal_base64(number: int) -> str:
+    """What a whole number is as a Connect decimal in JSON."""
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()

@@ -1,0 +1,138 @@
+"""Debezium's messages: before, after, source, op and times, alone or with the Connect schema that they obey."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cdc.schema import Column, TableId, TableSchema
+from connectors.kafka.encoding.connect import Encoded, Schema, encoded
+from connectors.kafka.encoding.defaults import default_of
+from connectors.kafka.encoding.kernels import values
+from connectors.kafka.encoding.layout import Layout, Naming
+from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value
+
+_SOURCE: tuple[tuple[str, Schema], ...] = (
+    ("version", {"type": "string", "optional": False}),
+    ("connector", {"type": "string", "optional": False}),
+    ("name", {"type": "string", "optional": False}),
+    ("ts_ms", {"type": "int64", "optional": False}),
+    (
+        "snapshot",
+        {
+            "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
+            "parameters": {
+                "allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+            },
+            "default": "false",
+        },
+    ),
+    ("db", {"type": "string", "optional": False}),
+    ("sequence", {"type": "string", "optional": True}),
+    ("ts_us", {"type": "int64", "optional": True}),
+    ("ts_ns", {"type": "int64", "optional": True}),
+    ("table", {"type": "string", "optional": True}),
+    ("server_id", {"type": "int64", "optional": False}),
+    ("gtid", {"type": "string", "optional": True}),
+    ("file", {"type": "string", "optional": False}),
+    ("pos", {"type": "int64", "optional": False}),
+    ("row", {"type": "int32", "optional": False}),
+    ("thread", {"type": "int64", "optional": True}),
+    ("query", {"type": "string", "optional": True}),
+)  # fmt: skip
+_TRANSACTION: Schema = {
+    "type": "struct",
+    "fields": [
+        {"type": "string", "optional": False, "field": "id"},
+        {"type": "int64", "optional": False, "field": "total_order"},
+        {"type": "int64", "optional": False, "field": "data_collection_order"},
+    ],
+    "optional": True, "name": "event.block", "version": 1, "field": "transaction",
+}  # fmt: skip
+_TIMES: tuple[Schema, ...] = tuple(
+    {"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns")
+)
+_NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id", "pos")
+
+
+def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *, with_schema: bool) -> Layout:
+    """How messages of a table are written. Executor; once per table and schema."""
+    columns = [(column, encoded(column, modes)) for column in schema.columns]
+    fields = {column.name: found.field for column, found in columns}
+    prepare = {column.name: found.prepare for column, found in columns if found.prepare is not None}
+    value = _envelope(table, naming, tuple(fields.values()))
+    key: tuple[Part, ...] = (Row(KEY, tuple(fields[name] for name in schema.primary_key)),)
+    if with_schema:
+        full = f"{naming.name}.{table}"
+        value = (*_with(_value_schema(full, columns, modes)), *value, b"}")
+        by_name = {column.name: (column, found) for column, found in columns}
+        key = (*_with(_key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
+    return Layout(value, key if schema.primary_key else None, prepare)
+
+
+def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:
+    return (
+        b'{"before":', Row(BEFORE, fields), b',"after":', Row(AFTER, fields), b',"source":{',
+        *_source(table, naming), b'},"transaction":null,"op":', Value(Field("op", values.CHAR, quoted=True)),
+        *_now("ms"), *_now("us"), *_now("ns"), b"}",
+    )  # fmt: skip
+
+
+def _now(unit: str) -> tuple[Part, ...]:
+    return f',"ts_{unit}":'.encode(), Value(Field(f"now_{unit}", values.INT64))
+
+
+def _source(table: TableId, naming: Naming) -> list[Part]:
+    """The fields of `source`, in Debezium's order."""
+    fixed: dict[str, Any] = {
+        "version": naming.version, "connector": "mysql", "name": naming.name, "db": table.database, "sequence": None,
+        "table": table.table, "query": None,
+    }  # fmt: skip
+    parts: list[Part] = []
+    for name, _ in _SOURCE:
+        parts.append(f'{"," if parts else ""}"{name}":'.encode())
+        if name in fixed:
+            parts.append(json.dumps(fixed[name], ensure_ascii=False).encode())
+        elif name == "row":
+            parts.append(Value(Field(name, values.INT32)))
+        elif name in (*_NUMBERS, "thread"):
+            parts.append(Value(Field(name, values.INT64)))
+        else:
+            parts.append(Value(Field(name, values.TEXT, quoted=True, room=2)))
+    return parts
+
+
+def _with(schema: Schema) -> tuple[Part, ...]:
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    return (f'{{"schema":{text},"payload":'.encode(),)
+
+
+def _value_schema(full: str, columns: list[tuple[Column, Encoded]], modes: Modes) -> Schema:
+    fields = [_field(column, found, modes) for column, found in columns]
+    images = [
+        {"type": "struct", "fields": fields, "optional": True, "name": f"{full}.Value", "field": image}
+        for image in ("before", "after")
+    ]
+    source = {
+        "type": "struct", "fields": [{**kind, "field": name} for name, kind in _SOURCE], "optional": False,
+        "name": "io.debezium.connector.mysql.Source", "version": 1, "field": "source",
+    }  # fmt: skip
+    op = {"type": "string", "optional": False, "field": "op"}
+    parts = [*images, source, _TRANSACTION, op, *_TIMES]
+    return {"type": "struct", "fields": parts, "optional": False, "name": f"{full}.Envelope", "version": 2}
+
+
+def _key_schema(full: str, columns: list[tuple[Column, Encoded]]) -> Schema:
+    fields = [{**found.schema, "optional": False, "field": column.name} for column, found in columns]
+    return {"type": "struct", "fields": fields, "optional": False, "name": f"{full}.Key"}
+
+
+def _field(column: Column, found: Encoded, modes: Modes) -> Schema:
+    schema: Schema = {**found.schema, "optional": column.nullable}
+    if column.comment:
+        schema["doc"] = column.comment
+    default = default_of(column, modes)
+    if default is not None:
+        schema["default"] = default
+    return {**schema, "field": column.name}

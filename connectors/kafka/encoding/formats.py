@@ -1,0 +1,17 @@
+"""The formats by name: which layout a table's messages have."""
+
+from __future__ import annotations
+
+from cdc.schema import TableId, TableSchema
+from connectors.kafka.encoding import debezium
+from connectors.kafka.encoding.layout import Layout, Naming
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+_NAME = "cdc"
+"""`source.name` in Debezium's messages where the options give none."""
+
+
+def layout_of(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
+    """How messages of a table are written. Executor; once per table and schema of a task."""
+    naming = Naming(options.topic_prefix or _NAME, version)
+    return debezium.layout(table, schema, naming, options.modes(), with_schema=options.include_schema)

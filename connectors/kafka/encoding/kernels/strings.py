@@ -1,0 +1,98 @@
+"""Text and bytes as JSON strings at an address: escapes, base64, hexadecimal digits. The caller has made room."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connectors.kafka.encoding.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import move, peek8, poke8, signed32
+
+_QUOTE, _BACKSLASH = 34, 92
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).astype(np.int64)
+_SHORT = np.zeros(32, np.int64)
+_SHORT[8], _SHORT[9], _SHORT[10], _SHORT[12], _SHORT[13] = 98, 116, 110, 102, 114
+
+ESCAPE_BYTES = 5
+"""How much longer than one byte an escape is, at most."""
+
+
+@kernel
+def escapes(offsets: Int, values: Int, rows: Int) -> Int:
+    """How many bytes of a string column need an escape.
+
+    offsets: address of the first row's int32 offset; values: address that the offsets count from.
+    """
+    found = 0
+    for i in range(signed32(offsets), signed32(offsets + 4 * rows)):
+        byte = peek8(values + i)
+        if byte < 32 or byte in (_QUOTE, _BACKSLASH):
+            found += 1
+    return found
+
+
+@kernel
+def escaped(at: Int, size: Int, to: Int) -> Int:
+    """UTF-8 text as the inside of a JSON string; returns the address after it."""
+    done = 0
+    for i in range(size):
+        byte = peek8(at + i)
+        if byte < 32 or byte in (_QUOTE, _BACKSLASH):
+            move(to, at + done, i - done)
+            to = _escape(byte, to + i - done)
+            done = i + 1
+    move(to, at + done, size - done)
+    return to + size - done
+
+
+@kernel
+def _escape(byte: Int, to: Int) -> Int:
+    poke8(to, _BACKSLASH)
+    if byte >= 32:
+        poke8(to + 1, byte)
+        return to + 2
+    if _SHORT[byte] != 0:
+        poke8(to + 1, _SHORT[byte])
+        return to + 2
+    poke8(to + 1, 117)
+    poke8(to + 2, 48)
+    poke8(to + 3, 48)
+    poke8(to + 4, 48 + (byte >> 4))
+    low = byte & 15
+    poke8(to + 5, low + (48 if low < 10 else 87))
+    return to + 6
+
+
+@kernel
+def hex_digits(at: Int, size: Int, to: Int) -> Int:
+    """Two digits `0-9a-f` a byte."""
+    for i in range(size):
+        byte = peek8(at + i)
+        high, low = byte >> 4, byte & 15
+        poke8(to + 2 * i, high + (48 if high < 10 else 87))
+        poke8(to + 2 * i + 1, low + (48 if low < 10 else 87))
+    return to + 2 * size
+
+
+@kernel
+def base64_text(at: Int, size: Int, step: Int, to: Int) -> Int:
+    """Base64 with padding of `size` bytes from `at` on; `step` -1 takes them backwards, from `at` down."""
+    i = 0
+    while i + 2 < size:
+        word = peek8(at + step * i) << 16 | peek8(at + step * (i + 1)) << 8 | peek8(at + step * (i + 2))
+        poke8(to, _BASE64[word >> 18])
+        poke8(to + 1, _BASE64[(word >> 12) & 63])
+        poke8(to + 2, _BASE64[(word >> 6) & 63])
+        poke8(to + 3, _BASE64[word & 63])
+        to += 4
+        i += 3
+    if i < size:
+        word = peek8(at + step * i) << 16
+        if i + 1 < size:
+            word |= peek8(at + step * (i + 1)) << 8
+        poke8(to, _BASE64[word >> 18])
+        poke8(to + 1, _BASE64[(word >> 12) & 63])
+        poke8(to + 2, _BASE64[(word >> 6) & 63] if i + 1 < size else 61)
+        poke8(to + 3, 61)
+        to += 4
+    return to

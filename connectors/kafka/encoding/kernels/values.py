@@ -1,0 +1,261 @@
+"""One value of a column as JSON at an address. A column is a row of numbers, `FIELDS` in order.
+
+Values of fixed width start at `values`; strings and lists have int32 offsets at `offsets`. `quoted` puts the text of
+a number in quotes. What is NULL is written by the caller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connectors.kafka.encoding.kernels import kernel
+from connectors.kafka.encoding.kernels.strings import base64_text, escaped, hex_digits
+from connectors.shared.kernels.kernel_types import Bool, Int, Ints
+from connectors.shared.kernels.memory import (
+    move,
+    peek8,
+    peek16,
+    peek32,
+    peek64,
+    poke8,
+    poke32,
+    signed8,
+    signed16,
+    signed32,
+)
+from connectors.streamload.kernels.floats import double_text, float_text
+from connectors.streamload.kernels.integers import decimal_text, digits_text, signed_text, unsigned_text
+from connectors.streamload.kernels.moments import date_text, moment_text, span_text
+
+FIELDS = (
+    "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "quoted", "width", "prefix", "prefix_size",
+)  # fmt: skip
+"""What the numbers are; addresses are 0 where there is nothing. detail: scale, digits of the fraction, or a divisor."""
+
+OP, VALUES, VALIDITY, VALIDITY_BIT, OFFSETS, DETAIL, BIT, QUOTED, WIDTH, PREFIX, PREFIX_SIZE = range(11)
+
+(
+    BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, DECIMAL_BYTES, DATE,
+    DIVIDED, MOMENT, INSTANT, SPAN, TEXT, RAW, BASE64, BACKWARDS, HEX, FLOATS, UINT64_BYTES, GEOMETRY, POINT, CHAR,
+    PADDED, BIT_DIGIT, LATIN1,
+) = range(31)  # fmt: skip
+"""How a column's values are written.
+
+DIVIDED: a 64-bit number divided by `detail`, rounded down. DECIMAL_BYTES, UINT64_BYTES: base64 of the shortest
+big-endian two's complement. INSTANT: `2026-11-20T12:34:56Z`. RAW: text that is JSON already. BACKWARDS: base64 of the
+bytes from the last to the first. GEOMETRY, POINT: MySQL's form as the struct that Debezium has. CHAR: one ASCII byte.
+PADDED: a number of at least `detail` digits. LATIN1: every byte is a character.
+"""
+
+_TRUE, _FALS = 0x65757274, 0x736C6166  # "true" and "fals", little-endian
+_NULL = 0x6C6C756E
+
+
+@kernel
+def is_null(column: Ints, row: Int) -> Bool:
+    """Whether the row's value is NULL."""
+    if column[VALIDITY] == 0:
+        return False
+    bit = column[VALIDITY_BIT] + row
+    return (peek8(column[VALIDITY] + (bit >> 3)) >> (bit & 7)) & 1 == 0
+
+
+@kernel
+def null_text(to: Int) -> Int:
+    """`null`."""
+    poke32(to, _NULL)
+    return to + 4
+
+
+@kernel
+def value_text(column: Ints, row: Int, to: Int) -> Int:
+    """One value that is present; returns the address after it."""
+    if column[QUOTED] == 0:
+        return _bare(column, row, to)
+    poke8(to, 34)
+    to = _bare(column, row, to + 1)
+    poke8(to, 34)
+    return to + 1
+
+
+@kernel
+def _bare(column: Ints, row: Int, to: Int) -> Int:
+    op, values = column[OP], column[VALUES]
+    if op == TEXT:
+        start, end = signed32(column[OFFSETS] + 4 * row), signed32(column[OFFSETS] + 4 * row + 4)
+        return escaped(values + start, end - start, to)
+    if op == INT32:
+        return signed_text(signed32(values + 4 * row), to)
+    if op == INT64:
+        return signed_text(peek64(values + 8 * row), to)
+    if op == DIVIDED:
+        return signed_text(peek64(values + 8 * row) // column[DETAIL], to)
+    if op == DECIMAL:
+        return decimal_text(values + 16 * row, column[DETAIL], to)
+    if op == DECIMAL_BYTES:
+        return _shortest(values + 16 * row, 16, to)
+    if op == CHAR:
+        poke8(to, peek8(values + row))
+        return to + 1
+    if op == INSTANT:
+        return _instant(peek64(values + 8 * row), column[DETAIL], to)
+    if op == MOMENT:
+        return moment_text(peek64(values + 8 * row), column[DETAIL], to)
+    if op == INT8:
+        return signed_text(signed8(values + row), to)
+    if op == INT16:
+        return signed_text(signed16(values + 2 * row), to)
+    if op == DATE:
+        return date_text(signed32(values + 4 * row), to)
+    if op == FLOAT64:
+        return double_text(np.uint64(peek64(values + 8 * row)), to)
+    return _rare(column, row, to)
+
+
+@kernel
+def _rare(column: Ints, row: Int, to: Int) -> Int:
+    op, values = column[OP], column[VALUES]
+    if op == FLOAT32:
+        return float_text(np.uint64(peek32(values + 4 * row)), to)
+    if op in (BOOL, BIT_DIGIT):
+        bit = column[BIT] + row
+        return _truth((peek8(values + (bit >> 3)) >> (bit & 7)) & 1, op, to)
+    if op == UINT8:
+        return unsigned_text(np.uint64(peek8(values + row)), to)
+    if op == UINT16:
+        return unsigned_text(np.uint64(peek16(values + 2 * row)), to)
+    if op == UINT32:
+        return unsigned_text(np.uint64(peek32(values + 4 * row)), to)
+    if op == UINT64:
+        return unsigned_text(np.uint64(peek64(values + 8 * row)), to)
+    if op == UINT64_BYTES:
+        return _unsigned_bytes(values + 8 * row, to)
+    if op == SPAN:
+        return span_text(peek64(values + 8 * row), column[DETAIL], to)
+    if op == PADDED:
+        return digits_text(np.uint64(peek64(values + 8 * row)), column[DETAIL], to)
+    start, end = signed32(column[OFFSETS] + 4 * row), signed32(column[OFFSETS] + 4 * row + 4)
+    if op == FLOATS:
+        return _floats(values, start, end, to)
+    return _bytes(op, values + start, end - start, to)
+
+
+@kernel
+def _bytes(op: Int, at: Int, size: Int, to: Int) -> Int:
+    """Values of any length."""
+    if op == RAW:
+        move(to, at, size)
+        return to + size
+    if op == BASE64:
+        return base64_text(at, size, 1, to)
+    if op == BACKWARDS:
+        return base64_text(at + size - 1, size, -1, to)
+    if op == HEX:
+        return hex_digits(at, size, to)
+    if op == LATIN1:
+        return _latin1(at, size, to)
+    return _geometry(op, at, size, to)
+
+
+@kernel
+def _floats(values: Int, start: Int, end: Int, to: Int) -> Int:
+    """A list of 32-bit floats as a JSON array."""
+    poke8(to, 91)
+    to += 1
+    for i in range(start, end):
+        if i > start:
+            poke8(to, 44)
+            to += 1
+        to = float_text(np.uint64(peek32(values + 4 * i)), to)
+    poke8(to, 93)
+    return to + 1
+
+
+@kernel
+def _truth(bit: Int, op: Int, to: Int) -> Int:
+    if op == BIT_DIGIT:
+        poke8(to, 48 + bit)
+        return to + 1
+    if bit == 1:
+        poke32(to, _TRUE)
+        return to + 4
+    poke32(to, _FALS)
+    poke8(to + 4, 101)
+    return to + 5
+
+
+@kernel
+def _shortest(at: Int, width: Int, to: Int) -> Int:
+    """Base64 of a little-endian two's complement number as its shortest big-endian bytes."""
+    size = width
+    while size > 1:
+        top, below = peek8(at + size - 1), peek8(at + size - 2) >> 7
+        if not ((top == 0 and below == 0) or (top == 255 and below == 1)):
+            break
+        size -= 1
+    return base64_text(at + size - 1, size, -1, to)
+
+
+@kernel
+def _unsigned_bytes(at: Int, to: Int) -> Int:
+    """As `_shortest` for eight bytes without a sign: a leading zero byte keeps the number positive."""
+    size = 8
+    while size > 1 and peek8(at + size - 1) == 0:
+        size -= 1
+    if peek8(at + size - 1) < 128:
+        return base64_text(at + size - 1, size, -1, to)
+    # The number is copied behind the text, with the zero byte that it needs.
+    scratch = to + 32
+    move(scratch, at, size)
+    poke8(scratch + size, 0)
+    return base64_text(scratch + size, size + 1, -1, to)
+
+
+@kernel
+def _instant(micros: Int, digits: Int, to: Int) -> Int:
+    """`2026-11-20T12:34:56.789Z`."""
+    end = moment_text(micros, digits, to)
+    poke8(to + 10, 84)
+    poke8(end, 90)
+    return end + 1
+
+
+@kernel
+def _latin1(at: Int, size: Int, to: Int) -> Int:
+    """Every byte is the character of its number, as UTF-8 with JSON's escapes."""
+    for i in range(size):
+        byte = peek8(at + i)
+        if byte < 128:
+            to = escaped(at + i, 1, to)
+        else:
+            poke8(to, 0xC0 | byte >> 6)
+            poke8(to + 1, 0x80 | byte & 63)
+            to += 2
+    return to
+
+
+@kernel
+def _geometry(op: Int, at: Int, size: Int, to: Int) -> Int:
+    """`{"x":1,"y":2,"wkb":"...","srid":null}` of four bytes of SRID and the shape; x and y for a point only."""
+    poke8(to, 123)
+    to += 1
+    if op == POINT and size >= 25:
+        poke32(to, 0x3A227822)  # "x":
+        to = double_text(np.uint64(peek64(at + 9)), to + 4)
+        poke8(to, 44)
+        poke32(to + 1, 0x3A227922)  # "y":
+        to = double_text(np.uint64(peek64(at + 17)), to + 5)
+        poke8(to, 44)
+        to += 1
+    poke32(to, 0x626B7722)  # "wkb
+    poke8(to + 4, 34)
+    poke8(to + 5, 58)
+    poke8(to + 6, 34)
+    to = base64_text(at + 4, size - 4, 1, to + 7)
+    poke32(to, 0x73222C22)  # ","s
+    poke32(to + 4, 0x22646972)  # rid"
+    poke8(to + 8, 58)
+    srid = peek32(at)
+    to = null_text(to + 9) if srid == 0 else unsigned_text(np.uint64(srid), to + 9)
+    poke8(to, 125)
+    return to + 1

@@ -1,0 +1,42 @@
+"""What a format decides: the parts of keys and values of one table at one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from connectors.kafka.encoding.template import Part
+
+Prepare = Callable[[pa.Array], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What messages say of where they come from.
+
+    Attributes:
+        name: Debezium's logical name of the server (`topic.prefix`), part of the names of Connect schemas.
+        version: of this tool.
+    """
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The parts of values and keys; `key` is None for messages without one.
+
+    Attributes:
+        prepare: columns that the kernel cannot read as they are, each with what makes them readable.
+        tombstones: whether a delete of a key may be followed by a message without a value.
+        split_keys: whether an update that changes the key is a delete and an insert.
+    """
+
+    value: tuple[Part, ...]
+    key: tuple[Part, ...] | None
+    prepare: Mapping[str, Prepare] = field(default_factory=dict)
+    tombstones: bool = True
+    split_keys: bool = True

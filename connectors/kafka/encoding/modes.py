@@ -1,0 +1,22 @@
+"""How Debezium's connector is told to encode values: its option names and their choices, as options of the sink."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+DecimalMode = Literal["precise", "string", "double"]
+UnsignedMode = Literal["long", "precise"]
+BinaryMode = Literal["bytes", "base64", "hex"]
+TimeMode = Literal["adaptive_time_microseconds", "connect"]
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """Debezium's `decimal.handling.mode`, `bigint.unsigned.handling.mode`, `binary.handling.mode` and
+    `time.precision.mode`, with its defaults."""
+
+    decimal: DecimalMode = "precise"
+    unsigned: UnsignedMode = "long"
+    binary: BinaryMode = "bytes"
+    time: TimeMode = "adaptive_time_microseconds"

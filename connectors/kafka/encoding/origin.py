@@ -1,0 +1,65 @@
+"""Where and when each message's change was, as columns beside the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from connectors.kafka.encoding.changes import INSERT, Changes
+
+_OPS = np.frombuffer(b"cud", np.uint8)
+_READ = ord("r")
+
+
+def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
+    """Columns of m values: `op` (one ASCII byte), `snapshot`, `ts_ms`, `ts_us`, `ts_ns`, `file`, `pos`, `row`, `now_*`.
+
+    A row that is from no log is one that a snapshot read.
+    """
+    sequence = _numbers(block.sequence)[changes.row]
+    logged = sequence > 0
+    op = np.where((changes.kind == INSERT) & ~logged, _READ, _OPS[changes.kind]).astype(np.uint8)
+    ts_ms = _numbers(block.timestamps_ms)[changes.row]
+    count = len(changes)
+    return {
+        "op": pa.array(op),
+        "snapshot": pa.DictionaryArray.from_arrays(pa.array(logged.astype(np.int32)), ["true", "false"]).cast("string"),
+        **_times("ts", ts_ms),
+        **_times("now", np.full(count, now_ms, np.int64)),
+        **_places(block, sequence),
+        "row": pa.array(_rows(block, changes)),
+        "server_id": pa.array(np.zeros(count, np.int64)),
+        "gtid": pa.nulls(count, pa.string()),
+        "thread": pa.nulls(count, pa.int64()),
+    }
+
+
+def _numbers(array: pa.Array) -> np.ndarray:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _times(name: str, ms: np.ndarray) -> dict[str, pa.Array]:
+    return {f"{name}_ms": pa.array(ms), f"{name}_us": pa.array(ms * 1000), f"{name}_ns": pa.array(ms * 1_000_000)}
+
+
+def _places(block: ChangeBlock, sequence: np.ndarray) -> Mapping[str, pa.Array]:
+    """The log file and position, from the source's own words for a sequence: `file:position`."""
+    found, inverse = np.unique(sequence, return_inverse=True)
+    files, positions = [], []
+    for each in found.tolist():
+        file, _, position = block.position_text(each).rpartition(":")
+        files.append(file)
+        positions.append(int(position) if position.isdigit() else 0)
+    names = pa.array(files, pa.string()).dictionary_encode()
+    index = pa.array(inverse.astype(np.int32))
+    return {"file": names.take(index).cast(pa.string()), "pos": pa.array(np.array(positions, np.int64)[inverse])}
+
+
+def _rows(block: ChangeBlock, changes: Changes) -> np.ndarray:
+    """Number of the row inside its event, in which an update's two images are one row."""
+    row = _numbers(block.row)[changes.row]
+    kinds = np.asarray(block.kinds.to_numpy(zero_copy_only=False), np.uint8)
+    return np.asarray(np.where(kinds[changes.row] == RowKind.UPDATE_AFTER, row // 2, row), np.int32)

@@ -1,0 +1,1 @@
+"""Formats of change messages: Debezium, Canal, Maxwell and plain JSON, read column by column."""

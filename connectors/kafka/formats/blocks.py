@@ -1,0 +1,129 @@
+"""Groups of row images into change blocks, once the schema of their table is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, arrow_schema
+from cdc.schema import Column, TableSchema
+from connectors.kafka.formats.convert import BadValue
+from connectors.kafka.formats.fields import Field, decoded, present
+from connectors.kafka.formats.groups import Group, Images
+from connectors.kafka.formats.scan import Cells, Tree
+
+Count = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequenced:
+    """What stands for the place of a message: int64 by the message's number."""
+
+    sequences: Any
+
+
+@lru_cache(maxsize=1024)
+def row_tree(names: tuple[str, ...]) -> Tree:
+    """The tree that finds columns in rows."""
+    return Tree(dict.fromkeys(names))
+
+
+class Columns:
+    """The values of columns in images: a member of `changed` stands before that of the row."""
+
+    def __init__(self, images: Images, names: tuple[str, ...]) -> None:
+        tree = row_tree(names)
+        self.rows = tree.scan(images.rows)
+        self._changed = None if images.changed is None else tree.scan(_objects(images.changed))
+
+    def cells(self, name: str) -> Cells:
+        """The values of one column."""
+        found = self.rows.cells(name)
+        if self._changed is None:
+            return found
+        over = self._changed.cells(name)
+        return Cells.either(present(over), over, found)
+
+    @property
+    def faults(self) -> Any:
+        """bool[n] images that are no JSON objects."""
+        return self.rows.faults != 0
+
+    @property
+    def unknown(self) -> Any:
+        """bool[n] images that have another member with a value."""
+        return self.rows.unknown >= 0
+
+
+def _objects(texts: Any) -> Any:
+    """Empty texts stand for empty objects: the scan takes them for faults, which nobody looks at."""
+    return texts
+
+
+def block_of(
+    group: Group, schema: TableSchema, natural: Callable[[Column], Field], sequenced: Sequenced, count: Count
+) -> tuple[ChangeBlock, dict[int, str]]:
+    """The block of a group, and the messages left out of it because a value cannot be read, with the reason.
+
+    `schema` is the table's, which has at least the group's columns; `natural` tells how values are written that the
+    messages do not describe. `count` takes remarks with table and column.
+    """
+    images, left_out = group.images, dict[int, str]()
+    fields = {item.name: item for item in group.fields} if group.fields is not None else None
+    while True:
+        columns = Columns(images, schema.names)
+        counts: dict[str, int] = {}
+        try:
+            arrays = [_column(columns, column, fields, natural, counts, group) for column in schema.columns]
+        except _BadColumn as error:
+            message = int(images.messages[error.row])
+            left_out[message] = str(error)
+            images = images.part(images.messages != message)
+            continue
+        for reason, number in counts.items():
+            count(reason, number)
+        return _block(group, schema, images, arrays, sequenced), left_out
+
+
+class _BadColumn(ValueError):
+    def __init__(self, column: str, error: BadValue) -> None:
+        super().__init__(f"column {column}: {error}")
+        self.row = error.row
+
+
+def _column(
+    columns: Columns,
+    column: Column,
+    fields: Mapping[str, Field] | None,
+    natural: Callable[[Column], Field],
+    counts: dict[str, int],
+    group: Group,
+) -> pa.Array:
+    field = natural(column) if fields is None else fields.get(column.name) or natural(column)
+
+    def count(reason: str, number: int) -> None:
+        name = f"{reason} {group.table}.{column.name}"
+        counts[name] = counts.get(name, 0) + number
+
+    try:
+        return decoded(field, columns.cells(column.name), column.type, count)
+    except BadValue as error:
+        raise _BadColumn(column.name, error) from error
+
+
+def _block(
+    group: Group, schema: TableSchema, images: Images, arrays: list[pa.Array], sequenced: Sequenced
+) -> ChangeBlock:
+    rows = pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(schema))
+    return ChangeBlock(
+        group.table, schema, rows,
+        kinds=pa.array(images.kinds, pa.uint8()),
+        sequence=pa.array(sequenced.sequences[images.messages], pa.int64()),
+        row=pa.array(np.asarray(images.places, np.int32), pa.int32()),
+        timestamps_ms=pa.array(images.times_ms, pa.int64()),
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Kafka Connect's schema of a row, to fields. Pure.
+
+Names of Debezium's types: io.debezium.time.*, io.debezium.data.*; of Connect's own: org.apache.kafka.connect.data.*.
+Where the connector adds the column's own type (`column.propagate.source.type`), that one counts: it knows UNSIGNED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cdc.schema import DataType, Kind
+from connectors.kafka.formats.fields import Encoding, Field
+
+Schema = Mapping[str, Any]
+
+_PLAIN: dict[str, DataType] = {
+    "int8": DataType(Kind.TINYINT), "int16": DataType(Kind.SMALLINT), "int32": DataType(Kind.INT),
+    "int64": DataType(Kind.BIGINT), "float": DataType(Kind.FLOAT), "float32": DataType(Kind.FLOAT),
+    "double": DataType(Kind.DOUBLE), "float64": DataType(Kind.DOUBLE), "boolean": DataType(Kind.BOOLEAN),
+    "string": DataType(Kind.STRING), "bytes": DataType(Kind.BYTES),
+    "array": DataType(Kind.JSON), "map": DataType(Kind.JSON), "struct": DataType(Kind.JSON),
+}  # fmt: skip
+_UNSIGNED = {
+    "TINYINT UNSIGNED": Kind.TINYINT_UNSIGNED, "SMALLINT UNSIGNED": Kind.SMALLINT_UNSIGNED,
+    "MEDIUMINT UNSIGNED": Kind.INT_UNSIGNED, "INT UNSIGNED": Kind.INT_UNSIGNED,
+    "BIGINT UNSIGNED": Kind.BIGINT_UNSIGNED,
+}  # fmt: skip
+_MILLI, _MICRO = 1000, 1
+_TIMES = {
+    "io.debezium.time.Date": (DataType(Kind.DATE), _MICRO),
+    "org.apache.kafka.connect.data.Date": (DataType(Kind.DATE), _MICRO),
+    "io.debezium.time.IsoDate": (DataType(Kind.DATE), _MICRO),
+    "io.debezium.time.Time": (DataType(Kind.TIME, 3), _MILLI),
+    "org.apache.kafka.connect.data.Time": (DataType(Kind.TIME, 3), _MILLI),
+    "io.debezium.time.MicroTime": (DataType(Kind.TIME, 6), _MICRO),
+    "io.debezium.time.Timestamp": (DataType(Kind.TIMESTAMP, 3), _MILLI),
+    "org.apache.kafka.connect.data.Timestamp": (DataType(Kind.TIMESTAMP, 3), _MILLI),
+    "io.debezium.time.MicroTimestamp": (DataType(Kind.TIMESTAMP, 6), _MICRO),
+    "io.debezium.time.IsoTimestamp": (DataType(Kind.TIMESTAMP, 6), _MICRO),
+    "io.debezium.time.ZonedTimestamp": (DataType(Kind.TIMESTAMP_LTZ, 6), _MICRO),
+}
+_NANOS = {
+    "io.debezium.time.NanoTime": DataType(Kind.TIME, 6),
+    "io.debezium.time.NanoTimestamp": DataType(Kind.TIMESTAMP, 6),
+}
+_LONGEST_DECIMAL = 65
+_UNBOUND_DECIMAL = 38
+
+
+def fields_of(schema: Schema) -> tuple[Field, ...]:
+    """The fields of a struct, in its order. Raises ValueError for what is no struct."""
+    if schema.get("type") != "struct":
+        raise ValueError(f"the schema of a row is a struct, got {schema.get('type')!r}")
+    return tuple(_field(item) for item in schema.get("fields", ()))
+
+
+def row_schema(schema: Schema) -> Schema | None:
+    """The schema of the rows in the schema of Debezium's envelope; None when it has none. Raises ValueError."""
+    for item in schema.get("fields", ()):
+        if item.get("field") in ("after", "before"):
+            return item  # type: ignore[no-any-return]
+    return None
+
+
+def _field(item: Schema) -> Field:
+    name, logical = str(item["field"]), str(item.get("name") or "")
+    parameters = item.get("parameters") or {}
+    about: dict[str, Any] = {"optional": bool(item.get("optional", False)), "comment": str(item.get("doc") or "")}
+    if logical in _TIMES:
+        data_type, unit = _TIMES[logical]
+        return Field(name, data_type, unit_us=unit, **about)
+    if logical in _NANOS:
+        return Field(name, _NANOS[logical], Encoding.NANOS, **about)
+    make = _LOGICAL.get(logical)
+    if make is not None:
+        data_type, encoding = make(parameters)
+        if data_type.kind is Kind.GEOMETRY:
+            about["comment"] = ""  # Debezium describes the type there
+        return Field(name, data_type, encoding, **about)
+    kind = str(item["type"])
+    if kind not in _PLAIN:
+        raise ValueError(f"field {name!r} has the type {kind!r}, which Connect does not have")
+    own = _UNSIGNED.get(str(parameters.get("__debezium.source.column.type", "")).upper())
+    if own is not None and kind.startswith("int"):
+        return Field(name, DataType(own), **about)
+    return Field(name, _PLAIN[kind], **about)
+
+
+def _decimal(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
+    scale = int(parameters.get("scale", 0))
+    precision = int(parameters.get("connect.decimal.precision", max(_UNBOUND_DECIMAL, scale)))
+    return DataType(Kind.DECIMAL, min(precision, _LONGEST_DECIMAL), scale), Encoding.DECIMAL_BYTES
+
+
+def _bits(parameters: Mapping[str, str]) -> tuple[DataType, Encoding]:
+    return DataType(Kind.BINARY, (int(parameters.get("length", 64)) + 7) // 8), Encoding.BITS_LITTLE
+
+
+def _plain(kind: Kind, encoding: Encoding = Encoding.NATURAL) -> Callable[[Any], tuple[DataType, Encoding]]:
+    return lambda parameters: (DataType(kind), encoding)
+
+
+_LOGICAL: dict[str, Callable[[Mapping[str, str]], tuple[DataType, Encoding]]] = {
+    "org.apache.kafka.connect.data.Decimal": _decimal,
+    "io.debezium.data.Bits": _bits,
+    "io.debezium.time.Year": _plain(Kind.INT),
+    "io.debezium.data.Json": _plain(Kind.JSON),
+    "io.debezium.data.geometry.Point": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
+    "io.debezium.data.geometry.Geometry": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
+    "io.debezium.data.geometry.Geography": _plain(Kind.GEOMETRY, Encoding.GEOMETRY),
+    "io.debezium.data.FloatVector": lambda parameters: (DataType(Kind.VECTOR, 2048), Encoding.VECTOR),
+}

@@ -1,0 +1,218 @@
+"""Values found in JSON text into Arrow arrays: one function per way of writing a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.kafka.formats.scan import Cells
+from connectors.kafka.kernels import ABSENT, FALSE, INTEGER, NULL, STRING, TRUE, moments, spans
+
+
+class BadValue(ValueError):
+    """A value that is not what its type says. `row` counts from 0 in the array at hand."""
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+def nulls(cells: Cells) -> Any:
+    """bool[n] values that are NULL or absent."""
+    return (cells.kinds == NULL) | (cells.kinds == ABSENT)
+
+
+def binary(cells: Cells) -> pa.Array:
+    """Strings without their escapes, and everything else as it is written, as bytes."""
+    rows = len(cells)
+    empty = nulls(cells)
+    room = int(np.where(empty, 0, cells.stops.astype(np.int64) - cells.starts).sum())
+    out, offsets = np.empty(max(room, 1), np.uint8), np.zeros(rows + 1, np.int32)
+    bad = spans.gather(cells.texts.address, cells.starts, cells.stops, cells.kinds, out.ctypes.data, offsets)
+    if bad >= 0:
+        raise BadValue(bad, "an escape in a text that stands for no character")
+    return _from_buffers(pa.binary(), empty, [pa.py_buffer(offsets), pa.py_buffer(out)])
+
+
+def text(cells: Cells) -> pa.Array:
+    """As `binary`, as text."""
+    return cast(binary(cells), pa.string(), "is no UTF-8")
+
+
+def integers(cells: Cells) -> pa.Array:
+    """int64."""
+    values = np.empty(len(cells), np.int64)
+    bad = spans.integers(cells.texts.address, cells.starts, cells.stops, cells.kinds, values)
+    if bad >= 0:
+        raise BadValue(bad, f"{_shown(cells, bad)} is no whole number of 64 bits")
+    return _from_buffers(pa.int64(), nulls(cells), [pa.py_buffer(values)])
+
+
+def whole(cells: Cells, target: pa.DataType) -> pa.Array:
+    """Integers of any width; true and false are 1 and 0."""
+    flags = (cells.kinds == TRUE) | (cells.kinds == FALSE)
+    if flags.any():
+        return cast(cast(booleans(cells), pa.int8()), target)
+    if target == pa.uint64():
+        return cast(text(cells), target, "is no whole number of 64 bits")
+    return cast(integers(cells), target)
+
+
+def booleans(cells: Cells) -> pa.Array:
+    """true and false; 1 and 0; "1", "0", "true" and "false"."""
+    plain = (cells.kinds == TRUE) | (cells.kinds == FALSE)
+    empty = nulls(cells)
+    if (plain | empty).all():
+        return pa.array(cells.kinds == TRUE, mask=empty)
+    if np.isin(cells.kinds, (INTEGER, STRING, NULL, ABSENT, TRUE, FALSE)).all():
+        return cast(text(cells), pa.bool_(), "is neither true nor false")
+    raise BadValue(int(np.argmin(plain | empty)), "is neither true nor false")
+
+
+def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
+    """Floats and decimals from numbers or text, exactly as written; nothing is rounded to fit a decimal."""
+    if pa.types.is_string(target):
+        return decimal_text(text(cells))
+    return cast(text(cells), target, f"is no {target}")
+
+
+def decimal_text(texts: pa.Array) -> pa.Array:
+    """Decimals of more than 38 digits stay text; an exponent is written out."""
+    if not pc.any(pc.match_substring_regex(texts, "[eE]")).as_py():
+        return texts
+    from decimal import Decimal
+
+    return pa.array([None if item is None else f"{Decimal(item):f}" for item in texts.to_pylist()], pa.string())
+
+
+def from_base64(cells: Cells) -> pa.Array:
+    """Bytes written as base64."""
+    written = binary(cells)
+    texts, offsets = _bytes_of(written)
+    out, out_offsets = np.empty(max(len(texts) * 3 // 4 + 3, 1), np.uint8), np.zeros(len(written) + 1, np.int32)
+    bad = spans.base64(texts, offsets, out, out_offsets)
+    if bad >= 0:
+        raise BadValue(bad, f"{_shown(cells, bad)} is no base64")
+    return _from_buffers(pa.binary(), nulls(cells), [pa.py_buffer(out_offsets), pa.py_buffer(out)])
+
+
+def from_hex(cells: Cells) -> pa.Array:
+    """Bytes written as hexadecimal digits."""
+    return each(text(cells), lambda item: bytes.fromhex(item), pa.binary(), "is no hexadecimal text")
+
+
+def from_latin1(cells: Cells) -> pa.Array:
+    """Bytes written as the characters of the same numbers (ISO 8859-1)."""
+    plain = text(cells)
+    if pc.all(pc.string_is_ascii(plain)).as_py() is not False:
+        return plain.cast(pa.binary())
+    return each(plain, lambda item: item.encode("latin-1"), pa.binary(), "holds characters that are no bytes")
+
+
+def decimal_bytes(cells: Cells, precision: int, scale: int) -> pa.Array:
+    """Connect's Decimal: the unscaled number in big-endian bytes, as base64."""
+    raw = from_base64(cells)
+    if precision > 38:
+        return each(raw, lambda item: _scaled(item, scale), pa.string(), "is no decimal")
+    data, offsets = _bytes_of(raw)
+    out = np.zeros(max(16 * len(raw), 1), np.uint8)
+    bad = spans.decimals(data, offsets, out)
+    if bad >= 0:
+        raise BadValue(bad, f"has more than {precision} digits")
+    found = _from_buffers(pa.decimal128(38, scale), nulls(cells), [pa.py_buffer(out)])
+    return cast(found, pa.decimal128(precision, scale), f"has more than {precision} digits")
+
+
+def _scaled(number: bytes, scale: int) -> str:
+    unscaled = int.from_bytes(number, "big", signed=True)
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    whole_part, fraction = (digits[:-scale], digits[-scale:]) if scale else (digits, "")
+    return ("-" if unscaled < 0 else "") + whole_part + (f".{fraction}" if scale else "")
+
+
+def parsed_moments(cells: Cells) -> tuple[Any, Any, Any]:
+    """Microseconds, NULL mask and mask of impossible dates (0000-00-00) of texts. Raises BadValue for other texts."""
+    return _parsed(cells, moments.moments, "no date or time")
+
+
+def parsed_spans(cells: Cells) -> pa.Array:
+    """Spans of time written as `-838:59:59.000000`."""
+    values, empty, _ = _parsed(cells, moments.spans, "no time")
+    return _from_buffers(pa.duration("us"), empty, [pa.py_buffer(values)])
+
+
+def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, Any, Any]:
+    written, empty = binary(cells), nulls(cells)
+    texts, offsets = _bytes_of(written)
+    values, verdicts = np.zeros(len(written), np.int64), np.zeros(len(written), np.uint8)
+    kernel(texts, offsets, empty.astype(np.uint8), values, verdicts)
+    unreadable = verdicts == moments.UNREADABLE
+    if unreadable.any():
+        bad = int(np.argmax(unreadable))
+        raise BadValue(bad, f"{_shown(cells, bad)} is {what}")
+    return values, empty, verdicts == moments.IMPOSSIBLE
+
+
+def each(array: pa.Array, change: Callable[[Any], Any], target: pa.DataType, message: str) -> pa.Array:
+    """A Python function over the values; for what is rare."""
+    found: list[Any] = []
+    for row, value in enumerate(array.to_pylist()):
+        try:
+            found.append(None if value is None else change(value))
+        except (ValueError, ArithmeticError, LookupError) as error:
+            raise BadValue(row, message) from error
+    return pa.array(found, target)
+
+
+def cast(array: pa.Array, target: pa.DataType, message: str = "") -> pa.Array:
+    """Arrow's exact cast. Raises BadValue with the row that does not go."""
+    if array.type == target:
+        return array
+    try:
+        return array.cast(target)
+    except pa.ArrowInvalid as error:
+        row = _first_bad(array, target)
+        shown = str(array[row].as_py())
+        raise BadValue(row, f"{shown[:60]!r} {message or f'is no {target}'}") from error
+
+
+def _first_bad(array: pa.Array, target: pa.DataType) -> int:
+    """The first row that cannot be cast, halving the array."""
+    first, rows = 0, len(array)
+    while rows > 1:
+        half = rows // 2
+        try:
+            array.slice(first, half).cast(target)
+        except pa.ArrowInvalid:
+            rows = half
+        else:
+            first, rows = first + half, rows - half
+    return first
+
+
+def _from_buffers(kind: pa.DataType, empty: Any, values: list[pa.Buffer]) -> pa.Array:
+    """An array of n values with NULL where `empty`."""
+    validity = None
+    if empty.any():
+        validity = pa.py_buffer(np.packbits(~empty, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(empty), [validity, *values])
+
+
+def from_micros(kind: pa.DataType, values: Any, empty: Any) -> pa.Array:
+    """An array of a 64-bit type from its numbers."""
+    return _from_buffers(kind, empty, [pa.py_buffer(np.ascontiguousarray(values, np.int64))])
+
+
+def _bytes_of(array: pa.Array) -> tuple[Any, Any]:
+    """The bytes and offsets of a binary array that begins at offset 0."""
+    _, offsets, data = array.buffers()
+    return np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int32)[: len(array) + 1]
+
+
+def _shown(cells: Cells, row: int) -> str:
+    raw = cells.raw(row).decode("utf-8", "replace")
+    return repr(raw if len(raw) <= 60 else raw[:57] + "...")

@@ -1,0 +1,265 @@
+"""A column as a message describes it: its type, and how its values are written. From values to Arrow arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import arrow_type
+from cdc.schema import DataType, Kind
+from connectors.kafka.formats import convert
+from connectors.kafka.formats.convert import BadValue
+from connectors.kafka.formats.scan import Cells, Tree
+from connectors.kafka.formats.widen import adapted
+from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, OBJECT, STRING
+
+Count = Callable[[str, int], None]
+"""Takes the name of what was changed or lost in values of this column, and in how many."""
+
+
+class Encoding(Enum):
+    """How the values of a column are written in JSON."""
+
+    NATURAL = auto()
+    """Numbers as numbers or text, text as text, bytes as base64, moments as ISO text or as counts of `unit_us`."""
+    DECIMAL_BYTES = auto()
+    HEX = auto()
+    LATIN1 = auto()
+    """Bytes as the characters of the same numbers."""
+    BITS_LITTLE = auto()
+    """Debezium's Bits: base64, lowest byte first."""
+    BITS_NUMBER = auto()
+    ENUM_NUMBER = auto()
+    SET_NUMBER = auto()
+    SET_LIST = auto()
+    GEOMETRY = auto()
+    """Debezium's {"wkb": base64, "srid": number or null}."""
+    VECTOR = auto()
+    NANOS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column. `unit_us` is what one of a count is in microseconds, where moments are counted."""
+
+    name: str
+    type: DataType
+    encoding: Encoding = Encoding.NATURAL
+    unit_us: int = 1
+    labels: tuple[str, ...] = ()
+    optional: bool = True
+    comment: str = ""
+    zone: str = "UTC"
+    """Where the clock of moments without a zone is that stand for an instant."""
+
+
+_INTEGERS = frozenset({
+    Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
+    Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
+})  # fmt: skip
+_NUMBERS = frozenset({Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL})
+_TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING, Kind.JSON})
+_BINARIES = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+_REPLACED = "�".encode()
+
+
+def decoded(field: Field, cells: Cells, target: DataType, count: Count) -> pa.Array:
+    """The values of a column as `target`, which is the field's own type or a wider one. Raises BadValue."""
+    special = _SPECIAL.get(field.encoding)
+    values = _natural(field, cells, count) if special is None else special(field, cells)
+    return adapted(values, field.type, target)
+
+
+def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
+    kind, arrow = field.type.kind, arrow_type(field.type)
+    if kind in _INTEGERS:
+        return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole(cells, arrow)
+    if kind in _NUMBERS:
+        return convert.numbers(cells, arrow)
+    if kind in _TEXTS:
+        return _text(cells, count)
+    if kind in _BINARIES:
+        return _padded(field, convert.from_base64(cells))
+    if kind is Kind.BOOLEAN:
+        return convert.booleans(cells)
+    if kind is Kind.VECTOR:
+        return _vector(field, cells)
+    return _moment(field, cells, count)
+
+
+def _text(cells: Cells, count: Count) -> pa.Array:
+    found = convert.text(cells)
+    data = found.buffers()[2]
+    if data is not None and _REPLACED in memoryview(data).tobytes():
+        lost = pc.sum(pc.match_substring(found, "�")).as_py()
+        if lost:
+            count("replacement-characters", lost)
+    return found
+
+
+def _unsigned(cells: Cells) -> pa.Array:
+    """Numbers beyond 2^63 are written as they are, or as what a signed number of 64 bits makes of them."""
+    texts = convert.text(cells)
+    if pc.any(pc.starts_with(texts, "-")).as_py():
+        signed = convert.integers(cells)
+        return pa.array(signed.fill_null(0).to_numpy().view(np.uint64), mask=convert.nulls(cells))
+    return convert.cast(texts, pa.uint64(), "is no whole number of 64 bits")
+
+
+def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
+    """DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ, counted or written as text."""
+    kind, arrow = field.type.kind, arrow_type(field.type)
+    counted = cells.kinds == INTEGER
+    empty = convert.nulls(cells)
+    if (counted | empty).all():
+        numbers = convert.integers(cells)
+        if kind is Kind.DATE:
+            return convert.cast(numbers, pa.int32(), "is no day").cast(arrow)
+        return convert.from_micros(arrow, numbers.fill_null(0).to_numpy() * field.unit_us, empty)
+    written = (cells.kinds == STRING) | (cells.kinds == ESCAPED)
+    if not (written | empty).all():
+        raise BadValue(int(np.argmin(written | empty)), f"is neither text nor a count, as others of {field.name} are")
+    if kind is Kind.TIME:
+        return convert.parsed_spans(cells)
+    values, empty, impossible = convert.parsed_moments(cells)
+    if impossible.any():
+        count("invalid-date-to-null", int(impossible.sum()))
+        empty = empty | impossible
+    if kind is Kind.DATE:
+        return pa.array((values // 86_400_000_000).astype(np.int32), pa.int32(), mask=empty).cast(arrow)
+    if kind is Kind.TIMESTAMP_LTZ and field.zone != "UTC":
+        local = convert.from_micros(pa.timestamp("us"), values, empty)
+        instants = pc.assume_timezone(local, field.zone, ambiguous="earliest", nonexistent="latest")
+        return instants.cast(arrow)
+    return convert.from_micros(arrow, values, empty)
+
+
+def _nanos(field: Field, cells: Cells) -> pa.Array:
+    numbers = convert.integers(cells).fill_null(0).to_numpy()
+    return convert.from_micros(arrow_type(field.type), numbers // 1000, convert.nulls(cells))
+
+
+def _padded(field: Field, values: pa.Array) -> pa.Array:
+    """BINARY(n) has n bytes: its trailing zeros may have been left out."""
+    width = field.type.length or 1
+    if field.type.kind is not Kind.BINARY or not pc.any(pc.less(pc.binary_length(values), width)).as_py():
+        return values
+    return convert.each(values, lambda item: item.ljust(width, b"\0"), pa.binary(), "")
+
+
+def _decimal_bytes(field: Field, cells: Cells) -> pa.Array:
+    if field.type.kind is not Kind.DECIMAL:
+        return _from_decimal(convert.decimal_bytes(cells, 20, 0), arrow_type(field.type))
+    return convert.decimal_bytes(cells, field.type.length or 10, field.type.scale or 0)
+
+
+def _from_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    return convert.cast(values.cast(pa.string()), target)
+
+
+def _hex(field: Field, cells: Cells) -> pa.Array:
+    return _padded(field, convert.from_hex(cells))
+
+
+def _latin1(field: Field, cells: Cells) -> pa.Array:
+    return _padded(field, convert.from_latin1(cells))
+
+
+def _bits_little(field: Field, cells: Cells) -> pa.Array:
+    width = field.type.length or 1
+    change: Callable[[bytes], bytes] = lambda item: item[::-1].rjust(width, b"\0")[-width:]  # noqa: E731
+    return convert.each(convert.from_base64(cells), change, pa.binary(), "")
+
+
+def _bits_number(field: Field, cells: Cells) -> pa.Array:
+    if field.type.kind is Kind.BOOLEAN:
+        return convert.booleans(cells)
+    width = field.type.length or 1
+    return convert.each(
+        convert.text(cells),
+        lambda item: int(item).to_bytes(width, "big"),
+        pa.binary(),
+        "is no number of that many bits",
+    )
+
+
+def _enum_number(field: Field, cells: Cells) -> pa.Array:
+    """The member's number from 1; 0 is the empty text of an invalid value. Text that is no number is the member."""
+    names = ("", *field.labels)
+    return convert.each(
+        convert.text(cells), lambda item: names[int(item)] if item.isdigit() else item, pa.string(), "is no member"
+    )
+
+
+def _set_number(field: Field, cells: Cells) -> pa.Array:
+    def members(item: str) -> str:
+        if not item.isdigit():
+            return item
+        mask = int(item)
+        if mask >> len(field.labels):
+            raise ValueError(item)
+        return ",".join(label for place, label in enumerate(field.labels) if mask >> place & 1)
+
+    return convert.each(convert.text(cells), members, pa.string(), "are no members")
+
+
+def _set_list(field: Field, cells: Cells) -> pa.Array:
+    import json
+
+    return convert.each(convert.text(cells), lambda item: ",".join(json.loads(item)), pa.string(), "is no list")
+
+
+_GEOMETRY = Tree({"wkb": None, "srid": None})
+
+
+def _geometry(field: Field, cells: Cells) -> pa.Array:
+    """MySQL's own form: the SRID in four bytes, lowest first, then the WKB."""
+    inside = cells.kinds == OBJECT
+    if not (inside | convert.nulls(cells)).all():
+        raise BadValue(int(np.argmin(inside | convert.nulls(cells))), "is no geometry")
+    found = _GEOMETRY.scan(cells.texts.part(cells.starts[inside], cells.stops[inside]))
+    wkb = convert.from_base64(found.cells("wkb")).to_pylist()
+    srid = convert.integers(found.cells("srid")).to_pylist()
+    values = iter([None if body is None else (at or 0).to_bytes(4, "little") + body
+                   for at, body in zip(srid, wkb, strict=True)])  # fmt: skip
+    return pa.array([next(values) if there else None for there in inside], pa.binary())
+
+
+def _vector(field: Field, cells: Cells) -> pa.Array:
+    texts = pc.utf8_trim(convert.text(cells), "[] ")
+    parts = pc.split_pattern(texts, ",")
+    flat = convert.cast(pc.utf8_trim_whitespace(parts.flatten()), pa.float32(), "is no number")
+    offsets = pa.array(parts.offsets.to_numpy(), pa.int32(), mask=np.append(convert.nulls(cells), False))
+    found = pa.ListArray.from_arrays(offsets, flat)
+    return found.cast(arrow_type(field.type))
+
+
+def present(cells: Cells) -> Any:
+    """bool[n] rows that have the member, NULL or not."""
+    return cells.kinds != ABSENT
+
+
+def has_values(cells: Cells) -> bool:
+    """Whether some row has a value that is not NULL."""
+    return bool(np.any((cells.kinds != ABSENT) & (cells.kinds != NULL)))
+
+
+_SPECIAL: dict[Encoding, Callable[[Field, Cells], pa.Array]] = {
+    Encoding.DECIMAL_BYTES: _decimal_bytes,
+    Encoding.HEX: _hex,
+    Encoding.LATIN1: _latin1,
+    Encoding.BITS_LITTLE: _bits_little,
+    Encoding.BITS_NUMBER: _bits_number,
+    Encoding.ENUM_NUMBER: _enum_number,
+    Encoding.SET_NUMBER: _set_number,
+    Encoding.SET_LIST: _set_list,
+    Encoding.GEOMETRY: _geometry,
+    Encoding.VECTOR: _vector,
+    Encoding.NANOS: _nanos,
+}

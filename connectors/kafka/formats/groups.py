@@ -1,0 +1,134 @@
+"""Messages of one partition, and what a format makes of them: groups of row images of one table, described alike.
+
+Every format has one method, `read(messages) -> Reading`. It looks at envelopes only; values are converted by
+`connectors.kafka.formats.blocks`, when the table's schema is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from cdc.block import RowKind
+from cdc.schema import TableId
+from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.scan import Texts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Messages:
+    """n messages of one partition in the order of their offsets; a value or key may be None."""
+
+    topic: str
+    partition: int
+    offsets: Sequence[int]
+    times_ms: Sequence[int]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def part(self, first: int, last: int | None = None) -> Messages:
+        """Messages `first` up to and without `last`."""
+        cut = slice(first, last)
+        return Messages(
+            self.topic, self.partition, self.offsets[cut], self.times_ms[cut], self.keys[cut], self.values[cut]
+        )
+
+    def where(self, message: int) -> str:
+        """The place of a message, as it is written everywhere."""
+        return f"{self.topic}-{self.partition}@{self.offsets[message]}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """n row images: where their objects are in a buffer, and what they mean.
+
+    Attributes:
+        rows: the objects; `changed` holds, where it is not an empty text, members that stand before those of the row.
+        messages: int[n], the message that each is of, rising; `places`: int[n], its number among the message's images.
+        kinds: uint8[n], `RowKind`.
+        times_ms: int64[n], when the source committed.
+    """
+
+    rows: Texts
+    changed: Texts | None
+    messages: Any
+    places: Any
+    kinds: Any
+    times_ms: Any
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def part(self, rows: Any) -> Images:
+        """Images by number or mask."""
+        changed = self.changed
+        return Images(
+            self.rows.part(self.rows.begins[rows], self.rows.ends[rows]),
+            None if changed is None else changed.part(changed.begins[rows], changed.ends[rows]),
+            self.messages[rows], self.places[rows], self.kinds[rows], self.times_ms[rows],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Images of one table.
+
+    Attributes:
+        fields: the columns as the messages describe them; None when they do not, and values have to tell.
+        key: the names of the key columns, empty for none; None when the messages do not tell.
+    """
+
+    table: TableId
+    fields: tuple[Field, ...] | None
+    key: tuple[str, ...] | None
+    images: Images
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A message about tables instead of rows: DDL. `message` is its number."""
+
+    message: int
+    database: str
+    sql: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """What messages hold: groups, statements, those that cannot be read with the reason, and counted remarks."""
+
+    groups: list[Group] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    unreadable: dict[int, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, reason: str, number: int) -> None:
+        """Add to a counted remark."""
+        self.counts[reason] = self.counts.get(reason, 0) + number
+
+
+class Format(Protocol):
+    """A way of writing changes as messages. Keeps what it learns about schemas between calls; not shared."""
+
+    def read(self, messages: Messages) -> Reading:
+        """Sort messages into groups."""
+
+
+def consecutive(numbers: Any) -> Iterator[tuple[int, int]]:
+    """First and last (exclusive) of each run of equal numbers."""
+    if not len(numbers):
+        return
+    cuts = np.flatnonzero(np.diff(numbers)) + 1
+    bounds = [0, *cuts.tolist(), len(numbers)]
+    yield from itertools.pairwise(bounds)
+
+
+BEFORE, AFTER = int(RowKind.UPDATE_BEFORE), int(RowKind.UPDATE_AFTER)
+INSERT, DELETE = int(RowKind.INSERT), int(RowKind.DELETE)

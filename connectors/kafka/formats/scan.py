@@ -1,0 +1,178 @@
+"""Many JSON texts at once: where the values of named members are. Columnar: one array entry per text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from connectors.kafka.kernels import ABSENT, scan
+
+Ints = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.uint8]
+
+Names = Mapping[str, "Names | None"]
+"""Names of members; those of a member that is an object itself are below it."""
+
+_PADDING = bytes(8)
+
+
+class Tree:
+    """The members to look for. A member is asked for by its dotted path as a tuple."""
+
+    def __init__(self, names: Names) -> None:
+        paths: list[tuple[str, ...]] = [()]
+        below: list[Names] = [names]
+        first: list[int] = []
+        count: list[int] = []
+        for place in range(_size(names) + 1):
+            children = below[place]
+            first.append(len(paths))
+            count.append(len(children))
+            paths += [(*paths[place], name) for name in children]
+            below += [inner or {} for inner in children.values()]
+        texts = [path[-1].encode("utf-8") if path else b"" for path in paths]
+        ends = np.cumsum([len(text) for text in texts])
+        self._names = np.frombuffer(b"".join(texts) + _PADDING, np.uint8)
+        self._first, self._count = np.array(first, np.int64), np.array(count, np.int64)
+        self._name_end = ends.astype(np.int64)
+        self._name_at = self._name_end - np.array([len(text) for text in texts], np.int64)
+        self._nodes = {path: node for node, path in enumerate(paths)}
+        self._stack = np.zeros((2, len(paths) + 1), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def node(self, *path: str) -> int:
+        """The number of a member. Raises KeyError."""
+        return self._nodes[path]
+
+    def scan(self, texts: Texts) -> Scan:
+        """Look for the members in all texts."""
+        shape = len(self), len(texts)
+        starts, stops = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        kinds = np.full(shape, ABSENT, np.uint8)
+        unknown, faults = np.full(len(texts), -1, np.int32), np.zeros(len(texts), np.int32)
+        scan.walk(
+            texts.address, texts.begins, texts.ends, self._names.ctypes.data, self._first, self._count,
+            self._name_at, self._name_end, self._stack[0], self._stack[1], starts, stops, kinds, unknown, faults,
+        )  # fmt: skip
+        return Scan(self, texts, starts, stops, kinds, unknown, faults)
+
+
+def _size(names: Names) -> int:
+    return sum(1 + _size(inner or {}) for inner in names.values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """JSON texts in one buffer, int32[n] each: text i is the bytes from begins[i] to ends[i]."""
+
+    data: npt.NDArray[np.uint8]
+    begins: Ints
+    ends: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> Texts:
+        """Put texts one behind the other; less than 2 GiB of them."""
+        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))).astype(np.int32)
+        begins = np.zeros(len(texts), np.int32)
+        begins[1:] = ends[:-1]
+        return cls(np.frombuffer(b"".join((*texts, _PADDING)), np.uint8), begins, ends)
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def address(self) -> int:
+        """Where position 0 lies in memory."""
+        return int(self.data.ctypes.data)
+
+    def part(self, begins: Ints, ends: Ints) -> Texts:
+        """Other texts in the same buffer."""
+        return Texts(self.data, begins, ends)
+
+    def bytes_of(self, index: int) -> bytes:
+        """One text."""
+        return self.data[self.begins[index] : self.ends[index]].tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Values of one member, one per row: places in a buffer, and kinds (`connectors.kafka.kernels`)."""
+
+    texts: Texts
+    starts: Ints
+    stops: Ints
+    kinds: Kinds
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: Any) -> Cells:
+        """Rows by number, or by mask."""
+        return Cells(self.texts, self.starts[rows], self.stops[rows], self.kinds[rows])
+
+    def raw(self, row: int) -> bytes:
+        """The bytes of one value as they stand in the text, a string without its quotes."""
+        return self.texts.data[self.starts[row] : self.stops[row]].tobytes()
+
+    @classmethod
+    def absent(cls, texts: Texts, rows: int) -> Cells:
+        """A member that no row has."""
+        return cls(texts, np.zeros(rows, np.int32), np.zeros(rows, np.int32), np.full(rows, ABSENT, np.uint8))
+
+    @classmethod
+    def either(cls, choice: Any, left: Cells, right: Cells) -> Cells:
+        """Row by row the left value where `choice`, else the right one; both are of the same texts."""
+        return cls(
+            left.texts,
+            np.where(choice, left.starts, right.starts),
+            np.where(choice, left.stops, right.stops),
+            np.where(choice, left.kinds, right.kinds),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """What a tree found in texts. `unknown` and `faults` are as in `kernels.scan.walk`."""
+
+    tree: Tree
+    texts: Texts
+    starts: Ints
+    stops: Ints
+    kinds: Kinds
+    unknown: Ints
+    faults: Ints
+
+    def cells(self, *path: str) -> Cells:
+        """The values of one member."""
+        node = self.tree.node(*path)
+        return Cells(self.texts, self.starts[node], self.stops[node], self.kinds[node])
+
+
+def elements(cells: Cells) -> tuple[Texts, Ints]:
+    """The elements of lists as texts, and which row each is of. Raises ValueError when a list cannot be read.
+
+    An element that is no object is an empty text.
+    """
+    nothing = np.zeros(0, np.int32)
+    address = cells.texts.address
+    total = scan.elements(address, cells.starts, cells.stops, cells.kinds, nothing, nothing, nothing)
+    if total < 0:
+        raise ValueError("a list that is no JSON")
+    found = np.zeros((3, max(total, 1)), np.int32)
+    scan.elements(address, cells.starts, cells.stops, cells.kinds, *found)
+    return cells.texts.part(found[0, :total], found[1, :total]), found[2, :total]
+
+
+def runs(*cells: Cells) -> Ints:
+    """For each row the number of the run it is in: a run ends where one of the values differs from the row before."""
+    starts, stops = (np.ascontiguousarray([getattr(item, name) for item in cells]) for name in ("starts", "stops"))
+    kinds = np.ascontiguousarray([item.kinds for item in cells])
+    same = np.ones(starts.shape[1], np.int32)
+    scan.same_text(cells[0].texts.address, starts, stops, kinds, same)
+    return np.asarray(np.cumsum(1 - same), np.int32)

@@ -1,0 +1,148 @@
+"""Dates, moments and spans of time from text."""
+
+from __future__ import annotations
+
+from connectors.kafka.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int, Ints
+
+FINE, IMPOSSIBLE, UNREADABLE = 0, 1, 2
+"""Verdicts on a text: a moment, a date that cannot be (month 0, 30 February), or something else."""
+
+
+@kernel
+def _number(texts: Ints, at: Int, stop: Int, digits: Int) -> Int:
+    """The number of exactly so many digits at `at`; -1 when there is none."""
+    if at + digits > stop:
+        return -1
+    value = 0
+    for place in range(at, at + digits):
+        digit = texts[place] - 48
+        if digit < 0 or digit > 9:
+            return -1
+        value = value * 10 + digit
+    return value
+
+
+@kernel
+def _days(year: Int, month: Int, day: Int) -> Int:
+    """Days from 1970-01-01 to a date of the Gregorian calendar."""
+    if month <= 2:
+        year -= 1
+    era = year // 400
+    of_era = year - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+@kernel
+def _month_days(year: Int, month: Int) -> Int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+
+
+@kernel
+def _clock(texts: Ints, at: Int, stop: Int) -> Int:
+    """Twice the microseconds of `HH:MM[:SS[.ffffff...]]`, times 64 plus its length; -1 for something else."""
+    hours, minutes, seconds, micros = _number(texts, at, stop, 2), -1, 0, 0
+    end = at + 5
+    if hours >= 0 and at + 2 < stop and texts[at + 2] == 58:
+        minutes = _number(texts, at + 3, stop, 2)
+    if hours > 24 or minutes < 0 or minutes > 59:
+        return -1
+    if end < stop and texts[end] == 58:
+        seconds = _number(texts, end + 1, stop, 2)
+        if seconds < 0 or seconds > 59:
+            return -1
+        end += 3
+        if end < stop and texts[end] == 46:
+            end += 1
+            scale = 100000
+            while end < stop and 48 <= texts[end] <= 57:
+                micros += (texts[end] - 48) * scale
+                scale //= 10
+                end += 1
+    return (((hours * 60 + minutes) * 60 + seconds) * 1000000 + micros) * 64 + end - at
+
+
+@kernel
+def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
+    """Microseconds since 1970 of `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]` or a date alone; an offset is taken off.
+
+    nulls[i] is 1 for a value that is NULL. verdicts[i] is FINE, IMPOSSIBLE or UNREADABLE; the value is 0 then.
+    """
+    for item in range(len(offsets) - 1):
+        values[item], verdicts[item] = 0, FINE
+        if nulls[item]:
+            continue
+        at, stop = offsets[item], offsets[item + 1]
+        year, month, day = _number(texts, at, stop, 4), _number(texts, at + 5, stop, 2), _number(texts, at + 8, stop, 2)
+        if year < 0 or month < 0 or day < 0 or texts[at + 4] != 45 or texts[at + 7] != 45:
+            verdicts[item] = UNREADABLE
+            continue
+        at += 10
+        micros = 0
+        if at < stop:
+            if texts[at] != 32 and texts[at] != 84:
+                verdicts[item] = UNREADABLE
+                continue
+            clock = _clock(texts, at + 1, stop)
+            if clock < 0:
+                verdicts[item] = UNREADABLE
+                continue
+            micros = clock >> 6
+            at += 1 + (clock & 63)
+            if at < stop and texts[at] == 90:
+                at += 1
+            elif at + 6 == stop and (texts[at] == 43 or texts[at] == 45):
+                shift = _clock(texts, at + 1, stop)
+                if shift < 0:
+                    verdicts[item] = UNREADABLE
+                    continue
+                micros += -(shift >> 6) if texts[at] == 43 else shift >> 6
+                at = stop
+            if at != stop:
+                verdicts[item] = UNREADABLE
+                continue
+        if year == 0 or month == 0 or day == 0 or month > 12 or day > _month_days(year, month):
+            verdicts[item] = IMPOSSIBLE
+            continue
+        values[item] = _days(year, month, day) * 86400000000 + micros
+
+
+@kernel
+def spans(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
+    """Microseconds of `[-]H:MM:SS[.f]` with any number of hours; the rest as in `moments`."""
+    for item in range(len(offsets) - 1):
+        values[item], verdicts[item] = 0, FINE
+        if nulls[item]:
+            continue
+        at, stop = offsets[item], offsets[item + 1]
+        negative = at < stop and texts[at] == 45
+        if negative:
+            at += 1
+        hours, digits = 0, 0
+        while at < stop and 48 <= texts[at] <= 57 and digits < 6:
+            hours = hours * 10 + texts[at] - 48
+            at += 1
+            digits += 1
+        minutes = _number(texts, at + 1, stop, 2)
+        if digits == 0 or at + 3 > stop or texts[at] != 58 or minutes < 0:
+            verdicts[item] = UNREADABLE
+            continue
+        seconds, micros, end = 0, 0, at + 3
+        if end < stop and texts[end] == 58:
+            seconds = _number(texts, end + 1, stop, 2)
+            end += 3
+            if end < stop and texts[end] == 46:
+                end += 1
+                scale = 100000
+                while end < stop and 48 <= texts[end] <= 57:
+                    micros += (texts[end] - 48) * scale
+                    scale //= 10
+                    end += 1
+        if end != stop or seconds < 0 or minutes > 59 or seconds > 59:
+            verdicts[item] = UNREADABLE
+            continue
+        span = ((hours * 60 + minutes) * 60 + seconds) * 1000000 + micros
+        values[item] = -span if negative else span

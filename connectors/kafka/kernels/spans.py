@@ -1,0 +1,193 @@
+"""Values that `scan` found, into column buffers: text, whole numbers, bytes, decimals."""
+
+from __future__ import annotations
+
+from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, STRING, kernel
+from connectors.shared.kernels.kernel_types import Int, Ints
+from connectors.shared.kernels.memory import move, peek8, poke8
+
+_HIGHEST = 922337203685477580
+
+
+@kernel
+def _hex4(base: Int, at: Int) -> Int:
+    code = 0
+    for place in range(4):
+        byte = peek8(base + at + place)
+        if 48 <= byte <= 57:
+            code = code * 16 + byte - 48
+        elif 97 <= byte <= 102:
+            code = code * 16 + byte - 87
+        elif 65 <= byte <= 70:
+            code = code * 16 + byte - 55
+        else:
+            return -1
+    return code
+
+
+@kernel
+def _utf8(out: Int, to: Int, code: Int) -> Int:
+    """Write a character; the position behind it."""
+    if code < 0x80:
+        poke8(out + to, code)
+        return to + 1
+    if code < 0x800:
+        poke8(out + to, 0xC0 | code >> 6)
+        poke8(out + to + 1, 0x80 | code & 63)
+        return to + 2
+    if code < 0x10000:
+        poke8(out + to, 0xE0 | code >> 12)
+        poke8(out + to + 1, 0x80 | code >> 6 & 63)
+        poke8(out + to + 2, 0x80 | code & 63)
+        return to + 3
+    poke8(out + to, 0xF0 | code >> 18)
+    poke8(out + to + 1, 0x80 | code >> 12 & 63)
+    poke8(out + to + 2, 0x80 | code >> 6 & 63)
+    poke8(out + to + 3, 0x80 | code & 63)
+    return to + 4
+
+
+@kernel
+def _unescaped(base: Int, at: Int, stop: Int, out: Int, to: Int) -> Int:
+    """The text of a string with escapes; the position behind it, -1 for an escape or a surrogate that cannot be."""
+    while at < stop:
+        byte = peek8(base + at)
+        at += 1
+        if byte != 92:
+            poke8(out + to, byte)
+            to += 1
+            continue
+        byte = peek8(base + at)
+        at += 1
+        if byte == 117:
+            if at + 4 > stop:
+                return -1
+            code = _hex4(base, at)
+            at += 4
+            if 0xD800 <= code < 0xDC00:
+                if at + 6 > stop or peek8(base + at) != 92 or peek8(base + at + 1) != 117:
+                    return -1
+                low = _hex4(base, at + 2)
+                if low < 0xDC00 or low > 0xDFFF:
+                    return -1
+                code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
+                at += 6
+            elif code < 0 or 0xDC00 <= code <= 0xDFFF:
+                return -1
+            to = _utf8(out, to, code)
+            continue
+        if byte == 110:
+            byte = 10
+        elif byte == 116:
+            byte = 9
+        elif byte == 114:
+            byte = 13
+        elif byte == 98:
+            byte = 8
+        elif byte == 102:
+            byte = 12
+        elif byte != 34 and byte != 92 and byte != 47:
+            return -1
+        poke8(out + to, byte)
+        to += 1
+    return to
+
+
+@kernel
+def gather(base: Int, starts: Ints, stops: Ints, kinds: Ints, out: Int, offsets: Ints) -> Int:
+    """The texts of values one behind the other, escapes resolved; NULL and absent ones are empty.
+
+    `out` is an address with room for all of them; fills offsets[n + 1]. -1, or the first that cannot be text.
+    """
+    to = 0
+    offsets[0] = 0
+    for item in range(len(starts)):
+        kind = kinds[item]
+        if kind == ESCAPED:
+            to = _unescaped(base, starts[item], stops[item], out, to)
+            if to < 0:
+                return item
+        elif kind != ABSENT and kind != NULL:
+            length = stops[item] - starts[item]
+            move(out + to, base + starts[item], length)
+            to += length
+        offsets[item + 1] = to
+    return -1
+
+
+@kernel
+def integers(base: Int, starts: Ints, stops: Ints, kinds: Ints, values: Ints) -> Int:
+    """Whole numbers, also from strings, to int64; 0 for NULL. -1, or the first that is none or does not fit."""
+    for item in range(len(starts)):
+        kind = kinds[item]
+        if kind in (NULL, ABSENT):
+            values[item] = 0
+            continue
+        at, stop = starts[item], stops[item]
+        if (kind != INTEGER and kind != STRING) or at == stop:
+            return item
+        negative = peek8(base + at) == 45
+        if negative:
+            at += 1
+            if at == stop:
+                return item
+        value = 0
+        while at < stop:
+            digit = peek8(base + at) - 48
+            last = 8 if negative else 7
+            if digit < 0 or digit > 9 or value < -_HIGHEST or (value == -_HIGHEST and digit > last):
+                return item
+            value = value * 10 - digit  # below zero, where there is one number more
+            at += 1
+        values[item] = value if negative else -value
+    return -1
+
+
+@kernel
+def base64(texts: Ints, offsets: Ints, out: Ints, out_offsets: Ints) -> Int:
+    """The bytes of base64 texts; -1, or the first that is none."""
+    to = 0
+    out_offsets[0] = 0
+    for item in range(len(offsets) - 1):
+        bits, word = 0, 0
+        padding = False
+        for at in range(offsets[item], offsets[item + 1]):
+            byte = texts[at]
+            if 65 <= byte <= 90:
+                digit = byte - 65
+            elif 97 <= byte <= 122:
+                digit = byte - 71
+            elif 48 <= byte <= 57:
+                digit = byte + 4
+            elif byte == 43:
+                digit = 62
+            elif byte == 47:
+                digit = 63
+            elif byte == 61:
+                padding = True
+                continue
+            else:
+                return item
+            if padding:
+                return item
+            word = (word << 6 | digit) & 0xFFFFFF
+            bits += 6
+            if bits >= 8:
+                bits -= 8
+                out[to] = word >> bits & 255
+                to += 1
+        out_offsets[item + 1] = to
+    return -1
+
+
+@kernel
+def decimals(texts: Ints, offsets: Ints, out: Ints) -> Int:
+    """Big-endian two's complement numbers to 16 little-endian bytes each; -1, or the first of more than 16 bytes."""
+    for item in range(len(offsets) - 1):
+        length = offsets[item + 1] - offsets[item]
+        if length > 16:
+            return item
+        fill = 255 if length and texts[offsets[item]] >= 128 else 0
+        for place in range(16):
+            out[16 * item + place] = texts[offsets[item + 1] - 1 - place] if place < length else fill
+    return -1

@@ -1,0 +1,49 @@
+"""Messages that could not be read, copied to a topic of their own. Executor."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.formats.groups import Messages
+
+
+class DeadLetters:
+    """Writes to the topic; does nothing when there is none. A task that is tried again writes again."""
+
+    def __init__(self, cluster: Cluster, policy: RetryPolicy, topic: str | None) -> None:
+        self._cluster, self._policy, self._topic = cluster, policy, topic
+        self._producer: Producer | None = None
+        self._failed: list[KafkaError] = []
+
+    def add(self, messages: Messages, number: int, reason: str) -> None:
+        """Copy one message, with where it was and what is wrong with it as headers."""
+        if self._topic is None:
+            return
+        if self._producer is None:
+            self._producer = self._cluster.producer(enable_idempotence=True)
+        headers: list[tuple[str, str | bytes | None]] = [
+            ("cdc.position", messages.where(number).encode()),
+            ("cdc.reason", reason.encode()),
+        ]
+        self._producer.produce(
+            self._topic, messages.values[number], messages.keys[number], headers=headers, on_delivery=self._delivered
+        )
+        self._producer.poll(0)
+
+    def finish(self) -> None:
+        """Wait until everything is there. Raises SourceError."""
+        if self._producer is None:
+            return
+        while self._producer.flush(ANSWER_S):
+            if self._policy.stopping():
+                break
+        if self._failed:
+            raise self._cluster.error(
+                KafkaException(self._failed[0]), "writing dead letters", where=f"topic {self._topic}", need="WRITE"
+            )
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed.append(error)

@@ -1,0 +1,113 @@
+"""What is known of topics and tables, in the order in which it became known: partitions, schemas, tables emptied.
+
+Entries are only added. An offset holds how many count for it, so the schemas of a batch are the same whenever they are
+asked for, by whom ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cdc.evolution.diff import Table, diff
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
+from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
+from cdc.state.store import Store
+
+Entry = dict[str, Any]
+
+
+def partition_entry(name: str) -> Entry:
+    """A partition has been found; its number is how many were found before it."""
+    return {"partition": name}
+
+
+def schema_entry(table: TableId, schema: TableSchema | None) -> Entry:
+    """A table has this schema from here on; None when it is gone."""
+    return {"table": table_to_json(table), "schema": None if schema is None else schema_to_json(schema)}
+
+
+def truncate_entry(table: TableId) -> Entry:
+    """A table's rows are gone."""
+    return {"truncate": table_to_json(table)}
+
+
+def rename_entry(table: TableId, new_table: TableId) -> Entry:
+    """A table has another name."""
+    return {"rename": [table_to_json(table), table_to_json(new_table)]}
+
+
+class Known:
+    """What the first `count` entries say."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.partitions: dict[str, int] = {}
+        self.names: list[str] = []
+        self.schemas: dict[TableId, TableSchema] = {}
+
+    def take(self, entry: Entry) -> list[SchemaChange]:
+        """Take in one more entry; the schema changes that it is."""
+        self.count += 1
+        if "partition" in entry:
+            self.partitions.setdefault(entry["partition"], len(self.names))
+            self.names.append(entry["partition"])
+            return []
+        if "truncate" in entry:
+            return [TruncateTable(table_from_json(entry["truncate"]))]
+        if "rename" in entry:
+            table, new_table = map(table_from_json, entry["rename"])
+            if table not in self.schemas:
+                return []
+            self.schemas[new_table] = self.schemas.pop(table)
+            return [RenameTable(table, new_table)]
+        return self._take_schema(table_from_json(entry["table"]), entry["schema"])
+
+    def _take_schema(self, table: TableId, text: Any) -> list[SchemaChange]:
+        old = self.schemas.pop(table, None)
+        new = None if text is None else schema_from_json(text)
+        if new is not None:
+            self.schemas[table] = new
+        return diff(None if old is None else Table(table, old), None if new is None else Table(table, new))
+
+
+class History:
+    """The entries in the state directory. Written by the stream reader, read by everyone; cheap to make."""
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.log("schemas.jsonl", "schema history of topics")
+        self._known, self._generation = Known(), 0
+
+    def at(self, count: int) -> Known:
+        """What the first `count` entries say; do not change it. Raises StateError when there are fewer."""
+        entries = self._log.items(0, count)
+        if self._known.count > count or self._log.generation != self._generation:
+            self._known, self._generation = Known(), self._log.generation
+        for entry in entries[self._known.count :]:
+            self._known.take(entry)
+        return self._known
+
+    def changes(self, first: int, last: int) -> list[SchemaChange]:
+        """The schema changes of the entries from number `first` up to and without `last`."""
+        known, found = Known(), list[SchemaChange]()
+        for number, entry in enumerate(self._log.items(0, last)):
+            changes = known.take(entry)
+            if number >= first:
+                found += changes
+        return found
+
+    def names(self) -> Sequence[str]:
+        """All partitions found so far, by their numbers."""
+        return self.at(len(self._log)).names
+
+    def truncate(self, count: int) -> None:
+        """Forget what a run that ended had found and not planned. Stream reader."""
+        if len(self._log) > count:
+            self._log.truncate(count)
+
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Add entries; how many there are then."""
+        return self._log.append(*entries)
+
+    def __len__(self) -> int:
+        return len(self._log)

@@ -1,0 +1,50 @@
+"""The tables that topics tell of, for `cdc plan`: a look at the first messages of each partition. Driver."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer
+
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId, TableSchema
+from connectors.kafka.client import Cluster
+from connectors.kafka.formats.detect import Formats
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.offset import topic_partition
+from connectors.kafka.read.records import Pending
+from connectors.kafka.read.tables import Tables
+from connectors.kafka.source_options import KafkaSourceOptions
+
+_MESSAGES = 100
+_WAIT_S = 5.0
+
+
+def peeked(
+    cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
+) -> dict[TableId, TableSchema]:
+    """Tables with the schemas that the first messages need. Raises SourceError."""
+    tables, formats = Tables(options), Formats(options)
+    found: dict[TableId, TableSchema] = {}
+    consumer = records.reader(cluster, pipeline, cluster.settings.client)
+    try:
+        names = startup.find_partitions(cluster, policy, options)
+        for name, first in startup.beginnings_of(cluster, policy, consumer, names).items():
+            topic, number = topic_partition(name)
+            part = Pending(topic, number, first)
+            records.assign(consumer, [part])
+            while len(part.records) < _MESSAGES and not part.at_end:
+                if not records_taken(cluster, consumer, part):
+                    break
+            messages = part.messages()
+            for group in formats.of(topic, messages).read(messages).groups:
+                if tables.takes(group.table):
+                    found[group.table] = tables.needed(group, found.get(group.table), messages)
+    finally:
+        consumer.close()
+    return found
+
+
+def records_taken(cluster: Cluster, consumer: Consumer, part: Pending) -> bool:
+    """Read some more of a partition; False when nothing came in time."""
+    got = consumer.consume(1, _WAIT_S) + consumer.consume(_MESSAGES, 0)
+    records.collect(cluster, got, {(part.topic, part.partition): part})
+    return bool(got)

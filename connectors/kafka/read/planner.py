@@ -1,0 +1,259 @@
+"""What the next batch holds. Stream reader process.
+
+The planner reads ahead: it looks at every message before a batch has it, so the schemas of the batch are known and
+written to the history before its rows are prepared. A batch takes from each partition what fits the schemas that are
+known; when nothing fits, the schemas are changed first, and the batch begins with that change. So a message that needs
+another schema holds up its own partition only, and no other one notices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from cdc.errors import SourceUnavailable
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId, TableSchema
+from cdc.source import Limits
+from connectors.kafka.client import Cluster
+from connectors.kafka.formats.detect import Formats
+from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.history import Entry, History, partition_entry, schema_entry
+from connectors.kafka.read.offset import KafkaOffset, topic_partition
+from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.tables import Tables
+from connectors.kafka.source_options import KafkaSourceOptions
+
+_AT_ONCE = 5_000
+_DRAIN_S = 0.5
+"""How long one batch is gathered for at most, once its first message is there."""
+
+
+@dataclass(slots=True)
+class _Fit:
+    """How many of a partition's messages fit, and what the next one needs."""
+
+    count: int
+    needs: list[Entry]
+
+
+class Planner:
+    """One per run. Not for use by two threads, but for `stopped` and `lag`.
+
+    Args:
+        notices: what the user is told once is added to it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: RetryPolicy,
+        options: KafkaSourceOptions,
+        history: History,
+        tables: Tables,
+        pipeline: str,
+        notices: list[str],
+    ) -> None:
+        self._cluster, self._policy, self._options, self._history = cluster, policy, options, history
+        self._tables, self._pipeline, self._notices = tables, pipeline, notices
+        self._formats = Formats(options)
+        self._consumer: Consumer | None = None
+        self._parts: dict[tuple[str, int], Pending] = {}
+        self._at: KafkaOffset | None = None
+        self._ends: Mapping[str, int] | None = None
+        self._looked_s = 0.0
+        self._bytes = self._messages = 1
+        self.stopped = False
+
+    def bound(self) -> None:
+        """From now on nothing counts that comes after what there is now."""
+        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        self._ends = startup.ends_of(self._cluster, self._policy, self._reader(), names)
+
+    def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
+        """The end of the next batch, `start` when there is nothing. Raises SourceError."""
+        self._begin(start)
+        found = self._discovered(start)
+        self._gather(limits, wait_s)
+        at = KafkaOffset(len(self._history), {**start.partitions, **found})
+        end = self._planned(at)
+        if end.partitions == at.partitions and not found:
+            return start
+        self._at = end
+        return end
+
+    def _reader(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = records.reader(self._cluster, self._pipeline, self._options_of_client())
+        return self._consumer
+
+    def _options_of_client(self) -> Mapping[str, str]:
+        return self._cluster.settings.client
+
+    def _begin(self, start: KafkaOffset) -> None:
+        """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
+        if self._at == start:
+            return
+        self._history.truncate(start.schemas)
+        self._parts = {}
+        for name, at in start.partitions.items():
+            topic, number = topic_partition(name)
+            self._parts[topic, number] = Pending(topic, number, at)
+        self._at = start
+        self._assign()
+
+    def _assign(self) -> None:
+        records.assign(self._reader(), self._parts.values())
+
+    def _discovered(self, start: KafkaOffset) -> dict[str, int]:
+        """Partitions that are new, with where they begin."""
+        now = time.monotonic()
+        if (self._looked_s and now - self._looked_s < self._options.discovery_interval_s) or self.stopped:
+            return {}
+        self._looked_s = now
+        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        new = [name for name in names if name not in start.partitions]
+        if self._ends is not None:
+            new = [name for name in new if name in self._ends]
+        if not new:
+            return {}
+        self._history.append([partition_entry(name) for name in new])
+        found = startup.beginnings_of(self._cluster, self._policy, self._reader(), new)
+        for name, at in found.items():
+            topic, number = topic_partition(name)
+            self._parts[topic, number] = Pending(topic, number, at)
+        # Assigned anew from each partition's position: what was read and is not planned yet stays.
+        self._assign()
+        return found
+
+    def _gather(self, limits: Limits | None, wait_s: float) -> None:
+        """Read until the limits are reached, or nothing more is there."""
+        rows = limits.max_rows if limits is not None else 1 << 62
+        room = limits.max_bytes if limits is not None else 1 << 62
+        held = sum(len(part.records) for part in self._parts.values())
+        size = sum(part.bytes for part in self._parts.values())
+        began, wait = time.monotonic(), 0.0 if held else wait_s
+        while held < rows and size < room and not self._all_read() and not self.stopped:
+            found = self._consume(min(_AT_ONCE, rows - held), wait)
+            got = self._collect(found)
+            held, size = held + len(found), size + got
+            now = time.monotonic()
+            if self._ends is None and (now - began > wait_s + _DRAIN_S or (not found and held)):
+                break
+            if self._ends is None and not held and now - began >= wait_s:
+                break
+            if self._ends is not None and not found and now - began > self._policy.timeout_s:
+                raise SourceUnavailable("no answer while reading", where=self._cluster.where)
+            wait = 0.02 if held else max(0.0, wait_s - (now - began)) if self._ends is None else 0.1
+
+    def _consume(self, number: int, wait_s: float) -> list[Message]:
+        """Wait for the first message, and take the others that are there already."""
+        consumer = self._reader()
+        found = consumer.consume(1, wait_s) if wait_s > 0 else []
+        return [*found, *consumer.consume(number, 0)]
+
+    def _collect(self, found: list[Message]) -> int:
+        try:
+            size = records.collect(self._cluster, found, self._parts)
+        except Lost as error:
+            if self._options.on_lost == "fail":
+                raise
+            self._jump(error.name)
+            return 0
+        self._bytes += size
+        self._messages += len(found)
+        if self._ends is not None:
+            for part in self._parts.values():
+                _cut(part, self._ends.get(part.name, 0))
+        return size
+
+    def _jump(self, name: str) -> None:
+        """Go on at the first message that is there."""
+        part = self._parts[topic_partition(name)]
+        low = startup.beginnings_of(self._cluster, self._policy, self._reader(), [name])[name]
+        self._notices.append(
+            f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
+            f"at {low} (scan.on-lost: earliest)"
+        )
+        part.position = low
+        self._assign()
+
+    def _all_read(self) -> bool:
+        """Nothing more is to come for this batch."""
+        if self._ends is None:
+            return bool(self._parts) and all(part.at_end for part in self._parts.values()) and self._some()
+        return all(part.at_end or part.position >= self._ends.get(part.name, 0) for part in self._parts.values())
+
+    def _some(self) -> bool:
+        return any(part.records for part in self._parts.values())
+
+    def _planned(self, at: KafkaOffset, *, changed: bool = False) -> KafkaOffset:
+        """What fits of each partition; when nothing does, after the schemas have been changed."""
+        known = self._history.at(at.schemas)
+        fits = {part.name: self._fit(part, known.schemas) for part in self._parts.values() if part.records}
+        if not any(fit.count for fit in fits.values()):
+            needs = self._needs(at, fits)
+            if not needs or changed:
+                return at
+            return self._planned(KafkaOffset(self._history.append(needs), at.partitions), changed=True)
+        partitions = dict(at.partitions)
+        for part in self._parts.values():
+            fit = fits.get(part.name)
+            if fit is not None and fit.count:
+                partitions[part.name] = records.offset_of(part.records[fit.count - 1]) + 1
+                part.drop(fit.count)
+        return KafkaOffset(at.schemas, partitions)
+
+    def _fit(self, part: Pending, schemas: Mapping[TableId, TableSchema]) -> _Fit:
+        messages = part.messages()
+        reading = self._formats.of(part.topic, messages).read(messages)
+        count, first = len(messages), None
+        for group in reading.groups:
+            misfit = self._tables.misfit(group, schemas)
+            if misfit is not None and misfit < count:
+                count, first = misfit, group
+        needs = [] if first is None or count else [self._need(first, messages, schemas)]
+        return _Fit(count, needs)
+
+    def _need(self, group: Group, messages: Messages, schemas: Mapping[TableId, TableSchema]) -> Entry:
+        schema = self._tables.needed(group, schemas.get(group.table), messages)
+        return schema_entry(group.table, schema)
+
+    def _needs(self, at: KafkaOffset, fits: Mapping[str, _Fit]) -> list[Entry]:
+        """What the first messages of the partitions need; partitions that need the same table wait for one another."""
+        found: dict[str, Entry] = {}
+        for fit in fits.values():
+            for entry in fit.needs:
+                found.setdefault(str(entry["table"]), entry)
+        return list(found.values())
+
+    def lag(self) -> int:
+        """Bytes that were not planned yet, roughly: messages times what one has had so far."""
+        if self._consumer is None:
+            return 0
+        ahead = 0
+        for part in list(self._parts.values()):
+            ahead += len(part.records)
+            marks = self._consumer.get_watermark_offsets(TopicPartition(part.topic, part.partition), cached=True)
+            if marks is not None and marks[1] > part.position:
+                ahead += marks[1] - part.position
+        return ahead * self._bytes // self._messages
+
+    def stop(self) -> None:
+        """Close the connection."""
+        self.stopped = True
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
+def _cut(part: Pending, end: int) -> None:
+    """Leave out what came after the end of a bounded run."""
+    while part.records and records.offset_of(part.records[-1]) >= end:
+        part.bytes -= len(part.records[-1])
+        part.records.pop()
+        part.position = end

@@ -1,0 +1,42 @@
+"""The ranges of offsets that tasks read. Pure; a range is [number of the partition, topic, partition, from, to]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from connectors.kafka.read.offset import KafkaOffset, topic_partition
+
+Range = list[Any]
+
+_FEWEST = 10_000
+"""Messages that are worth a task of their own."""
+
+
+def ranges_of(begin: KafkaOffset, stop: KafkaOffset, numbers: Mapping[str, int]) -> list[Range]:
+    """What is between two offsets, by the numbers of the partitions. A partition that is new begins where it does."""
+    found = []
+    for name in sorted(stop.partitions, key=numbers.__getitem__):
+        first, last = begin.partitions.get(name, 0), stop.partitions[name]
+        if last > first:
+            found.append([numbers[name], *topic_partition(name), first, last])
+    return found
+
+
+def split_up(ranges: Sequence[Range], parallelism: int) -> list[list[Range]]:
+    """At most `parallelism` parts with about as many messages each, in order; a range may be cut."""
+    total = sum(last - first for *_, first, last in ranges)
+    parts = min(parallelism, max(1, total // _FEWEST)) if total else 0
+    size = -(-total // parts) if parts else 0
+    found: list[list[Range]] = []
+    room = 0
+    for number, topic, partition, first, last in ranges:
+        while first < last:
+            if room == 0:
+                found.append([])
+                room = size
+            end = min(last, first + room)
+            found[-1].append([number, topic, partition, first, end])
+            room -= end - first
+            first = end
+    return found

@@ -1,0 +1,134 @@
+"""Reads ranges of offsets and makes change blocks of them. Executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from confluent_kafka import Consumer
+
+from cdc.block import ChangeBlock
+from cdc.errors import CorruptLog, SchemaUnknown, SourceUnavailable
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.schema import TableId, TableSchema
+from cdc.source import Count
+from connectors.kafka.client import Cluster
+from connectors.kafka.formats.blocks import Sequenced, block_of
+from connectors.kafka.formats.detect import Formats
+from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.dead_letters import DeadLetters
+from connectors.kafka.read.offset import sequence_base
+from connectors.kafka.read.ranges import Range
+from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.tables import Tables
+from connectors.kafka.source_options import KafkaSourceOptions
+
+_AT_ONCE = 10_000
+_WAIT_S = 0.5
+
+
+class Reader:
+    """Reads for one split. Ranges come one after the other, while the consumer fetches them all."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policy: RetryPolicy,
+        options: KafkaSourceOptions,
+        pipeline: str,
+        schemas: Mapping[TableId, TableSchema],
+        count: Count,
+    ) -> None:
+        self._cluster, self._policy, self._options, self._pipeline = cluster, policy, options, pipeline
+        self._schemas, self._count = schemas, count
+        self._formats, self._tables = Formats(options), Tables(options)
+        self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
+
+    def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:
+        """The changes of the ranges in their order."""
+        consumer = records.reader(self._cluster, self._pipeline, self._cluster.settings.client)
+        try:
+            for number, topic, partition, first, last in ranges:
+                for messages in self._messages(consumer, topic, partition, first, last):
+                    yield from self._decoded(messages, number)
+        finally:
+            consumer.close()
+            self._letters.finish()
+
+    def _messages(self, consumer: Consumer, topic: str, partition: int, first: int, last: int) -> Iterator[Messages]:
+        part = Pending(topic, partition, first)
+        pending = {(topic, partition): part}
+        records.assign(consumer, [part])
+        backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
+        while part.position < last and not part.at_end:
+            found = consumer.consume(1, _WAIT_S)
+            found += consumer.consume(_AT_ONCE, 0)
+            try:
+                records.collect(self._cluster, found, pending)
+            except Lost as error:
+                self._jump(consumer, part, error)
+                continue
+            if not found:
+                if not backoff.pause("no answer"):
+                    raise SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
+                continue
+            backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
+            while part.records and records.offset_of(part.records[-1]) >= last:
+                part.records.pop()
+            if len(part.records) >= _AT_ONCE or part.position >= last:
+                yield from self._taken(part)
+        yield from self._taken(part)
+
+    def _taken(self, part: Pending) -> Iterator[Messages]:
+        if part.records:
+            yield part.messages()
+            part.records = []
+
+    def _jump(self, consumer: Consumer, part: Pending, error: Lost) -> None:
+        if self._options.on_lost == "fail":
+            raise error
+        low = startup.beginnings_of(self._cluster, self._policy, consumer, [part.name])[part.name]
+        self._count(f"messages-lost {part.topic}", low - part.position)
+        part.position = low
+        records.assign(consumer, [part])
+
+    def _decoded(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
+        reading = self._formats.of(messages.topic, messages).read(messages)
+        sequenced = Sequenced(sequence_base(number) + np.array(messages.offsets, np.int64))
+        self._refuse(messages, reading.unreadable)
+        for reason, times in reading.counts.items():
+            self._count(reason, times)
+        for group in reading.groups:
+            if self._tables.takes(group.table):
+                block, left_out = block_of(
+                    group, self._schema(group, messages), self._tables.natural, sequenced, self._count
+                )
+                self._refuse(messages, left_out)
+                if len(block):
+                    yield block
+
+    def _schema(self, group: Group, messages: Messages) -> TableSchema:
+        schema = self._schemas.get(group.table)
+        if schema is None:
+            raise SchemaUnknown(
+                f"the schema of {group.table} was not known when the batch was planned",
+                where=messages.where(int(group.images.messages[0])),
+                hint="the topic has changed since: start anew with an empty state directory",
+            )
+        return schema
+
+    def _refuse(self, messages: Messages, unreadable: Mapping[int, str]) -> None:
+        """Messages that cannot be read, as `unreadable-messages` says. Raises CorruptLog."""
+        if not unreadable:
+            return
+        if self._options.unreadable == "fail":
+            number, reason = min(unreadable.items())
+            raise CorruptLog(
+                f"a message cannot be read: {reason}",
+                where=messages.where(number),
+                hint="set unreadable-messages to skip or dead-letter to go on without such messages",
+            )
+        for number, reason in unreadable.items():
+            self._letters.add(messages, number, reason)
+        self._count(f"unreadable-message {messages.topic}", len(unreadable))

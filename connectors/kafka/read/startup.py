@@ -1,0 +1,100 @@
+"""Topics and partitions there are, and where a new pipeline starts in each. Stream reader and driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from confluent_kafka import OFFSET_INVALID, Consumer, TopicPartition
+
+from cdc.errors import SourceError
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.client import ANSWER_S, Cluster
+from connectors.kafka.read.offset import partition_name, topic_partition
+from connectors.kafka.source_options import KafkaSourceOptions, specific_offsets
+
+
+def find_partitions(cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions) -> list[str]:
+    """The partitions to read, as `topic/partition`, by topic and number. Raises SourceError for a missing topic."""
+    there = cluster.partitions(policy)
+    missing = [topic for topic in options.topic_list if topic not in there]
+    if missing:
+        known = ", ".join(sorted(name for name in there if not name.startswith("__"))[:10]) or "none"
+        raise SourceError(
+            f"there is no such topic, or this user may not see it (DESCRIBE); it may see: {known}",
+            where=f"topic {missing[0]}",
+            hint="create the topic, see how source.topics is spelled, or grant READ and DESCRIBE on it",
+        )
+    read = sorted(topic for topic in there if options.reads(topic))
+    return [partition_name(topic, number) for topic in read for number in range(there[topic])]
+
+
+def ends_of(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
+    """The offset behind the last message of each partition, as of now."""
+    return {name: high for name, (_, high) in _watermarks(cluster, policy, consumer, names).items()}
+
+
+def beginnings_of(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]) -> dict[str, int]:
+    """The offset of the first message that is there, of each partition."""
+    return {name: low for name, (low, _) in _watermarks(cluster, policy, consumer, names).items()}
+
+
+def _watermarks(
+    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: Iterable[str]
+) -> dict[str, tuple[int, int]]:
+    def ask(name: str) -> Callable[[], tuple[int, int]]:
+        return lambda: consumer.get_watermark_offsets(TopicPartition(*topic_partition(name)), timeout=ANSWER_S)
+
+    return {name: cluster.retrying(policy, f"asking where {name} ends", ask(name)) for name in names}
+
+
+def start_offsets(
+    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, options: KafkaSourceOptions, names: list[str]
+) -> dict[str, int]:
+    """Where `scan.startup.mode` says to start, by partition. Raises SourceError."""
+    mode = options.startup_mode
+    if mode == "latest-offset":
+        return ends_of(cluster, policy, consumer, names)
+    beginnings = beginnings_of(cluster, policy, consumer, names)
+    if mode == "timestamp":
+        return _at_time(cluster, policy, consumer, names, options.timestamp_millis or 0)
+    if mode == "specific-offsets":
+        return {**beginnings, **_specific(options, names)}
+    if mode == "group-offsets":
+        return {**beginnings, **_committed(cluster, policy, consumer, names)}
+    return beginnings
+
+
+def _at_time(
+    cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: list[str], millis: int
+) -> dict[str, int]:
+    asked = [TopicPartition(*topic_partition(name), millis) for name in names]
+    found = cluster.retrying(
+        policy, "asking for the offsets of a time", lambda: consumer.offsets_for_times(asked, timeout=ANSWER_S)
+    )
+    ends = ends_of(cluster, policy, consumer, names)
+    times = {partition_name(item.topic, item.partition): item.offset for item in found}
+    return {name: times[name] if times[name] >= 0 else ends[name] for name in names}
+
+
+def _specific(options: KafkaSourceOptions, names: list[str]) -> Mapping[str, int]:
+    given = {partition_name(*where): at for where, at in specific_offsets(options.specific or "").items()}
+    unknown = sorted(given.keys() - set(names))
+    if unknown:
+        raise SourceError(
+            "there is no such partition among those that are read",
+            where=unknown[0],
+            hint="correct scan.startup.specific-offsets",
+        )
+    return given
+
+
+def _committed(cluster: Cluster, policy: RetryPolicy, consumer: Consumer, names: list[str]) -> dict[str, int]:
+    asked = [TopicPartition(*topic_partition(name)) for name in names]
+    found = cluster.retrying(
+        policy, "asking for the group's offsets", lambda: consumer.committed(asked, timeout=ANSWER_S)
+    )
+    return {
+        partition_name(item.topic, item.partition): item.offset
+        for item in found
+        if item.offset != OFFSET_INVALID and item.offset >= 0
+    }

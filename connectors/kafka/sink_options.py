@@ -1,0 +1,162 @@
+"""Options of the Kafka sink; names are Flink CDC's where it has the option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
+from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
+
+ValueFormat = Literal["debezium-json"]
+_SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
+_TOPIC_CONFIG = "topic.create.properties."
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def _check_topic(text: str) -> str:
+    if not _TOPIC.fullmatch(text) or text in (".", ".."):
+        raise OptionError("must be a topic's name: letters, digits, dots, underscores and hyphens, at most 249")
+    return text
+
+
+def _check_mapping(text: str) -> str:
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        pattern, _, topic = entry.rpartition(":")
+        if not pattern:
+            raise OptionError(
+                "must be table:topic, several separated by ;", "such as shop.orders:orders;shop.\\.*:rest"
+            )
+        TablePattern(pattern.strip())
+        _check_topic(topic.strip())
+    return text
+
+
+Topic = Annotated[str, AfterValidator(_check_topic)]
+Mapping = Annotated[str, AfterValidator(_check_mapping)]
+
+
+class KafkaSinkOptions(ConnectionOptions, SinkOptions):
+    """Publishes changes as messages of Kafka topics, exactly once for readers with `isolation.level=read_committed`."""
+
+    implementation: ClassVar[str] = "connectors.kafka.sink:KafkaSink"
+    prefixes: ClassVar[dict[str, str]] = {
+        **ConnectionOptions.connection_prefixes,
+        _TOPIC_CONFIG: "Settings of new topics, such as `topic.create.properties.cleanup.policy: compact`.",
+    }
+    flink_defaults: ClassVar[dict[str, str]] = {
+        "partition.strategy": "all-to-zero",
+        "sink.delivery-guarantee": "at-least-once",
+    }
+
+    type: Literal["kafka"] = Field(description="Connector name.")
+    value_format: Annotated[ValueFormat, AnyCase] = Field(
+        "debezium-json", alias="value.format", description="Of the messages: see docs/kafka.md."
+    )
+    partition_strategy: Annotated[Literal["hash-by-key", "all-to-zero"], AnyCase] = Field(
+        "hash-by-key",
+        alias="partition.strategy",
+        description="`hash-by-key`: murmur2 of the key, as Java producers do; all rows of a table without a key go to "
+        "one partition. `all-to-zero`: everything to partition 0.",
+    )
+    topic: Topic | None = Field(
+        None, description="One topic for all tables. Default: a topic per table, named like the table."
+    )
+    mapping: Mapping | None = Field(
+        None,
+        alias="sink.tableId-to-topic.mapping",
+        description="Topics of some tables: `table pattern:topic`, several separated by `;`; the first match counts.",
+    )
+    topic_prefix: Annotated[str, AfterValidator(_check_topic)] | None = Field(
+        None,
+        alias="topic.prefix",
+        description="Begins the names of topics, with a dot after it, and is `source.name` in Debezium's messages.",
+    )
+    create_topics: bool = Field(True, alias="topic.create", description="Whether topics that are missing are created.")
+    create_partitions: int | None = Field(
+        None, alias="topic.create.partitions", ge=1, description="Partitions of new topics; default: the cluster's."
+    )
+    create_replication: int | None = Field(
+        None, alias="topic.create.replication-factor", ge=1, description="Copies of new topics; default: the cluster's."
+    )
+    delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase] = Field(
+        "exactly-once",
+        alias="sink.delivery-guarantee",
+        description="`exactly-once`: a transaction per task. `at-least-once`: records are readable as they arrive, and "
+        "are written again after a crash.",
+    )
+    fence_topic: Topic = Field(
+        "cdc-fences",
+        alias="sink.fence-topic",
+        description="The topic whose committed offsets say what was written; it stays empty, and pipelines share it.",
+    )
+    transactional_id_prefix: Annotated[Line, AfterValidator(_check_topic)] = Field(
+        "cdc",
+        alias="sink.transactional-id-prefix",
+        description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
+    )
+    largest_message: Size = Field(
+        1_000_000,
+        alias="properties.max.request.size",
+        ge=1_000,
+        le=1_000_000_000,
+        description="The largest message, in bytes; the topic's `max.message.bytes` and the broker's have to allow it.",
+    )
+    tombstones: bool = Field(
+        True,
+        alias="debezium-json.tombstones",
+        description="Whether a message without a value follows a delete, so that a compacted topic forgets the key.",
+    )
+    include_schema: bool = Field(
+        False,
+        alias="debezium-json.include-schema.enabled",
+        description="Whether messages carry the Connect schema that they obey.",
+    )
+    decimal_mode: DecimalMode = Field(
+        "precise",
+        alias="debezium-json.decimal.handling.mode",
+        description="As Debezium has it: `precise` (base64 of the unscaled number), `string` or `double`.",
+    )
+    unsigned_mode: UnsignedMode = Field(
+        "long",
+        alias="debezium-json.bigint.unsigned.handling.mode",
+        description="BIGINT UNSIGNED: `long` (numbers from 2^63 on become negative, as in Debezium) or `precise`.",
+    )
+    binary_mode: BinaryMode = Field(
+        "bytes", alias="debezium-json.binary.handling.mode", description="`bytes` and `base64`: base64; or `hex`."
+    )
+    time_mode: TimeMode = Field(
+        "adaptive_time_microseconds",
+        alias="debezium-json.time.precision.mode",
+        description="`adaptive_time_microseconds`, or `connect`: milliseconds.",
+    )
+
+    def problems(self) -> Iterator[Remark]:
+        """Options that contradict each other."""
+        yield from super().problems()
+        yield from self.connection_problems(self.passed)
+        for key, harmless in _SET_BY_SINK.items():
+            if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
+                yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
+
+    def settings(self) -> KafkaSettings:
+        """The connection."""
+        return self.cluster_settings({key: text for key, text in self.passed.items() if key.startswith(PREFIX)})
+
+    def topic_config(self) -> dict[str, str]:
+        """Settings of new topics."""
+        given = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
+        return {key.removeprefix(_TOPIC_CONFIG): text for key, text in given.items()}
+
+    def topic_mapping(self) -> tuple[tuple[str, str], ...]:
+        """Pattern and topic of each entry of the mapping."""
+        entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
+        return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+
+    def modes(self) -> Modes:
+        """How values are encoded in Debezium's messages."""
+        return Modes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)

@@ -1,0 +1,141 @@
+"""The Kafka source: change messages of other tools as batches of table changes.
+
+A batch is a range of offsets in each partition. The planner has looked at every message of it, so the schemas that its
+rows need are in the history before a task reads them; the tasks read their ranges again, from the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
+from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.read import records, startup
+from connectors.kafka.read.history import History, partition_entry
+from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
+from connectors.kafka.read.planner import Planner
+from connectors.kafka.read.ranges import ranges_of, split_up
+from connectors.kafka.read.tables import Tables
+from connectors.kafka.source_options import KafkaSourceOptions
+
+
+class KafkaSource(Source):
+    """Reads topics. Picklable; connects lazily."""
+
+    def __init__(self, options: KafkaSourceOptions, context: Context) -> None:
+        self._options, self._context = options, context
+        settings = options.cluster_settings(options.passed)
+        self._cluster = Cluster(settings, SOURCE)
+        self._policy = RetryPolicy(timeout_s=options.retry_timeout_s, stopping=context.stopping)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._known: History | None = None
+        self._plans: Planner | None = None
+        self._tables: Tables | None = None
+        self._names: Sequence[str] = ()
+        self._notices: list[str] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("_options", "_context", "_cluster", "_policy")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    def tables(self) -> Mapping[TableId, TableSchema]:
+        """The tables met so far; of a new pipeline those that the first messages of the topics tell of."""
+        known = self._history().at(len(self._history())).schemas
+        if known:
+            return dict(known)
+        from connectors.kafka.read.peek import peeked
+
+        return peeked(self._cluster, self._policy, self._options, self._context.pipeline)
+
+    def initial_offset(self) -> Offset:
+        """Where `scan.startup.mode` says, in each partition there is."""
+        names = startup.find_partitions(self._cluster, self._policy, self._options)
+        consumer = records.reader(self._cluster, self._context.pipeline, self._cluster.settings.client)
+        try:
+            offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
+        finally:
+            consumer.close()
+        self._history().truncate(0)
+        self._history().append([partition_entry(name) for name in names])
+        return KafkaOffset(len(names), offsets).to_json()
+
+    def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
+        """As the contract says; a message is what a transaction is elsewhere."""
+        at = KafkaOffset.from_json(start)
+        end = self._planner().next(at, limits, wait_s)
+        return start if end == at else end.to_json()
+
+    def stop_at_current(self) -> None:
+        """Go no further than each partition's end now."""
+        self._planner().bound()
+
+    def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
+        """Ranges of partitions, equally many messages in each split."""
+        begin, stop = KafkaOffset.from_json(start), KafkaOffset.from_json(end)
+        numbers = self._history().at(stop.schemas).partitions
+        parts = split_up(ranges_of(begin, stop, numbers), parallelism)
+        return [Split(index, {"schemas": stop.schemas, "ranges": part}) for index, part in enumerate(parts)]
+
+    def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The history's entries between the two offsets."""
+        return self._history().changes(KafkaOffset.from_json(start).schemas, KafkaOffset.from_json(end).schemas)
+
+    def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
+        """Read the ranges again, and decode them with the schemas that the batch has."""
+        from connectors.kafka.read.reading import Reader
+
+        known = self._history().at(split.payload["schemas"])
+        reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known.schemas, count)
+        yield from reader.blocks(split.payload["ranges"])
+
+    def position_text(self, sequence: int) -> str:
+        """Topic, partition and offset: `orders-0@42`."""
+        number, offset = sequence_place(sequence)
+        if number >= len(self._names):
+            self._names = self._history().names()
+        topic, partition = topic_partition(self._names[number])
+        return f"{topic}-{partition}@{offset}"
+
+    def lag(self) -> Lag | None:
+        """Roughly how many bytes of messages are not planned yet."""
+        if self._plans is None:
+            return None
+        return Lag.telling(self._notices, self._plans.lag())
+
+    def stop(self) -> None:
+        """Close the planner's connection; also while it waits in another thread."""
+        if self._plans is not None:
+            self._plans.stop()
+
+    def warm(self) -> None:
+        """Load the kernels; on a machine's first run this compiles them."""
+        from connectors.kafka.read.warm import warm_kernels
+
+        warm_kernels()
+
+    def _history(self) -> History:
+        if self._known is None:
+            self._known = History(self._context.store)
+        return self._known
+
+    def _planner(self) -> Planner:
+        if self._plans is None:
+            self._plans = Planner(
+                self._cluster, self._policy, self._options, self._history(), self._described(),
+                self._context.pipeline, self._notices,
+            )  # fmt: skip
+        return self._plans
+
+    def _described(self) -> Tables:
+        if self._tables is None:
+            self._tables = Tables(self._options)
+        return self._tables

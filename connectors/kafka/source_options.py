@@ -1,0 +1,198 @@
+"""Options of the Kafka source. Names are those of Flink's Kafka connector where it has the option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator
+
+from cdc.options import (
+    AnyCase,
+    AtLeast,
+    Duration,
+    Field,
+    Line,
+    OptionError,
+    Remark,
+    SourceOptions,
+    TablePattern,
+    Tables,
+    Zone,
+)
+from connectors.kafka.settings import PREFIX, ConnectionOptions
+
+StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
+ValueFormat = Literal["auto", "debezium-json"]
+OnLost = Literal["fail", "earliest"]
+Unreadable = Literal["fail", "skip", "dead-letter"]
+
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_SPECIFIC = re.compile(r"\s*([a-zA-Z0-9._-]+):(\d+):(\d+)\s*")
+
+
+def _check_topics(text: str) -> str:
+    for name in topic_names(text):
+        if not _TOPIC.fullmatch(name):
+            raise OptionError(
+                f"{name!r} is no name of a topic", "names are separated by commas; for a pattern write topic-pattern"
+            )
+    if not topic_names(text):
+        raise OptionError("must name at least one topic", "such as shop.orders,shop.items")
+    return text
+
+
+def topic_names(text: str) -> tuple[str, ...]:
+    """The names in a list separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _check_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise OptionError(f"is no regular expression: {error}", r"such as shop\..*") from None
+    return text
+
+
+def _check_offsets(text: str) -> str:
+    specific_offsets(text)
+    return text
+
+
+def specific_offsets(text: str) -> dict[tuple[str, int], int]:
+    """Offsets by topic and partition, of `orders:0:42;orders:1:300`. Raises OptionError."""
+    found: dict[tuple[str, int], int] = {}
+    for part in text.split(";"):
+        match = _SPECIFIC.fullmatch(part)
+        if match is None:
+            raise OptionError("must be topic:partition:offset, several separated by ;", "such as orders:0:42")
+        found[match[1], int(match[2])] = int(match[3])
+    return found
+
+
+class KafkaSourceOptions(SourceOptions, ConnectionOptions):
+    """Reads change messages of other tools from topics of Apache Kafka."""
+
+    implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
+    prefixes: ClassVar[dict[str, str]] = ConnectionOptions.connection_prefixes
+
+    type: Literal["kafka"] = Field(description="Connector name.")
+    topics: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
+        None, description="Names of the topics to read, separated by commas."
+    )
+    topic_pattern: Annotated[Line, AfterValidator(_check_pattern)] | None = Field(
+        None,
+        alias="topic-pattern",
+        description=r"Instead of `topics`: a regular expression that the whole name of a topic matches, such as "
+        r"`shop\..*`. Topics that are created later are read too.",
+    )
+    tables: Tables | None = Field(
+        None,
+        description="Which tables of the messages to take, as patterns of `db.table`; all when not given. Where the "
+        "messages name no table it has the name of the topic.",
+    )
+    value_format: Annotated[ValueFormat, AnyCase] = Field(
+        "auto",
+        alias="value.format",
+        description="How changes are written: `debezium-json` (with or without Connect's schema around it), or `auto`, "
+        "which looks at the first message of each topic.",
+    )
+    startup_mode: Annotated[StartupMode, AnyCase] = Field(
+        "earliest-offset",
+        alias="scan.startup.mode",
+        description="Where a new pipeline starts in each partition: `earliest-offset`, `latest-offset`, `timestamp`, "
+        "`specific-offsets`, or `group-offsets` (what the consumer group `properties.group.id` has committed, the "
+        "earliest where it has nothing). Partitions that appear later are read from their beginning.",
+    )
+    timestamp_millis: int | None = Field(
+        None,
+        alias="scan.startup.timestamp-millis",
+        ge=0,
+        description="For `timestamp`: start at the first message written at or after this time, milliseconds since "
+        "1970 UTC.",
+    )
+    specific: Annotated[Line, AfterValidator(_check_offsets)] | None = Field(
+        None,
+        alias="scan.startup.specific-offsets",
+        description="For `specific-offsets`: `topic:partition:offset`, several separated by `;`. Other partitions are "
+        "read from their beginning.",
+    )
+    discovery_interval_s: Annotated[Duration, AtLeast("100 ms")] = Field(
+        30.0,
+        alias="scan.topic-partition-discovery.interval",
+        description="How often new partitions, and new topics that match, are looked for.",
+    )
+    on_lost: Annotated[OnLost, AnyCase] = Field(
+        "fail",
+        alias="scan.on-lost",
+        description="When messages that were not read yet have been removed by the topic's retention, or the topic was "
+        "made anew: `fail`, or go on at the `earliest` that is there, counted.",
+    )
+    unreadable: Annotated[Unreadable, AnyCase] = Field(
+        "fail",
+        alias="unreadable-messages",
+        description="What becomes of messages that cannot be read: `fail` ends the run, `skip` leaves them out, "
+        "`dead-letter` copies them to `dead-letter.topic`; both are counted.",
+    )
+    dead_letter_topic: Line | None = Field(
+        None,
+        alias="dead-letter.topic",
+        description="Where messages that cannot be read go, with the reason and their place as headers. Twice when a "
+        "task is tried again.",
+    )
+    primary_keys: dict[str, list[str]] = Field(
+        default_factory=dict,
+        alias="primary-keys",
+        description="Key columns by table pattern, such as `{orders: [id]}`, where the messages do not tell them, or "
+        "other ones are wanted.",
+    )
+    zone: Zone = Field(
+        "UTC",
+        alias="time-zone",
+        description="The clock of instants (MySQL TIMESTAMP) that are written without a zone.",
+    )
+
+    @property
+    def wanted(self) -> TablePattern | None:
+        """Which tables; None for all."""
+        return None if self.tables is None else TablePattern(self.tables)
+
+    @property
+    def topic_list(self) -> tuple[str, ...]:
+        """`topics` as a tuple."""
+        return topic_names(self.topics or "")
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is among those to read."""
+        if self.topic_pattern is not None:
+            return re.fullmatch(self.topic_pattern, topic) is not None and not topic.startswith("__")
+        return topic in self.topic_list
+
+    def problems(self) -> Iterator[Remark]:
+        """Topics from one place, startup modes with what belongs to them, dead letters."""
+        yield from super().problems()
+        yield from self.connection_problems(self.passed)
+        if (self.topics is None) == (self.topic_pattern is None):
+            yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
+        yield from self._startup_problems()
+        if (self.unreadable == "dead-letter") != (self.dead_letter_topic is not None):
+            hint = "write both unreadable-messages: dead-letter and dead-letter.topic, or neither"
+            yield Remark("dead-letter.topic", "belongs to unreadable-messages: dead-letter", hint)
+        elif self.dead_letter_topic is not None and self.reads(self.dead_letter_topic):
+            yield Remark("dead-letter.topic", "is one of the topics that are read", "choose another")
+
+    def _startup_problems(self) -> Iterator[Remark]:
+        given: tuple[tuple[str, Any, StartupMode], ...] = (
+            ("scan.startup.timestamp-millis", self.timestamp_millis, "timestamp"),
+            ("scan.startup.specific-offsets", self.specific, "specific-offsets"),
+        )
+        for key, value, mode in given:
+            if value is not None and self.startup_mode != mode:
+                hint = f"write scan.startup.mode: {mode}, or remove the key"
+                yield Remark(key, f"has no effect with scan.startup.mode: {self.startup_mode}", hint)
+            if value is None and self.startup_mode == mode:
+                yield Remark(key, "is missing", f"the mode {mode} needs it")
+        if self.startup_mode == "group-offsets" and f"{PREFIX}group.id" not in self.passed:
+            yield Remark("scan.startup.mode", "`group-offsets` needs a group", f"write {PREFIX}group.id")

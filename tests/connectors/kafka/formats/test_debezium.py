@@ -1,0 +1,164 @@
+"""Debezium's messages with Connect's schema: kinds of changes, every type, what cannot be read."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from debezium_messages import INT64, TEXT, envelope, key_with_schema, logical, text, with_schema
+from read_messages import Read, messages
+
+from cdc.schema import TableId
+from connectors.kafka.formats.debezium import DebeziumFormat
+
+FIELDS = {"id": INT64, "name": TEXT}
+KEY = {"id": INT64}
+
+
+def change(op: str, before: dict | None, after: dict | None, **more: object) -> bytes:
+    return with_schema(FIELDS, envelope(op, before, after, **more), required=("id",))
+
+
+def key(number: int) -> bytes:
+    return key_with_schema(KEY, {"id": number})
+
+
+def test_kinds_of_changes() -> None:
+    values = [
+        change("r", None, {"id": 1, "name": "a"}),
+        change("c", None, {"id": 2, "name": "ü\n\"😀"}),
+        change("u", {"id": 1, "name": "a"}, {"id": 1, "name": None}),
+        change("d", {"id": 2, "name": "b"}, None),
+        None,
+    ]  # fmt: skip
+    found = Read(DebeziumFormat(), messages(values, [key(1), key(2), key(1), key(2), key(2)]))
+    assert found.schemas.keys() == {TableId("shop", "orders")}
+    assert found.schema.primary_key == ("id",)
+    assert found.images == [
+        ("+I", {"id": 1, "name": "a"}),
+        ("+I", {"id": 2, "name": "ü\n\"😀"}),
+        ("-U", {"id": 1, "name": "a"}),
+        ("+U", {"id": 1, "name": None}),
+        ("-D", {"id": 2, "name": "b"}),
+    ]  # fmt: skip
+    assert found.messages == [0, 1, 2, 2, 3]
+    assert set(found.times) == {1_700_000_000_000}
+    assert not found.unreadable
+
+
+def test_rows_before_that_are_missing() -> None:
+    """PostgreSQL sends the row before only where REPLICA IDENTITY says so: the key finds the row."""
+    values = [change("u", None, {"id": 1, "name": "b"}), change("d", None, None)]
+    found = Read(DebeziumFormat(), messages(values, [key(1), key(7)]))
+    assert found.images == [("+U", {"id": 1, "name": "b"}), ("-D", {"id": 7, "name": None})]
+
+
+def test_a_delete_of_nothing_known_is_refused() -> None:
+    found = Read(DebeziumFormat(), messages([change("c", None, {"id": 1, "name": "a"}), change("d", None, None)]))
+    assert found.unreadable == {1: "a delete with neither the row before nor a key to find it by"}
+    assert len(found.images) == 1
+
+
+def test_tables_and_schemas_take_turns() -> None:
+    wider = {**FIELDS, "qty": INT64}
+    values = [
+        change("c", None, {"id": 1, "name": "a"}),
+        with_schema(FIELDS, envelope("c", None, {"id": 5, "name": "x"}, table="shop.items")),
+        with_schema(wider, envelope("c", None, {"id": 2, "name": "b", "qty": 3})),
+        change("c", None, {"id": 3, "name": "c"}),
+    ]
+    found = Read(DebeziumFormat(), messages(values))
+    orders = [row for _, row in found.images if "qty" in row]
+    assert orders == [
+        {"id": 1, "name": "a", "qty": None},
+        {"id": 2, "name": "b", "qty": 3},
+        {"id": 3, "name": "c", "qty": None},
+    ]
+    assert found.schemas[TableId("shop", "items")].names == ("id", "name")
+
+
+TYPES = [
+    ({"type": "int16"}, -5, "SMALLINT", -5),
+    ({"type": "int64"}, -(2**63), "BIGINT", -(2**63)),
+    ({"type": "boolean"}, True, "BOOLEAN", True),
+    ({"type": "float"}, 1.5, "FLOAT", 1.5),
+    ({"type": "double"}, -1.7976931348623157e308, "DOUBLE", -1.7976931348623157e308),
+    ({"type": "bytes"}, "AP8=", "BYTES", b"\0\xff"),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="2", connect_decimal_precision="10"), "7Sl5",
+     "DECIMAL(10, 2)", Decimal("-12345.67")),
+    (logical("bytes", "org.apache.kafka.connect.data.Decimal", scale="30", connect_decimal_precision="65"),
+     "HgK8HpeFi9xsuVBY80JNfTp/7HsD4maOPwrS", "DECIMAL(65, 30)",
+     "12345678901234567890123456789012345.123456789012345678901234567890"),
+    (logical("bytes", "io.debezium.data.Bits", length="12"), "gQE=", "BINARY(2)", b"\x01\x81"),
+    (logical("int32", "io.debezium.time.Date"), -354285, "DATE", date(1000, 1, 1)),
+    (logical("int32", "org.apache.kafka.connect.data.Time"), 45296789, "TIME(3)", timedelta(seconds=45296.789)),
+    (logical("int64", "io.debezium.time.MicroTime"), -45296789012, "TIME(6)", timedelta(microseconds=-45296789012)),
+    (logical("int64", "io.debezium.time.Timestamp"), 1795178096789, "TIMESTAMP(3)",
+     datetime(2026, 11, 20, 12, 34, 56, 789000)),
+    (logical("int64", "io.debezium.time.MicroTimestamp"), 1795178096789012, "TIMESTAMP(6)",
+     datetime(2026, 11, 20, 12, 34, 56, 789012)),
+    (logical("int64", "io.debezium.time.NanoTimestamp"), 1795178096789012345, "TIMESTAMP(6)",
+     datetime(2026, 11, 20, 12, 34, 56, 789012)),
+    (logical("string", "io.debezium.time.ZonedTimestamp"), "2026-11-20T14:34:56.789+02:00", "TIMESTAMP_LTZ(6)",
+     datetime(2026, 11, 20, 12, 34, 56, 789000, UTC)),
+    (logical("int32", "io.debezium.time.Year"), 2026, "INT", 2026),
+    (logical("string", "io.debezium.data.EnumSet", allowed="x,y"), "x,y", "STRING", "x,y"),
+    (logical("string", "io.debezium.data.Json"), '{"a": 1}', "JSON", '{"a": 1}'),
+    (logical("struct", "io.debezium.data.geometry.Geometry"), {"wkb": "AQE=", "srid": 4326}, "GEOMETRY",
+     b"\xe6\x10\0\0\x01\x01"),
+    (logical("array", "io.debezium.data.FloatVector"), [1.0, 2.5], "VECTOR(2048)", [1.0, 2.5]),
+    ({"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}}, -1, "BIGINT UNSIGNED",
+     2**64 - 1),
+    ({"type": "array", "items": {"type": "int32"}}, [1, 2], "JSON", "[1,2]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("about", "written", "data_type", "value"), TYPES, ids=[item[2] for item in TYPES])
+def test_types(about: dict, written: object, data_type: str, value: object) -> None:
+    fields = {"id": INT64, "c": about}
+    rows = [{"id": 1, "c": written}, {"id": 2, "c": None}]
+    found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, row)) for row in rows]))
+    assert found.types["c"] == data_type
+    assert [row["c"] for _, row in found.images] == [value, None]
+
+
+def test_values_that_cannot_be_read_are_left_out_with_the_reason() -> None:
+    fields = {"id": INT64, "c": logical("string", "io.debezium.time.ZonedTimestamp")}
+    rows = [{"id": 1, "c": "2026-01-01T00:00:00Z"}, {"id": 2, "c": "soon"}, {"id": 3, "c": None}]
+    found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, row)) for row in rows]))
+    assert found.unreadable == {1: "column c: 'soon' is no date or time"}
+    assert [row["id"] for _, row in found.images] == [1, 3]
+
+
+def test_impossible_dates_are_null_and_counted() -> None:
+    fields = {"id": INT64, "c": logical("string", "io.debezium.time.IsoTimestamp")}
+    found = Read(DebeziumFormat(), messages([with_schema(fields, envelope("c", None, {"id": 1, "c": "2026-02-30"}))]))
+    assert found.images == [("+I", {"id": 1, "c": None})]
+    assert found.counts == {"invalid-date-to-null shop.orders.c": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b"hello", "no JSON object (byte 0)"),
+        (b'{"op":"c"', "no JSON object (byte 9)"),
+        (b'{"a":1}', "neither a change nor a note of Debezium: it has no `op`"),
+        (text(envelope("c", None, None)), "op 'c' without a row is not carried out"),
+        (text(envelope("t", None, None)), "a TRUNCATE (op t) is not carried out"),
+    ],
+)
+def test_messages_that_cannot_be_read(value: bytes, reason: str) -> None:
+    good = change("c", None, {"id": 1, "name": "a"})
+    found = Read(DebeziumFormat(), messages([good, value, good]))
+    assert found.unreadable == {1: reason}
+    assert found.messages == [0, 2]
+
+
+def test_notes_without_rows_are_passed_over() -> None:
+    values = [
+        text({"status": "BEGIN", "id": "x:1", "event_count": None, "data_collections": None, "ts_ms": 1}),
+        text({"ts_ms": 1}),
+        text({"source": {"db": "shop"}, "databaseName": "shop", "ddl": "drop table t", "tableChanges": []}),
+    ]
+    found = Read(DebeziumFormat(), messages(values))
+    assert (found.images, found.unreadable) == ([], {})
+    assert [statement.sql for statement in found.reading.statements] == ["drop table t"]

@@ -1,0 +1,212 @@
+"""The sink on a real broker: what readers get, once and in order, through crashes, replays and two runs at once."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_servers import KafkaServer
+
+from cdc.errors import SinkError, SinkUnavailable
+from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.sink import TaskAttempt
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from cdc.testing.blocks import block
+from connectors.kafka.delivery.turn import FailedTasks
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+pytestmark = pytest.mark.kafka
+SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False), Column("n", DataType(Kind.STRING))), ("id",))
+NO_KEY = TableSchema((Column("n", DataType(Kind.STRING)),))
+
+
+class Made:
+    """A sink of a pipeline of its own, and its topic."""
+
+    def __init__(self, broker: KafkaServer, folder: Path, **options: Any) -> None:
+        self.broker, self.folder, self.pipeline = broker, folder, broker.new_name("p")
+        self.table = TableId("shop", broker.new_name("orders"))
+        self.topic = str(self.table)
+        self.options = {"type": "kafka", "properties.bootstrap.servers": broker.bootstrap, **options}
+
+    def sink(self) -> KafkaSink:
+        """As after a restart."""
+        context = Context(self.pipeline, LocalStore(self.folder))
+        return KafkaSink(KafkaSinkOptions.model_validate(self.options), context)
+
+    def create(self, schema: TableSchema = SCHEMA) -> None:
+        self.sink().apply(0, [CreateTable(self.table, schema)])
+
+    def prepare(self, batch: int, task: int, changes: Sequence[tuple[str, dict[str, Any]]], **more: Any) -> Any:
+        sink = more.pop("sink", None) or self.sink()
+        schema = more.pop("schema", SCHEMA)
+        blocks = [block(self.table, schema, changes, sequence=batch * 10 + task + 1)]
+        return sink.prepare(TaskAttempt(batch, task, 0), iter(blocks))
+
+    def read(self, isolation: str = "read_committed") -> list[tuple[Any, Any]]:
+        """Key and, of the value, op and the new row's `n`."""
+        return [_short(message.key(), message.value()) for message in self.broker.read(self.topic, isolation=isolation)]
+
+
+def _short(key: bytes | None, value: bytes | None) -> tuple[Any, Any]:
+    shown = None
+    if value is not None:
+        fields = json.loads(value)
+        shown = fields["op"], (fields["after"] or {}).get("n")
+    return key and next(iter(json.loads(key).values())), shown
+
+
+@pytest.fixture
+def made(kafka_broker: KafkaServer, tmp_path: Path) -> Made:
+    return Made(kafka_broker, tmp_path)
+
+
+def inserts(*numbers: int) -> list[tuple[str, dict[str, Any]]]:
+    return [("+I", {"id": number, "n": f"n{number}"}) for number in numbers]
+
+
+def test_readers_get_each_change_and_the_handles_count_them(made: Made) -> None:
+    made.sink().check()
+    made.create()
+    old, new = {"id": 1, "n": "a"}, {"id": 1, "n": "b"}
+    changes = [("+I", old), ("-U", old), ("+U", new), ("-U", new), ("+U", {"id": 2, "n": "c"}), ("-D", {"id": 2})]
+    (handle,) = made.prepare(0, 0, changes)
+    assert (handle.inserts, handle.updates, handle.deletes) == (1, 2, 1)
+    assert made.read() == [
+        (1, ("c", "a")), (1, ("u", "b")), (1, ("d", None)), (1, None), (2, ("c", "c")), (2, ("d", None)), (2, None),
+    ]  # fmt: skip
+    headers = [message.headers() for message in made.broker.read(made.topic)]
+    assert headers[2] == headers[3] == [("__debezium.newkey", b'{"id":2}')]
+    assert headers[4] == [("__debezium.oldkey", b'{"id":1}')]
+
+
+def test_a_batch_that_runs_again_writes_only_what_is_missing(made: Made) -> None:
+    made.create()
+    first = made.prepare(3, 0, inserts(1, 2))
+    assert made.prepare(3, 0, inserts(1, 2)) == first
+    made.prepare(3, 1, inserts(3))
+    made.prepare(4, 0, inserts(4))
+    assert [key for key, _ in made.read()] == [1, 2, 3, 4]
+
+
+def test_what_a_dead_task_left_open_is_never_read_and_its_successor_writes_it(made: Made) -> None:
+    made.create()
+
+    class Died(Exception):
+        pass
+
+    def dying() -> Any:
+        yield block(made.table, SCHEMA, inserts(1, 2, 3))
+        raise Died
+
+    with pytest.raises(Died):
+        made.sink().prepare(TaskAttempt(0, 0, 0), dying())
+    assert made.read() == []
+    made.prepare(0, 0, inserts(1, 2, 3))
+    assert [key for key, _ in made.read()] == [1, 2, 3]
+
+
+def test_a_task_writes_behind_the_one_before_it(made: Made) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    made.create()
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(made.prepare, 0, 1, [("-U", {"id": 1, "n": "n1"}), ("+U", {"id": 1, "n": "later"})])
+        made.prepare(0, 0, inserts(1))
+        later.result(60)
+    assert made.read() == [(1, ("c", "n1")), (1, ("u", "later"))]
+
+
+def test_a_task_does_not_wait_for_one_that_has_stopped(made: Made) -> None:
+    made.create()
+    FailedTasks(LocalStore(made.folder)).note(0, 0)
+    with pytest.raises(SinkUnavailable, match="task 1 of batch 0, which writes before, has stopped"):
+        made.prepare(0, 2, inserts(1))
+    made.sink().abort(0)
+    assert not FailedTasks(LocalStore(made.folder)).noted(0, 5)
+
+
+def test_of_two_runs_of_one_pipeline_the_older_is_fenced(made: Made) -> None:
+    made.create()
+
+    def overtaken() -> Any:
+        yield block(made.table, SCHEMA, inserts(1))
+        made.prepare(0, 0, inserts(1))
+        yield block(made.table, SCHEMA, inserts(2))
+
+    with pytest.raises(SinkError, match="two runs of one pipeline") as caught:
+        made.sink().prepare(TaskAttempt(0, 0, 0), overtaken())
+    assert not caught.value.retryable
+    assert [key for key, _ in made.read()] == [1]
+
+
+def test_an_older_copy_of_the_state_directory_is_found(made: Made) -> None:
+    made.create()
+    made.prepare(7, 0, inserts(1))
+    with pytest.raises(SinkError, match=r"batch 7 of this pipeline was written already.*restore the newest"):
+        made.prepare(6, 0, inserts(2))
+
+
+def test_a_message_that_is_too_large_is_named(made: Made) -> None:
+    made.options["properties.max.request.size"] = "2000"
+    made.create()
+    with pytest.raises(
+        SinkError, match=rf"{made.topic}, key {{\"id\":2}}, topic {made.topic}: a message of 3,\d+ bytes"
+    ):
+        made.prepare(0, 0, [("+I", {"id": 1, "n": "x"}), ("+I", {"id": 2, "n": "x" * 3000})])
+    assert made.read() == []
+
+
+def test_the_topics_own_limit_names_the_record_too(made: Made) -> None:
+    made.broker.create(made.topic, max_message_bytes="1000")
+    incompressible = random.Random(5).randbytes(1500).hex()
+    with pytest.raises(SinkError, match=rf"{made.topic} \[0\], key {{\"id\":2}}, 3,\d+ bytes"):
+        made.prepare(0, 0, [("+I", {"id": 1, "n": "x"}), ("+I", {"id": 2, "n": incompressible})])
+    assert made.read() == []
+
+
+def test_rows_of_a_table_without_a_key_stay_in_one_partition(made: Made) -> None:
+    made.options["topic.create.partitions"] = 4
+    made.create(NO_KEY)
+    made.prepare(0, 0, [("+I", {"n": str(number)}) for number in range(50)], schema=NO_KEY)
+    messages = made.broker.read(made.topic)
+    assert len({message.partition() for message in messages}) == 1
+    assert [json.loads(message.value())["after"]["n"] for message in messages] == [str(n) for n in range(50)]
+    assert {message.key() for message in messages} == {None}
+
+
+def test_keys_go_where_a_java_producer_sends_them(made: Made) -> None:
+    made.options["topic.create.partitions"] = 7
+    made.create()
+    made.prepare(0, 0, inserts(*range(40)))
+    found = {message.key(): message.partition() for message in made.broker.read(made.topic)}
+    from connectors.kafka.encoding.murmur import murmur2
+
+    assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in found}
+    assert len(set(found.values())) > 3
+
+
+def test_a_topic_that_may_not_be_created_is_asked_for(made: Made) -> None:
+    made.options["topic.create"] = False
+    with pytest.raises(SinkError, match=f"there is no topic {made.topic}"):
+        made.create()
+
+
+def test_at_least_once_writes_again_what_was_not_noted(made: Made) -> None:
+    made.options["sink.delivery-guarantee"] = "at-least-once"
+    made.create()
+
+    def dying() -> Any:
+        yield block(made.table, SCHEMA, inserts(1))
+        raise KeyboardInterrupt
+
+    made.prepare(0, 0, inserts(1))
+    made.prepare(0, 0, inserts(1))
+    made.prepare(0, 1, inserts(2))
+    assert [key for key, _ in made.read()] == [1, 2]

@@ -1,0 +1,221 @@
+"""Transform rules in a run: rows and schema changes behind them, crashes, rules that were edited between two runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.block import ChangeBlock
+from cdc.errors import SpecError, TransformError
+from cdc.flow.offsets import numbered
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    Column,
+    CreateTable,
+    DataType,
+    DropColumn,
+    RenameColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+from cdc.state.store import LocalStore
+from cdc.testing import FailAt, ListSink, ListSource, Run, block, images
+from cdc.testing.memory import LocalPipeline, Middle
+from cdc.transform.rules import Rules
+from cdc.transform.texts import OnError, RuleSource, RuleTexts, Settings
+from tests.transform_rules import text
+
+T, U = TableId("shop", "t"), TableId("shop", "u")
+INT, STRING = DataType.parse("INT"), DataType.parse("STRING")
+ID, NAME, QTY = Column("id", INT, nullable=False), Column("name", STRING), Column("qty", INT)
+SCHEMA = TableSchema((ID, NAME, QTY), ("id",))
+CREATED = CreateTable(T, SCHEMA)
+Item = SchemaChange | ChangeBlock | FailAt
+
+
+def rules(*sources: tuple[str, dict[str, str]], on_error: OnError = "fail") -> Rules:
+    """Rules of (tables, keys as `RuleTexts` has them)."""
+    made = [
+        RuleSource(f"transform[{n}]", tables, RuleTexts(**{key: text(value) for key, value in keys.items()}), on_error)
+        for n, (tables, keys) in enumerate(sources)
+    ]
+    return Rules(made, Settings())
+
+
+def rows(table: TableId, schema: TableSchema, at: int, *changes: tuple[str, dict[str, Any]]) -> ChangeBlock:
+    return block(table, schema, changes, sequence=at)
+
+
+def run(folder: Path, items: Sequence[Item], made: Rules | None, sink: ListSink, *cuts: int) -> Run:
+    """Run batches that end at these items, after those that the folder has seen; crashes are in the items."""
+    source = ListSource(items)
+    bounds = [numbered({"item": item}, batch) for batch, item in enumerate((0, *cuts))]
+    done = len(list((folder / "commits").glob("[0-9]*.json"))) if (folder / "commits").exists() else 0
+    pipeline = LocalPipeline(source, sink, folder, bounds[0], lambda: sink, Middle(rules=made))
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        if number < done:
+            pipeline.plan(start, end)
+            continue
+        pipeline.batch(start, end, 2, source.failures(start, end))
+    return pipeline.finished(len(cuts) - done, bounds[-1])
+
+
+def test_rows_and_schema_changes_go_through_the_rule_of_their_table(tmp_path: Path) -> None:
+    wide = TableSchema((ID, NAME, QTY, Column("note", STRING)), ("id",))
+    items: list[Item] = [
+        CREATED, CreateTable(U, SCHEMA),
+        rows(T, SCHEMA, 1, ("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 30})),
+        rows(U, SCHEMA, 2, ("+I", {"id": 1, "name": "u", "qty": 1})),
+        AddColumn(T, Column("note", STRING)),
+        rows(T, wide, 3, ("+I", {"id": 3, "name": "c", "qty": 4, "note": "n"})),
+    ]  # fmt: skip
+    sink = ListSink()
+    made = rules(("shop.t", {"projection": r"\*, qty * 2 AS twice", "filter": "qty < 10"}))
+    run(tmp_path, items, made, sink, 4, 6)
+    assert sink.rows(T) == [
+        {"id": 1, "name": "a", "qty": 3, "twice": 6, "note": None},
+        {"id": 3, "name": "c", "qty": 4, "note": "n", "twice": 8},
+    ]
+    assert sink.rows(U) == [{"id": 1, "name": "u", "qty": 1}]
+
+
+def test_an_update_into_and_out_of_the_filter_and_a_batch_that_it_empties(tmp_path: Path) -> None:
+    items: list[Item] = [
+        CREATED,
+        rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 3}), ("+I", {"id": 2, "qty": 30})),
+        rows(T, SCHEMA, 2, ("-U", {"id": 1, "qty": 3}), ("+U", {"id": 1, "qty": 40})),
+        rows(T, SCHEMA, 3, ("-U", {"id": 2, "qty": 30}), ("+U", {"id": 2, "qty": 4})),
+        rows(T, SCHEMA, 4, ("-U", {"id": 1, "qty": 40}), ("+U", {"id": 1, "qty": 41})),
+    ]
+    sink = ListSink()
+    done = run(tmp_path, items, rules(("shop.t", {"filter": "qty < 10"})), sink, 2, 4, 5)
+    assert sink.rows(T) == [{"id": 2, "name": None, "qty": 4}]
+    assert (done.inserts, done.updates, done.deletes) == (2, 0, 1)
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_at_any_step_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
+    items: list[Item] = [
+        CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 3})), failure,
+        RenameColumn(T, "name", "title"), failure,
+        rows(T, TableSchema((ID, Column("title", STRING), QTY), ("id",)), 2, ("+I", {"id": 2, "title": "x", "qty": 1})),
+        failure,
+    ]  # fmt: skip
+    sink = ListSink()
+    made = rules(("shop.t", {"projection": r"qty * 2 AS twice, \*"}))
+    run(tmp_path, items, made, sink, 3, 5, 7)
+    assert sink.rows(T) == [
+        {"twice": 6, "id": 1, "title": None, "qty": 3}, {"twice": 2, "id": 2, "title": "x", "qty": 1},
+    ]  # fmt: skip
+
+
+def test_now_is_one_moment_of_a_batch_also_when_it_runs_again(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    class Noting(ListSink):
+        def prepare(self, task: Any, blocks: Any) -> Any:
+            found = list(blocks)
+            seen.append([row["at"] for _, row in images(found)])
+            return super().prepare(task, iter(found))
+
+    items: list[Item] = [
+        CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1})), rows(T, SCHEMA, 2, ("+I", {"id": 2})), FailAt.PREPARED,
+    ]  # fmt: skip
+    sink = Noting()
+    run(tmp_path, items, rules(("shop.t", {"projection": "id, NOW() AS at"})), sink, 4)
+    moments = {moment for each in seen for moment in each}
+    assert len([each for each in seen if each]) == 4  # two tasks, each of them twice
+    assert len(moments) == 1
+    assert sink.rows(T)[0]["at"] in moments
+
+
+def test_a_change_that_takes_a_named_column_away_stops_before_anything_is_applied(tmp_path: Path) -> None:
+    items: list[Item] = [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 3})), DropColumn(T, "qty")]
+    sink = ListSink()
+    made = rules(("shop.t", {"projection": "id, qty * 2 AS twice"}))
+    with pytest.raises(TransformError, match="the source dropped the column qty, which the rule names"):
+        run(tmp_path, items, made, sink, 2, 3)
+    assert sink.rows(T) == [{"id": 1, "twice": 6}]
+    run(tmp_path, items, rules(("shop.t", {"projection": "id"})), sink, 2, 3)  # the edited rule goes on from there
+    assert sink.rows(T) == [{"id": 1}]
+
+
+def test_a_table_that_is_renamed_gets_the_rule_of_its_new_name(tmp_path: Path) -> None:
+    items: list[Item] = [
+        CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "name": "a", "qty": 3})), RenameTable(T, U),
+        rows(U, SCHEMA, 2, ("+I", {"id": 2, "name": "b", "qty": 4})),
+    ]  # fmt: skip
+    sink = ListSink()
+    made = rules(("shop.t", {"projection": "id, qty * 2 AS twice"}), ("shop.u", {"projection": "id, name"}))
+    run(tmp_path, items, made, sink, 2, 4)
+    assert sink.rows(U) == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]
+
+
+def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_columns(tmp_path: Path) -> None:
+    items: list[Item] = [
+        CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "name": "a", "qty": 3})),
+        rows(T, SCHEMA, 2, ("+I", {"id": 2, "name": "b", "qty": 4})),
+        rows(T, SCHEMA, 3, ("+I", {"id": 3, "name": "c", "qty": 5})),
+        rows(T, SCHEMA, 4, ("+I", {"id": 4, "name": "d", "qty": 6})),
+    ]  # fmt: skip
+    sink = ListSink()
+    run(tmp_path, items, None, sink, 2)
+    twice = rules((r"shop.\.*", {"projection": "id, name, id * 2 AS twice"}))
+    run(tmp_path, items, twice, sink, 2, 3)
+    assert sink.rows(T) == [{"id": 1, "name": "a", "twice": None}, {"id": 2, "name": "b", "twice": 4}]
+    run(tmp_path, items, twice, sink, 2, 3, 4)
+    run(tmp_path, items, None, sink, 2, 3, 4, 5)
+    assert [row["qty"] for row in sink.rows(T)] == [None, None, None, 6]
+    column = SinkSchemas(LocalStore(tmp_path)).at(1)[T].column("twice")
+    assert column.nullable
+
+
+def test_edited_rules_that_do_not_fit_a_table_are_refused_before_anything_is_applied(tmp_path: Path) -> None:
+    items: list[Item] = [
+        CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1})), rows(T, SCHEMA, 2, ("+I", {"id": 2})),
+    ]  # fmt: skip
+    sink = ListSink()
+    run(tmp_path, items, rules(("shop.t", {"projection": "id, qty"})), sink, 2)
+    with pytest.raises(SpecError, match=r"there is no column qtty .*did you mean qty"):
+        run(tmp_path, items, rules(("shop.t", {"projection": "id, qtty"})), sink, 2, 3)
+    assert sink.rows(T) == [{"id": 1, "qty": None}]
+
+
+def test_values_that_fail_are_null_and_counted_where_the_rule_says_so(tmp_path: Path) -> None:
+    items: list[Item] = [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 0}), ("+I", {"id": 2, "qty": 5}))]
+    sink = ListSink()
+    keys = {"projection": "id, 10 / qty AS part"}
+    with pytest.raises(TransformError, match=r"10 / qty.*of the row id=1"):
+        run(tmp_path / "fail", items, rules(("shop.t", keys)), ListSink(), 2)
+    done = run(tmp_path / "null", items, rules(("shop.t", keys), on_error="null"), sink, 2)
+    assert sink.rows(T) == [{"id": 1, "part": None}, {"id": 2, "part": 2}]
+    assert done.reasons == {"failed-expression-to-null shop.t.part": 1}
+
+
+def test_a_column_that_is_copied_anew_stays_marked_behind_the_rule(tmp_path: Path) -> None:
+    applied: list[SchemaChange] = []
+
+    class Noting(ListSink):
+        def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+            applied.extend(changes)
+            super().apply(batch, changes)
+
+    copied = AlterColumnType(T, Column("qty", STRING), QTY, copied=True)
+    made = rules(("shop.t", {"projection": r"id AS key, \*"}))
+    run(tmp_path, [CREATED, copied], made, Noting(), 1, 2)
+    assert applied[-1] == copied
+
+
+def test_a_pipeline_without_rules_keeps_no_schemas_of_the_source(tmp_path: Path) -> None:
+    run(tmp_path, [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1}))], None, ListSink(), 2)
+    assert not (tmp_path / "source_schemas.jsonl").exists()
+    assert json.loads((tmp_path / "commits" / "0.json").read_text())["stages"] == {}
