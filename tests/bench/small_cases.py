@@ -24,7 +24,8 @@ INPUT = [
 PIPELINES = {
     "as they are": "{}",
     "route": "route:\n  - {source-table: shop.orders, sink-table: ods.orders_NUMBER}\n",
-    "transform": "transform:\n  - {source-table: shop.orders, projection: '\\*, id + NUMBER AS m', filter: id > NUMBER - 2}\n",
+    "transform": "transform:\n  - source-table: shop.orders\n"
+    "    projection: '\\*, id + NUMBER AS m'\n    filter: id > NUMBER - 2\n",
 }
 
 
