@@ -159,10 +159,17 @@ LAST = Position()
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing."""
+    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing.
+
+    Attributes:
+        options: what a rule's `table-options` say, for sinks that take such.
+        partition_keys: what a rule's `partition-keys` say, likewise.
+    """
 
     table: TableId
     schema: TableSchema
+    options: tuple[tuple[str, str], ...] = ()
+    partition_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
