@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, Snapsh
 
 if TYPE_CHECKING:
     from connectors.mysql.log.stream import BinlogStream
+    from connectors.mysql.schema.table import MySqlTable
 
 log = logging.getLogger(__name__)
 
@@ -179,20 +180,39 @@ class MySqlSource(Source):
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
         from connectors.mysql.snapshot.plan.added_tables import added_tables
 
-        schemas = self._schemas()
-        known = schemas.history.tables(start.schemas)
-        self._pattern().check_case(known)
-        allowed = self._options.newly_added
+        schemas, pattern = self._schemas(), self._pattern()
+        followed = schemas.history.followed(start.schemas)
+        pattern.check_case(followed)
+        left_out = {table for table in followed if self._wanted(table) and not pattern.matched(table)}
+        known, allowed = followed - left_out, self._options.newly_added
         try:
             found = added_tables(start, known, self._wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
-            self._looked = False  # the log's follower waits for a server that is away
+            found = None  # the log's follower waits for a server that is away
+        if found is None:
+            self._looked = False
             return start
-        if not found:
+        self._check_filled(found, left_out)
+        if not found and not left_out:
             return start
-        count = schemas.add(start.schemas, found, self._wanted, start.position)
+        count = schemas.capture(start.schemas, found, left_out, self._wanted, start.position)
         chunks = self._coordinator().begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
+
+    def _check_filled(self, found: Sequence[MySqlTable], left_out: Collection[TableId]) -> None:
+        """Say which tables begin without their rows. Raises SourceError for those that would have a gap in them."""
+        bare = [definition.id for definition in found if not self._options.copied_when_added(definition.id)]
+        gaps = sorted(str(table) for table in bare if table in left_out)
+        if gaps:
+            raise SourceError(
+                f"{', '.join(gaps)}: was left out for a time, in which nobody read its changes, and is not to be copied",
+                where="source.tables",
+                hint="have it copied with scan.startup.table-modes (the table, and initial), or leave it out",
+            )
+        self._notices += [
+            f"{table} is captured from here on; the rows that it has are not copied, as the startup mode says"
+            for table in sorted(bare)
+        ]
 
     def _first(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -80,9 +80,23 @@ class Schemas:
     ) -> int:
         """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
+        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        return self._add(count, result, at, *before)
+
+    def capture(
+        self,
+        count: int,
+        tables: Sequence[MySqlTable],
+        leftover: Collection[TableId],
+        wanted: Wanted,
+        at: LogPosition,
+    ) -> int:
+        """As `add`, for tables that are captured from `at` on; those of `leftover` are in the sink, and go first."""
+        return self._add(count, self.catalog(count, wanted, Dialect(), 0).capture(tables, leftover), at)
+
+    def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
         writer.truncate(count)
-        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
         where = {"file": at.file, "pos": at.position}
         return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 

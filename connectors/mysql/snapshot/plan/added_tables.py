@@ -31,8 +31,10 @@ def added_tables(
     streams: Streams,
     *,
     allowed: bool,
-) -> Sequence[MySqlTable]:
+) -> Sequence[MySqlTable] | None:
     """The definitions of tables that are wanted, there now, and not known at `start`; they are as they were there.
+
+    None while the server is another one than that of `start`: its log has to be joined first.
 
     Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
     """
@@ -40,7 +42,9 @@ def added_tables(
     try:
         info = check_server(connection)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
-        if not fresh or info.identity != start.server:
+        if info.identity != start.server:
+            return None
+        if not fresh:
             return ()
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from cdc.errors import SourceError
+from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from cdc.state.store import Store
 from connectors.mysql.log.options import LogOptions
@@ -29,6 +30,13 @@ class CapturedPattern:
         if self._kept is None:
             self._kept = self._store.read_json(FILE_NAME, hint="remove it") == self._now
         return self._kept
+
+    def matched(self, table: TableId) -> bool:
+        """Whether the patterns of the runs before were about this table; all are where none were kept."""
+        before = self._store.read_json(FILE_NAME, hint="remove it")
+        if before is None:
+            return True
+        return TablePattern(before["tables"], before["exclude"], before.get("ignore_case", True)).matches(table)
 
     def check_case(self, known: Iterable[TableId]) -> None:
         """Raises SourceError for tables that an earlier version captured as it compared the patterns in any case."""
