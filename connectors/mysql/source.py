@@ -131,6 +131,7 @@ class MySqlSource(Source):
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
             self._looked = True
+            self._pattern().note()
             if (joined := self._added_tables(start)) != start:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
@@ -205,7 +206,7 @@ class MySqlSource(Source):
         gaps = sorted(str(table) for table in bare if table in left_out)
         if gaps:
             raise SourceError(
-                f"{', '.join(gaps)}: was left out for a time, in which nobody read its changes, and is not to be copied",
+                f"{', '.join(gaps)}: was left out for a time, so its changes were not read, and it is not to be copied",
                 where="source.tables",
                 hint="have it copied with scan.startup.table-modes (the table, and initial), or leave it out",
             )

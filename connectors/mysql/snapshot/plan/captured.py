@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from cdc.errors import SourceError
 from cdc.pattern import TablePattern
@@ -16,7 +17,8 @@ FILE_NAME = "captured.json"
 
 class CapturedPattern:
     """`captured.json` in a connector's state folder: `{"tables": "...", "exclude": "..."}`, with `"ignore_case": false`
-    where names are compared exactly. Stream reader process."""
+    where names are compared exactly. `"since"` is a list of such patterns, of runs that may have planned batches and
+    did not get to keep theirs. Stream reader process."""
 
     def __init__(self, store: Store, options: LogOptions) -> None:
         self._store, self._pattern = store, options.pattern
@@ -32,11 +34,20 @@ class CapturedPattern:
         return self._kept
 
     def matched(self, table: TableId) -> bool:
-        """Whether the patterns of the runs before were about this table; all are where none were kept."""
+        """Whether the patterns of all runs since the last kept ones were about this table; none kept are about all."""
         before = self._store.read_json(FILE_NAME, hint="remove it")
         if before is None:
             return True
-        return TablePattern(before["tables"], before["exclude"], before.get("ignore_case", True)).matches(table)
+        return all(_pattern(texts).matches(table) for texts in (before, *before.get("since", ())))
+
+    def note(self) -> None:
+        """Before a batch is planned with patterns that are not kept yet: tables that they leave out miss rows of it.
+
+        Raises StateError.
+        """
+        before = self._store.read_json(FILE_NAME, hint="remove it")
+        if before is not None and self._now not in before.get("since", ()):
+            self._store.write_json(FILE_NAME, {**before, "since": [*before.get("since", ()), self._now]})
 
     def check_case(self, known: Iterable[TableId]) -> None:
         """Raises SourceError for tables that an earlier version captured as it compared the patterns in any case."""
@@ -61,3 +72,7 @@ class CapturedPattern:
         if not self.kept:
             self._store.write_json(FILE_NAME, self._now)
             self._kept = True
+
+
+def _pattern(texts: Mapping[str, Any]) -> TablePattern:
+    return TablePattern(texts["tables"], texts["exclude"], texts.get("ignore_case", True))
