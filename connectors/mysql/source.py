@@ -131,8 +131,9 @@ class MySqlSource(Source):
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
             self._looked = True
+            joined = self._added_tables(start)
             self._pattern().note()
-            if (joined := self._added_tables(start)) != start:
+            if joined != start:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:

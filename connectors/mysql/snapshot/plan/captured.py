@@ -51,7 +51,8 @@ class CapturedPattern:
 
     def check_case(self, known: Iterable[TableId]) -> None:
         """Raises SourceError for tables that an earlier version captured as it compared the patterns in any case."""
-        if self._pattern.ignore_case or self._store.read_json(FILE_NAME, hint="remove it") != self._texts:
+        before = self._store.read_json(FILE_NAME, hint="remove it") or {}
+        if self._pattern.ignore_case or {**before, "since": None} != {**self._texts, "since": None}:
             return
         in_any_case = replace(self._pattern, ignore_case=True)
         lost = sorted(str(table) for table in known if in_any_case.matches(table) and not self._pattern.matches(table))
