@@ -159,10 +159,17 @@ LAST = Position()
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing."""
+    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing.
+
+    Attributes:
+        options: what a rule's `table-options` say, for sinks that take such.
+        partition_keys: what a rule's `partition-keys` say, likewise.
+    """
 
     table: TableId
     schema: TableSchema
+    options: tuple[tuple[str, str], ...] = ()
+    partition_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,26 @@ class AlterTableComment:
     comment: str = field(default="")
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTable:
+    """From here on the source reads the table's rows anew, and they are to take the place of those that are there.
+
+    Attributes:
+        schema: the rows that come have this schema, whatever the table has, and no change of the table was told for
+            it; None for the schema that the table has.
+    """
+
+    table: TableId
+    schema: TableSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopied:
+    """The copy that began with `CopyTable` is whole; from here on it is the table."""
+
+    table: TableId
+
+
 SchemaChange = (
     CreateTable
     | AddColumn
@@ -255,4 +282,6 @@ SchemaChange = (
     | TruncateTable
     | DropTable
     | AlterTableComment
+    | CopyTable
+    | TableCopied
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Generic
 
+from cdc.evolution.beside import beside_of
 from cdc.evolution.changes import SchemaChanges
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.session import SchemaSession
@@ -30,6 +31,10 @@ class SqlSink(Sink, Generic[T]):
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes in order, each from the tables as they are. Driver."""
         SchemaChanges(lambda: self.schema_session(write=True), self._store).apply(batch, changes)
+
+    def beside(self, table: TableId) -> TableId:
+        """As `CopiesBeside` says."""
+        return beside_of(table)
 
     def describe(self, table: TableId) -> TableSchema | None:
         """The table as it is, None when it does not exist. Driver."""

@@ -93,7 +93,8 @@ class Rules:
         if rule is None:
             return [change]
         if isinstance(change, CreateTable):
-            return [CreateTable(change.table, typing_of(rule, change.schema).schema)]
+            result = self.result(table, change.schema)
+            return [CreateTable(change.table, result.schema, result.table_options, result.partition_keys)]
         return [change] if schema is None else rule_changes(rule, schema, change)
 
 
