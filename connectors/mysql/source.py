@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from connectors.mysql.follow.tail import Tail
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Schemas, shown_schema
+from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.names import names_ignore_case
@@ -41,7 +41,6 @@ from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, Snapsh
 
 if TYPE_CHECKING:
     from connectors.mysql.log.stream import BinlogStream
-    from connectors.mysql.schema.table import MySqlTable
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +179,7 @@ class MySqlSource(Source):
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
-        from connectors.mysql.snapshot.plan.added_tables import added_tables
+        from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
 
         schemas, pattern = self._schemas(), self._pattern()
         followed = schemas.history.followed(start.schemas)
@@ -194,27 +193,12 @@ class MySqlSource(Source):
         if found is None:
             self._looked = False
             return start
-        self._check_filled(found, left_out)
+        self._notices += without_rows(found, left_out, self._by_name)
         if not found and not left_out:
             return start
         count = schemas.capture(start.schemas, found, left_out, self._wanted, start.position)
         chunks = self._coordinator().begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
-
-    def _check_filled(self, found: Sequence[MySqlTable], left_out: Collection[TableId]) -> None:
-        """Say which tables begin without their rows. Raises SourceError for those that would have a gap in them."""
-        bare = [definition.id for definition in found if not self._options.copied_when_added(definition.id)]
-        gaps = sorted(str(table) for table in bare if table in left_out)
-        if gaps:
-            raise SourceError(
-                f"{', '.join(gaps)}: was left out for a time, so its changes were not read, and it is not to be copied",
-                where="source.tables",
-                hint="have it copied with scan.startup.table-modes (the table, and initial), or leave it out",
-            )
-        self._notices += [
-            f"{table} is captured from here on; the rows that it has are not copied, as the startup mode says"
-            for table in sorted(bare)
-        ]
 
     def _first(self, start: MySqlOffset) -> MySqlOffset:
         """The first batch: the definitions and tables there were at the start."""
@@ -256,7 +240,7 @@ class MySqlSource(Source):
             return shown_schema(schemas.history.tables(stop.schemas)[table], self._options)
 
         changes = schemas.changes(begin.schemas, stop.schemas)
-        return self._chunk_splits().with_copies(changes, begin, stop, schema)
+        return of_captured(self._chunk_splits().with_copies(changes, begin, stop, schema), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
@@ -264,7 +248,8 @@ class MySqlSource(Source):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
+            copied_rows = read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
+            return (block for block in copied_rows if self._wanted(block.table))  # one may be left out by now
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 

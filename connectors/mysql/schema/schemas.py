@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +16,7 @@ from cdc.schema import (
     AlterTableComment,
     Column,
     CreateTable,
+    RenameTable,
     SchemaChange,
     TableId,
     TableSchema,
@@ -243,6 +244,18 @@ def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
     """The schema that a sink gets for a table, under the pipeline's options."""
     schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
     return schema if options.include_comments else _bare_schema(schema)
+
+
+def of_captured(changes: Iterable[SchemaChange], wanted: Wanted) -> list[SchemaChange]:
+    """The changes but for those of tables that are left out since they were written down.
+
+    So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
+    """
+    return [
+        change
+        for change in changes
+        if wanted(change.table) or (isinstance(change, RenameTable) and wanted(change.new_table))
+    ]
 
 
 def without_comments(change: SchemaChange) -> SchemaChange | None:

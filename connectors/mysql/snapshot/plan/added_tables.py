@@ -17,6 +17,7 @@ from connectors.mysql.follow.startup import ChangedTables, whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
@@ -67,6 +68,23 @@ def added_tables(
             hint="run `cdc run --until-caught-up` once with the table left out (tables.exclude), then with it",
         )
     return list(found.values())
+
+
+def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], options: MySqlSourceOptions) -> list[str]:
+    """Notices on tables that begin without the rows that they have. `left_out` were captured before, and not lately.
+
+    Raises SourceError for those of them that would have a gap.
+    """
+    bare = sorted(definition.id for definition in found if not options.copied_when_added(definition.id))
+    gaps = [str(table) for table in bare if table in left_out]
+    if gaps:
+        raise SourceError(
+            f"{', '.join(gaps)}: was left out for a time, so its changes were not read, and it is not to be copied",
+            where="source.tables",
+            hint="have it copied with scan.startup.table-modes (the table, and initial), or leave it out",
+        )
+    why = "the rows that it has are not copied, as the startup mode says"
+    return [f"{table} is captured from here on; {why}" for table in bare]
 
 
 class _Changes(ChangedTables):

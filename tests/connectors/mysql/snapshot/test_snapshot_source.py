@@ -176,6 +176,30 @@ def test_a_table_that_was_left_out_for_a_time_is_copied_anew(shop: Shop, confirm
     assert shop.catch_up().batches == 0
 
 
+def test_a_table_that_is_left_out_leaves_a_batch_that_was_planned_already(shop: Shop) -> None:
+    """As when the sink has refused one of its changes: the batch is repeated, and goes on without the table."""
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE refused (id INT PRIMARY KEY)")
+    shop.catch_up()
+    assert shop.offset is not None
+    shop.run("INSERT INTO t VALUES (1)", "ALTER TABLE refused ADD x INT", "INSERT INTO refused VALUES (1, 1)")
+    planned, at = [], shop.offset
+    before = shop.source()
+    before.stop_at_current()
+    while (end := before.latest_offset(at, LIMITS, 0.0)) != at:
+        planned.append((at, end, before.splits(at, end, 1)))
+        at = end
+    before.stop()
+    assert any(
+        change.table.table == "refused" for start, end, _ in planned for change in before.schema_changes(start, end)
+    )
+    shop.options["tables.exclude"] = f"{shop.database}.refused"
+    after = shop.source()
+    for start, end, splits in planned:
+        assert not after.schema_changes(start, end)
+        blocks = [block for split in splits for block in after.read(split, lambda *_: None, lambda _: None)]
+        assert {block.table.table for block in blocks} <= {"t"}
+
+
 def test_a_table_that_was_left_out_is_refused_where_none_is_copied(shop: Shop) -> None:
     shop.options["scan.startup.mode"] = "latest-offset"
     shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
