@@ -76,7 +76,7 @@ class Edits:
         if before is not None and (last := self._log.last()) >= 0:
             tables = self._tables(source, last)
             self._check_routes(before, tables, source)
-            filled = {table for each in targets(self._spec, tables).values() for table in each}
+            filled = {target.table for each in targets(self._spec, tables).values() for target in each}
             self._check_there(sink, sorted(filled & SinkSchemas(self._state.store).at(last).keys()))
         if before != self._now:
             self._kept.write(self._now)
