@@ -31,10 +31,10 @@ WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile
 
 test: setup ## run all tests (real servers: make services)
-	$(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
+	scripts/in-memory $(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
+	scripts/in-memory $(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
 	PYTHONPATH=tests:tests/crash:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import pyarrow as pa
 
@@ -70,6 +70,16 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
     return pa.schema([pa.field(column.name, arrow_type(column.type)) for column in schema.columns])
 
 
+class During(StrEnum):
+    """What a block is for while its table is copied anew (`CopyTable` to `TableCopied`): each row comes for both."""
+
+    NO_COPY = ""
+    OLD = "old"
+    """For the rows that were there when the copy began, which readers find until it is whole."""
+    NEW = "new"
+    """For the copy."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChangeBlock:
     """Row images of one table at one schema version, in the order of the source's log.
@@ -84,6 +94,7 @@ class ChangeBlock:
         timestamps_ms: int64[n]; when the source committed the change, milliseconds since the epoch.
         position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
             engine sets it. Empty for a row that is from no log.
+        during: what it is for while the table is copied anew.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -96,6 +107,7 @@ class ChangeBlock:
     row: pa.Array
     timestamps_ms: pa.Array
     position_text: Callable[[int], str] = str
+    during: During = During.NO_COPY
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

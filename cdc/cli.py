@@ -165,7 +165,7 @@ def resync(
         Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
     ] = None,
 ) -> None:
-    """Empty one table in the sink and copy it anew. A running pipeline does it at once, another in its next run."""
+    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
     from cdc.spec.check import check_file
 

@@ -3,6 +3,7 @@
     CdcError
     |-- SpecError            exit 2   the pipeline file is wrong (carries every Problem at once)
     |-- PatternTimeout       exit 2   a table pattern that goes back and forth without end
+    |-- EditRefused          exit 2   the pipeline file was edited in a way that its state cannot follow
     |-- SourceError          exit 3   the source refused, or its log cannot be read
     |   |-- SourceUnavailable         no connection; retryable
     |   |-- PositionLost              the log no longer holds the position asked for
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 
@@ -90,12 +91,25 @@ class SpecError(CdcError):
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
 
+    def more(self) -> dict[str, Any]:
+        """The problems."""
+        return {"problems": [asdict(problem) for problem in self.problems]}
+
     def __reduce__(self) -> tuple[object, ...]:
         return (SpecError, (self.problems,))
 
 
 class PatternTimeout(CdcError):
     """A table pattern takes too long to compare with a name: it has repetitions of repetitions."""
+
+    exit_code = 2
+
+
+class EditRefused(CdcError):
+    """The pipeline file was edited since the run before in a way that the state directory cannot follow.
+
+    Raised before anything is planned or decided: with the edit taken back the pipeline goes on.
+    """
 
     exit_code = 2
 
@@ -201,7 +215,7 @@ class StateError(EngineError):
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
-        CdcError, PatternTimeout,
+        CdcError, PatternTimeout, EditRefused,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
         StateError, WorkerLost,
@@ -212,6 +226,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
 def from_json(text: str) -> CdcError:
     """The error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
     fields = json.loads(text)
+    if fields["error"] == SpecError.__name__:
+        return SpecError([Problem(**problem) for problem in fields["more"]["problems"]])
     kind = _BY_NAME.get(fields["error"], EngineError)
     more = fields.get("more", {}) if kind is not EngineError else {}
     return kind(fields["message"], where=fields["where"], hint=fields["hint"], **more)

@@ -365,6 +365,13 @@ class SinkOptions(Options):
         description="Schema changes to leave out. Only the empty list works in this version.",
     )
 
+    def places(self) -> tuple[str, ...]:
+        """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.
+
+        A pipeline whose places have nothing in common with those of its runs before is not started.
+        """
+        return ()
+
     def problems(self) -> Iterator[Remark]:
         """Filters of schema changes are refused: nothing is left out silently."""
         if self.include_schema_changes is not None:

@@ -244,6 +244,26 @@ class AlterTableComment:
     comment: str = field(default="")
 
 
+@dataclass(frozen=True, slots=True)
+class CopyTable:
+    """From here on the source reads the table's rows anew, and they are to take the place of those that are there.
+
+    Attributes:
+        schema: the rows that come have this schema, whatever the table has, and no change of the table was told for
+            it; None for the schema that the table has.
+    """
+
+    table: TableId
+    schema: TableSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableCopied:
+    """The copy that began with `CopyTable` is whole; from here on it is the table."""
+
+    table: TableId
+
+
 SchemaChange = (
     CreateTable
     | AddColumn
@@ -255,4 +275,6 @@ SchemaChange = (
     | TruncateTable
     | DropTable
     | AlterTableComment
+    | CopyTable
+    | TableCopied
 )

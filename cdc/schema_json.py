@@ -11,6 +11,8 @@
             {"change": "rename.table", "table": ..., "new_table": "shop.invoices"}
             {"change": "truncate.table" | "drop.table", "table": ...}
             {"change": "alter.table.comment", "table": ..., "comment": "..."}
+            {"change": "copy.table", "table": ..., "schema": {...}}
+            {"change": "table.copied", "table": ...}
 
 Keys with their default value (nullable true, no default, no comment, last position) are left out. A table id is
 `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot in it.
@@ -28,6 +30,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
@@ -36,6 +39,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -127,7 +131,10 @@ def change_to_json(change: SchemaChange) -> Json:
             value["new_table"] = table_to_json(new_table)
         case AlterTableComment(comment=comment):
             value["comment"] = comment
-        case TruncateTable() | DropTable():
+        case CopyTable(schema=new):
+            if new is not None:
+                value["schema"] = schema_to_json(new)
+        case TruncateTable() | DropTable() | TableCopied():
             pass
     return value
 
@@ -155,11 +162,18 @@ _NAMES: dict[type[SchemaChange], str] = {
     TruncateTable: "truncate.table",
     DropTable: "drop.table",
     AlterTableComment: "alter.table.comment",
+    CopyTable: "copy.table",
+    TableCopied: "table.copied",
 }
 
 
 def _add_column(table: TableId, fields: Json) -> SchemaChange:
     return AddColumn(table, column_from_json(fields.get("column")), _position(fields.get("position")))
+
+
+def _copy_table(table: TableId, fields: Json) -> SchemaChange:
+    schema = fields.get("schema")
+    return CopyTable(table, None if schema is None else schema_from_json(schema))
 
 
 def _alter_column(table: TableId, fields: Json) -> SchemaChange:
@@ -182,6 +196,8 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChang
     "truncate.table": ((), lambda table, _: TruncateTable(table)),
     "drop.table": ((), lambda table, _: DropTable(table)),
     "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
+    "copy.table": (("schema",), _copy_table),
+    "table.copied": ((), lambda table, _: TableCopied(table)),
 }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cdc.block import ChangeBlock
 from cdc.schema import SchemaChange, TableId, TableSchema
@@ -95,6 +95,37 @@ class Sink(ABC):
 
     def warm(self) -> None:  # noqa: B027 - most sinks load nothing big
         """Load what the first batch needs, such as compiled code; opens no connection. Executor, at the start."""
+
+
+@runtime_checkable
+class CopiesBeside(Protocol):
+    """Optional capability: a table that is copied anew is copied into one beside it, which then takes its place.
+
+    `apply` gets `CopyTable`, which makes the table beside it, empty (one that is left from before goes), and
+    `TableCopied`, which puts it in the table's place in one step: at every moment readers find one of them, whole. Rows
+    of the copy come for `beside(table)`. A change that empties, drops or renames the table lets go of that one.
+
+    A sink without it gets `TruncateTable`, or `DropTable` and `CreateTable`, and rows for the table itself.
+    """
+
+    def beside(self, table: TableId) -> TableId:
+        """The table that a copy of this one goes to until it is whole. Pure; driver and executors."""
+
+
+@runtime_checkable
+class Remembers(Protocol):
+    """Optional capability: the system itself knows which batches of a pipeline it has."""
+
+    def last_batch(self) -> int:
+        """The last batch of this pipeline that is in, -1 when none is. Driver, at the start. Raises SinkError."""
+
+
+@runtime_checkable
+class Confirms(Protocol):
+    """Optional capability: the system can be asked whether tables are there."""
+
+    def missing(self, tables: Sequence[TableId]) -> Sequence[TableId]:
+        """Those of these sink tables that are not there, or that the user cannot see. Driver. Raises SinkError."""
 
 
 class Describes(Protocol):

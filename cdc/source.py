@@ -239,7 +239,7 @@ class Resyncs(Protocol):
     """Optional capability: a table can be read anew."""
 
     def resync(self, table: TableId) -> None:
-        """Ask for a table to be emptied in the sink and read anew, while the pipeline runs or before its next run.
+        """Ask for a table to be read anew, while the pipeline runs or before its next run.
 
         Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
         """

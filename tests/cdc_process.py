@@ -22,6 +22,9 @@ from cdc_services.server import MySqlServer
 TIMEOUT_S = 400.0
 """How long a test waits for something that takes seconds on an idle machine."""
 
+TWO_TRIES = ("--master", "local[2,2]")
+"""Arguments of a run in which a task is tried twice: each try of one whose worker kills itself starts a new worker."""
+
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
     """Poll until the condition holds, and return what it gave. Fails with `what` when it does not."""

@@ -16,6 +16,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyTable,
     CreateTable,
     DropColumn,
     DropTable,
@@ -23,6 +24,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -43,8 +45,10 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
             return None
         case _ if schema is None:
             raise _unfit(change.table, "the table is not known")
-        case RenameTable() | TruncateTable():
+        case RenameTable() | TruncateTable() | TableCopied():
             return schema
+        case CopyTable(schema=new):
+            return schema if new is None else new
         case AlterTableComment(comment=comment):
             return replace(schema, comment=comment)
         case AlterPrimaryKey(primary_key=key):

@@ -17,13 +17,14 @@ from contextlib import AbstractContextManager
 from typing import Generic
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.beside import beside_of
 from cdc.evolution.journal import Journal
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
-from cdc.evolution.table import T
+from cdc.evolution.table import Layout, T
 from cdc.faults import reached
-from cdc.schema import CreateTable, SchemaChange
+from cdc.schema import CreateTable, SchemaChange, TableCopied, TableId
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,11 @@ class SchemaChanges(Generic[T]):
         with self._sessions() as session:
             tables = tables_of(session.dialect, left)
             session.wait_for_earlier(tables)
-            planned = plan(session.dialect, session.read(tables), left)
+            layout = session.read(tables)
+            if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun):
+                journal.note(journal.done + 1)
+                left = left[1:]
+            planned = plan(session.dialect, layout, left)
             _Run(self._sessions, session, batch).run(planned, journal)
 
 
@@ -67,6 +72,9 @@ class _Run(Generic[T]):
     def run(self, planned: Sequence[PlannedChange], journal: Journal) -> None:
         first, before = 0, journal.done
         while first < len(planned):
+            change = planned[first].change
+            if isinstance(change, TableCopied):
+                journal.note_begun(self._session.identity(beside_of(change.table)))
             new = creations(planned, first)
             last = first + max(1, len(new))
             with self._session.transaction():
@@ -151,3 +159,18 @@ def side_by_side(
         running = [pool.submit(run_all) for _ in work[:limit]]
     for one in running:
         one.result()
+
+
+def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str) -> bool:
+    """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
+
+    `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
+    """
+    copy = beside_of(table)
+    if layout.get(copy) is None:
+        return True
+    if not identity or session.identity(table) != identity:
+        return False
+    session.execute(Statement(table, session.dialect.drop_copy(copy)))
+    layout.remove(copy)
+    return True

@@ -5,8 +5,12 @@ Most changes show in the tables: an added column is there, a dropped one is not.
 a rename after which another table took the old name. So it is noted how many changes are done, after each. Only the
 one after them is in question then, and that one shows: of two names of a table, exactly one exists.
 
+One change does not show even then: a copy that takes its table's place by a swap of two names. That it is about to be
+done is noted before, with what tells the copy from the table.
+
 Format: `applied.json` in the sink's part of the state directory:
-    {"batch": number, "digest": sha256 of the changes as JSON, "done": how many}
+    {"batch": number, "digest": sha256 of the changes as JSON, "done": how many, "begun": "" or a copy's identity}
+"begun" is there when the change after those that are done is such a swap, and was begun.
 Without "batch" it was written by an earlier version, which removed it when the batch was committed.
 """
 
@@ -29,19 +33,28 @@ class Journal:
     def __init__(self, store: Store, batch: int, changes: Sequence[SchemaChange]) -> None:
         self._store, self._batch = store, batch
         self._digest = digest(changes)
-        self.done = self._read()
+        self.done, self.begun = self._read()
 
     def note(self, done: int) -> None:
         """The first `done` changes are carried out, and will not be again. Durable when it returns."""
-        self.done = done
-        self._store.write_json(FILE, {"batch": self._batch, "digest": self._digest, "done": done})
+        self.done, self.begun = done, None
+        self._store.write_json(FILE, self._fields())
 
-    def _read(self) -> int:
+    def note_begun(self, identity: str) -> None:
+        """The copy of that identity is about to take the place of its table. Durable when it returns."""
+        self.begun = identity
+        self._store.write_json(FILE, {**self._fields(), "begun": identity})
+
+    def _fields(self) -> dict[str, object]:
+        return {"batch": self._batch, "digest": self._digest, "done": self.done}
+
+    def _read(self) -> tuple[int, str | None]:
+        """How many are done, and the identity of a copy whose swap was begun."""
         fields = self._store.read_json(FILE)
         if fields is None:
-            return 0
+            return 0, None
         noted = (fields.get("batch", self._batch), fields.get("digest"))
-        return int(fields["done"]) if noted == (self._batch, self._digest) else 0
+        return (int(fields["done"]), fields.get("begun")) if noted == (self._batch, self._digest) else (0, None)
 
 
 def digest(changes: Sequence[SchemaChange]) -> str:

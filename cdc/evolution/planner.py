@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Generic
 
 from cdc.errors import ChangeRefused
+from cdc.evolution import beside
 from cdc.evolution.columns import ColumnPlanner
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.rebuild import rebuild
@@ -22,12 +23,14 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
+    CopyTable,
     CreateTable,
     DropColumn,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TruncateTable,
 )
@@ -43,7 +46,7 @@ def tables_of(dialect: Dialect[T], changes: Sequence[SchemaChange]) -> list[Tabl
     """The tables that a plan for these changes looks at: those named, and copies of them that a crash left."""
     named = dict.fromkeys(change.table for change in changes)
     named |= dict.fromkeys(change.new_table for change in changes if isinstance(change, RenameTable))
-    return [*named, *(dialect.copy_of(table) for table in named)]
+    return [*named, *(copy for table in named for copy in (dialect.copy_of(table), beside.beside_of(table)))]
 
 
 class Planner(Generic[T]):
@@ -65,11 +68,17 @@ class Planner(Generic[T]):
         match change:
             case CreateTable():
                 yield from self._create(change)
+            case CopyTable():
+                yield from self._copy(change)
+            case TableCopied(table=table):
+                yield from beside.take_place(self._dialect, self._layout, replace(self._table(table), id=table))
             case DropTable(table=table):
+                yield from beside.let_go(self._dialect, self._layout, table)
                 if self._layout.get(table) is not None:
                     yield Statement(table, self._dialect.drop_table(table))
                     self._layout.remove(table)
             case TruncateTable(table=table):
+                yield from beside.let_go(self._dialect, self._layout, table)
                 if self._layout.get(table) is not None:
                     yield Statement(table, self._dialect.truncate_table(table))
             case RenameTable():
@@ -116,6 +125,16 @@ class Planner(Generic[T]):
             yield Statement(table, sql)
         self._layout.put(new)
 
+    def _copy(self, change: CopyTable) -> Iterator[Step]:
+        """A table for the copy: like the one that is there, or as one of the new schema is created."""
+        table, schema, there = change.table, change.schema, self._table(change.table)
+        if schema is not None:
+            self._dialect.check_table(table, schema)
+            for column in schema.columns:
+                self._dialect.check_column(table, column.name)
+            there = self._dialect.new_table(table, schema)
+        yield from beside.begin(self._dialect, self._layout, replace(there, id=table))
+
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if not self._layout.has_database(table.database):
             yield Statement(table, self._dialect.create_database(table.database))
@@ -139,6 +158,7 @@ class Planner(Generic[T]):
     def _rename(self, change: RenameTable) -> Iterator[Step]:
         dialect, name = self._dialect, self._dialect.name
         actual, there = self._layout.get(change.table), self._layout.get(change.new_table)
+        yield from beside.let_go(dialect, self._layout, change.table)
         if actual is None and there is not None:
             return
         actual = self._table(change.table)

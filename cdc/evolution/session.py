@@ -41,6 +41,18 @@ class SchemaSession(ABC, Generic[T]):
     def finds(self, query: str) -> bool:
         """Whether a query finds a row. Raises SinkError."""
 
+    def identity(self, table: TableId) -> str:
+        """What tells a table from any other that has its name at another time; empty when there is no such table.
+
+        Asked where `take_place` of the dialect leaves a table under the name of the copy. Raises SinkError.
+        """
+        return ""
+
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Those of these tables that do not exist, or are hidden from the user. Raises SinkError."""
+        there = self.read(tables)
+        return [table for table in tables if there.get(table) is None]
+
     def wait_for_earlier(self, tables: Sequence[TableId]) -> None:
         """Wait for what was begun before and does not show yet: jobs of an earlier run, loads of earlier batches.
 

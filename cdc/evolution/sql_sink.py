@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Generic
 
+from cdc.evolution.beside import beside_of
 from cdc.evolution.changes import SchemaChanges
 from cdc.evolution.planner import plan, tables_of
 from cdc.evolution.session import SchemaSession
@@ -31,11 +32,20 @@ class SqlSink(Sink, Generic[T]):
         """Carry out schema changes in order, each from the tables as they are. Driver."""
         SchemaChanges(lambda: self.schema_session(write=True), self._store).apply(batch, changes)
 
+    def beside(self, table: TableId) -> TableId:
+        """As `CopiesBeside` says."""
+        return beside_of(table)
+
     def describe(self, table: TableId) -> TableSchema | None:
         """The table as it is, None when it does not exist. Driver."""
         with self.schema_session(write=False) as session:
             actual = session.read([table]).get(table)
             return None if actual is None else session.dialect.schema(actual)
+
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Those of these tables that do not exist. Driver."""
+        with self.schema_session(write=False) as session:
+            return session.missing(tables)
 
     def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now. Driver."""

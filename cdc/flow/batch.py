@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError
 from cdc.faults import reached
 from cdc.flow.commits import Commits, known
+from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation, RouteStage
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
@@ -73,7 +75,7 @@ class BatchRunner:
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
         lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
-        self._splits, self._retry = SplitLog(state.splits), retry
+        self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         self._derivation = Derivation([RuleStage(rules, state.store), RouteStage(route, SinkSchemas(state.store))])
         self._recovered = False
         self._error: CdcError | None = None
@@ -109,7 +111,8 @@ class BatchRunner:
             self._check(decision)
             started = time.monotonic()
             self._tell_source(decision)
-            self._committed(decision, (), (), started, self._commits.commit(decision))
+            prepared = self._named(decision)
+            self._committed(decision, prepared, (), (), started, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
         """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
@@ -131,15 +134,24 @@ class BatchRunner:
         decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
         self._tell_source(decision)
-        self._commits.start(decision, partial(self._committed, decision, changes, results, started))
+        self._commits.start(
+            decision, partial(self._committed, decision, self._named(decision), changes, results, started)
+        )
 
     def _tell_source(self, decision: Decision) -> None:
         if isinstance(self._source, Learns):
             self._source.decided(decision.reports)
 
+    def _named(self, decision: Decision) -> Sequence[Prepared]:
+        """The handles under the names that users know: those of a copy under its table's."""
+        tables = {handle.table for handle in decision.prepared}
+        copies = copied_tables(self._sink, tables, self._schemas.at(decision.batch))
+        return [replace(handle, table=copies.get(handle.table, handle.table)) for handle in decision.prepared]
+
     def _committed(
         self,
         decision: Decision,
+        prepared: Sequence[Prepared],
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         started: float,
@@ -149,7 +161,7 @@ class BatchRunner:
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, decision.prepared, changes, results, duration_s, counts))
+        self._progress.end(BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts))
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
@@ -168,7 +180,7 @@ class BatchRunner:
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
-            self._retry.call(partial(self._sink.apply, batch, changes), "schema changes")
+            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:

@@ -20,11 +20,12 @@ from dataclasses import replace
 from functools import partial
 
 from cdc.errors import CdcError, LoadsLost, SinkError, StateError
+from cdc.flow.copying import names_of
 from cdc.flow.offsets import source_offset
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
-from cdc.schema import CreateTable, RenameTable
+from cdc.schema import CreateTable, RenameTable, TableId
 from cdc.sink import Prepared
 from cdc.source import Resyncs, Split, close
 from cdc.state.decisions import CommitLog, Decision
@@ -45,7 +46,11 @@ class LostLoads:
 
         Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
         """
-        asked = self._log.resyncs(decision.batch)
+        asked = {
+            name
+            for table in self._log.resyncs(decision.batch)
+            for name in names_of(self._task.sink, TableId.parse(table))
+        }
         freed = asked & {*error.tables, *error.unsure}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
@@ -126,4 +131,5 @@ class LostLoads:
             close(source)
         tables = [change.table for change in changes if isinstance(change, CreateTable)]
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
-        return {str(self._task.route(table)): str(table) for table in tables}
+        sink, route = self._task.sink, self._task.route
+        return {name: str(table) for table in tables for name in names_of(sink, route(table))}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
+from cdc.flow.copying import block_for
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
@@ -121,10 +122,11 @@ class PrepareTask:
         """The blocks as the sink sees them, each with the columns of its sink table."""
         schemas = self.schemas.at(batch)
         for block in blocks:
-            if only is not None and str(self.route(block.table)) not in only:
+            routed = replace(block, table=self.route(block.table))
+            found = block_for(self.sink, routed)
+            if found is None or (only is not None and str(found.table) not in only):
                 continue
-            found = replace(block, table=self.route(block.table))
-            check_columns(found, schemas)
+            check_columns(routed, schemas)
             yield found
 
 

@@ -24,6 +24,7 @@ from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
+from cdc.job.edits import Edits
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
@@ -135,10 +136,13 @@ def _run_locked(
     route = RouteTable(spec.route)
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
     runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry, rules)
+    edits = Edits(spec, state)
+    edits.check_sink(sink)
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
     runner.recover()
+    retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
     with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
         if spark is None:
             reporter.line("stopped before anything was read")

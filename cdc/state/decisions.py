@@ -84,10 +84,14 @@ class CommitLog:
 
     def uncommitted(self) -> list[Decision]:
         """Decisions that are not known to be committed, in order of batches."""
-        noted = self._store.read_json("committed")
-        last = -1 if noted is None else int(noted["batch"])
+        last = self.committed()
         found = (self.get(batch) for batch in sorted(self._batches()) if batch > last)
         return [decision for decision in found if decision is not None]
+
+    def committed(self) -> int:
+        """The last batch that is known to be committed, -1 when none is. Raises StateError."""
+        noted = self._store.read_json("committed")
+        return -1 if noted is None else int(noted["batch"])
 
     def last(self) -> int:
         """The last batch that is decided, -1 when none is. Any process."""

@@ -1,6 +1,7 @@
 """The state directory: everything a restart needs, and nothing else.
 
     <state>/pipeline.json         id and source of the pipeline, and the format of the directory
+    <state>/fingerprint.json      where rows go: sink, place, routes of the runs before
     <state>/lock                  who is running it (flock, and the pid of the Java process)
     <state>/initial_offset.json   where the pipeline started; written once
     <state>/commits/<batch>.json  the decision on a batch, between prepare and commit

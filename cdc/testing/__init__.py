@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from cdc.testing.list_sink import ListSink
     from cdc.testing.list_source import FailAt, ListSource
     from cdc.testing.memory import Run, run_in_memory
-    from cdc.testing.sink_conformance import SinkConformance, SinkHarness
+    from cdc.testing.sink_conformance import SinkConformance
+    from cdc.testing.sink_harness import SinkHarness
     from cdc.testing.source_conformance import SourceConformance, SourceHarness
 
 __all__ = [
@@ -47,7 +48,7 @@ _MODULES = {
     "ListSource": "list_source",
     "Run": "memory",
     "SinkConformance": "sink_conformance",
-    "SinkHarness": "sink_conformance",
+    "SinkHarness": "sink_harness",
     "SourceConformance": "source_conformance",
     "SourceHarness": "source_conformance",
     "block": "blocks",

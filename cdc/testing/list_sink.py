@@ -8,15 +8,18 @@ from weakref import WeakValueDictionary
 
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused
+from cdc.evolution.beside import beside_of
 from cdc.schema import (
     AddColumn,
     AlterPrimaryKey,
+    CopyTable,
     CreateTable,
     DropColumn,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TruncateTable,
 )
@@ -48,6 +51,10 @@ class ListSink(Sink):
     def tables(self) -> set[TableId]:
         """The tables that exist."""
         return set(self._rows)
+
+    def beside(self, table: TableId) -> TableId:
+        """As `CopiesBeside` says."""
+        return beside_of(table)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out the changes, unless they are the ones applied last and no batch came in between."""
@@ -103,17 +110,29 @@ class ListSink(Sink):
                 self._keys[table] = schema.primary_key
             case _ if rows is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
+            case CopyTable(table=table, schema=schema):
+                self._rows[beside_of(table)] = []
+                self._keys[beside_of(table)] = self._keys[table] if schema is None else schema.primary_key
+            case TableCopied(table=table):
+                self._rows[table] = self._rows.pop(beside_of(table))
+                self._keys[table] = self._keys.pop(beside_of(table))
             case RenameTable(table=table, new_table=new_table):
+                self._let_go(table)
                 self._rows[new_table] = self._rows.pop(table)
                 self._keys[new_table] = self._keys.pop(table)
             case DropTable(table=table):
+                self._let_go(table)
                 del self._rows[table]
-            case TruncateTable():
+            case TruncateTable(table=table):
+                self._let_go(table)
                 rows.clear()
             case AlterPrimaryKey(table=table, primary_key=key):
                 self._keys[table] = key
             case _:
                 self._rows[change.table] = [_changed(row, change) for row in rows]
+
+    def _let_go(self, table: TableId) -> None:
+        self._rows.pop(beside_of(table), None)
 
 
 def _unpickled(number: int) -> ListSink:

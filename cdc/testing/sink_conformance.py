@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -32,8 +32,10 @@ from cdc.schema import (
 )
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.testing.blocks import Row, block
+from cdc.testing.copy_conformance import CopyConformance
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
+from cdc.testing.sink_harness import SinkHarness
 
 ID = Column("id", DataType(Kind.BIGINT), nullable=False)
 NAME = Column("name", DataType(Kind.VARCHAR, 64))
@@ -42,22 +44,12 @@ KEYLESS = TableSchema((ID, NAME))
 ORDERS, LOG = TableId("shop", "orders"), TableId("shop", "log")
 
 
-class SinkHarness(Protocol):
-    """How the suite meets a sink: one place that survives restarts."""
-
-    def sink(self) -> Sink:
-        """A new sink object on the same place and the same state, as after a restart."""
-
-    def rows(self, table: TableId) -> list[Row] | None:
-        """The visible rows of a table in any order, values as Arrow gives them; None when there is no such table."""
-
-
 def row(id_: int, name: str | None = None) -> Row:
     """A row of the suite's table."""
     return {"id": id_, "name": name}
 
 
-class SinkConformance:
+class SinkConformance(CopyConformance):
     """Named behaviours of a sink. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
 
     def test_rows_become_visible_at_commit_and_not_before(self, harness: SinkHarness) -> None:

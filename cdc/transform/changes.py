@@ -6,12 +6,14 @@ from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Hints, Table, diff
 from cdc.schema import (
+    CopyTable,
     CreateTable,
     DropColumn,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableSchema,
     TruncateTable,
 )
@@ -32,13 +34,17 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
     Raises TransformError naming rule and column when the projection, the filter, a key or a mask names a column that
     the change takes away or renames, or when an expression no longer fits.
     """
-    if isinstance(change, TruncateTable | DropTable | RenameTable):
+    if isinstance(change, TruncateTable | DropTable | RenameTable | TableCopied):
+        return [change]
+    if isinstance(change, CopyTable) and change.schema is None:
         return [change]
     after = apply_change(schema, change)
     assert after is not None, "only DropTable leaves no schema"
     new = _typed(rule, after, change)
     if isinstance(change, CreateTable):
         return [CreateTable(change.table, new.schema)]
+    if isinstance(change, CopyTable):
+        return [CopyTable(change.table, new.schema)]
     old = typing_of(rule, schema)
     return diff(Table(change.table, old.schema), Table(change.table, new.schema), Hints(_origins(old, new, change)))
 

@@ -35,6 +35,10 @@ class DuckDbSinkOptions(SinkOptions):
         "holds the file only while it commits, so that others can read it between batches.",
     )
 
+    def places(self) -> tuple[str, ...]:
+        """The file."""
+        return (self.path,)
+
     def problems(self) -> Iterator[Remark]:
         """A database that ends with the process is of no use to anybody."""
         yield from super().problems()

@@ -46,6 +46,13 @@ class DuckDbSink(SqlSink[str]):
         else:
             yield NoFile(self._database.path)
 
+    def last_batch(self) -> int:
+        """The batch of the fence. Driver."""
+        if not self._database.exists:
+            return -1
+        with self._database.open(read_only=True) as session:
+            return Fence(session, self._pipeline).batch
+
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""
         with self._database.open() as session:

@@ -228,8 +228,13 @@ class MySqlSource(Source):
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets, and what tables that are copied anew make of them."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        changes = self._schemas().changes(begin.schemas, stop.schemas)
-        return self._chunk_splits().with_copies(changes, begin, stop)
+        schemas = self._schemas()
+
+        def schema(table: TableId) -> TableSchema:
+            return shown_schema(schemas.history.tables(stop.schemas)[table], self._options)
+
+        changes = schemas.changes(begin.schemas, stop.schemas)
+        return self._chunk_splits().with_copies(changes, begin, stop, schema)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
@@ -291,7 +296,7 @@ class MySqlSource(Source):
         return self._driver_side().progress()
 
     def resync(self, table: TableId) -> None:
-        """Ask for a table to be emptied in the sink and copied anew; a running pipeline takes it up by itself."""
+        """Ask for a table to be copied anew; a running pipeline takes it up by itself."""
         if not self._wanted(table):
             hint = f"it is not among {self._options.tables}"
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)

@@ -219,6 +219,10 @@ class LoadSinkOptions(SinkOptions):
         ours = self.set_by_sink | self.harmful.keys() | {"strict_mode", "max_filter_ratio"}
         return {name: text for _, name, text in self.headers() if name not in ours}
 
+    def places(self) -> tuple[str, ...]:
+        """Every front end."""
+        return tuple(dict.fromkeys(one.host_header for one in (*self.http_frontends(), *self.sql_frontends())))
+
     def packing(self) -> Packing:
         """How bodies are compressed."""
         return self.packings[self.load_headers().get(self.packing_header, "").lower()]

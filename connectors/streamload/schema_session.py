@@ -80,6 +80,13 @@ class ServerSchemas(SchemaSession[T]):
     def wait_for_loads(self, databases: Sequence[str]) -> None:
         """Wait until all that this pipeline has committed in these databases can be read; statements may do so."""
 
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        """Two queries for each database; without the definitions. Some servers keep all names in lower case."""
+        known = {name.casefold(): name for name in self.databases()}
+        wanted = {table.database.casefold() for table in tables} & known.keys()
+        there = {(name, table.casefold()) for name in wanted for table in self.comments(known[name])}
+        return [table for table in tables if (table.database.casefold(), table.table.casefold()) not in there]
+
     def databases(self) -> list[str]:
         """The names of all databases."""
         return [str(name) for (name,) in self._session.rows(_DATABASES)]

@@ -19,12 +19,14 @@ class SmallWorkload:
 
     server: MySqlServer
     database: str
+    beginning: dict[str, object]
+    """Options of a source that starts right before the tables were made: it has no log of others to run through."""
     rounds: int = 0
     tables: list[str] = field(default_factory=lambda: ["keyed", "keyless"])
 
     @classmethod
     def on(cls, server: MySqlServer) -> SmallWorkload:
-        work = cls(server, server.new_database("crash"))
+        work = cls(server, server.new_database("crash"), _present_end(server))
         work.run(
             "CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, round INT, note VARCHAR(40), amount DECIMAL(9,2))",
             "CREATE TABLE keyless (round INT, note VARCHAR(40), happened DATETIME(3))",
@@ -85,3 +87,9 @@ class SmallWorkload:
             f"WHERE table_schema = '{self.database}' AND table_name = '{table}'"
         )
         return [str(name) for (name,) in rows]
+
+
+def _present_end(server: MySqlServer) -> dict[str, object]:
+    variable = "@@gtid_executed" if server.flavor == "mysql" else "@@gtid_binlog_pos"
+    done = str(server.execute(f"SELECT {variable}")[0][0]).replace("\n", "")
+    return {"scan__startup__mode": "specific-offset", "scan__startup__specific_offset__gtid_set": done}

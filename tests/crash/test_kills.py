@@ -1,4 +1,4 @@
-"""SIGKILL at moments nobody chose: the driver, Python workers, the stream reader process."""
+"""SIGKILL at a moment nobody chose: the driver, Python workers, the stream reader process. More: `make chaos`."""
 
 from __future__ import annotations
 
@@ -37,21 +37,18 @@ def _written_meanwhile(work: SmallWorkload) -> Iterator[None]:
         writer.join()
 
 
-def test_kills_of_the_driver_at_random_moments(mariadb_server: MySqlServer, tmp_path: Path) -> None:
-    work, rng = SmallWorkload.on(mariadb_server), Random(97)
+def test_a_kill_of_the_driver_at_a_random_moment(mariadb_server: MySqlServer, tmp_path: Path) -> None:
+    work = SmallWorkload.on(mariadb_server)
     pipeline = mysql_pipeline(tmp_path, mariadb_server, work.pattern, scan__startup__mode="latest-offset")
     with ended(pipeline):
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
         with _written_meanwhile(work):
-            for kill in range(3):
-                run = pipeline.start() if kill else run
-                run.shows(work.seen(work.rounds), "a round that was written before")
-                threading.Event().wait(rng.uniform(0, 1))
-                run.kill9()
+            run.shows(work.seen(work.rounds), "a round that was written before")
+            threading.Event().wait(Random().random())
+            run.kill9()
         pipeline.catch_up()
         work.assert_equal(pipeline)
-        assert "0 changes in 0 batches" in pipeline.catch_up().output
 
 
 WORKER, READER = "pyspark.daemon pyspark.worker", "python_streaming_source_runner"
@@ -73,12 +70,11 @@ def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) ->
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
         run.shows(work.seen(work.round()), "the first round")
-        rng = Random(15)
         with _written_meanwhile(work):
-            for kill, (word, most) in enumerate([(WORKER, 1), (WORKER, 99), (READER, 99)] * 2):
-                threading.Event().wait(rng.uniform(0, 1))
+            for kill, (word, most) in enumerate([(WORKER, 1), (WORKER, 99), (READER, 99)]):
+                threading.Event().wait(Random().random())
                 _killed(run, word, most)
                 run.shows(work.seen(work.rounds), f"a round that was written before, after kill {kill}")
+        run.shows(work.seen(work.rounds), "the last round")
         run.stop()
-        pipeline.catch_up()
         work.assert_equal(pipeline)

@@ -2,7 +2,8 @@
 
 Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
 
-    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": "", "refresh": false}
+    {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": "", "refresh": false,
+     "beside": false, "frozen": false, "reason": ""}
     {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
     {"kind": "end", "table": [...], "why": "truncated"}
     {"kind": "rename", "table": [...], "new": [...]}
@@ -33,6 +34,10 @@ class Begin:
         request: the name of the request that asked for it (`cdc resync`), else empty.
         refresh: the sink keeps its rows, and the chunks are written over them. Every change in the log counts then,
             whatever chunk its key is in: a sink that keeps one row for each key comes to the same end.
+        beside: the sink keeps its rows, and the chunks go beside them: the copy takes their place when it is whole.
+            Until then the log counts for the rows that are there as it is, and for the copy as for any copy.
+        frozen: of a copy beside: the rows that are there have other columns, and get nothing of the log any more.
+        reason: for the user, why it is copied anew.
     """
 
     table: TableId
@@ -40,6 +45,9 @@ class Begin:
     truncate: bool = False
     request: str = ""
     refresh: bool = False
+    beside: bool = False
+    frozen: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The table is copied no further: it is gone, or begins empty in the log."""
+    """The table is copied no further: it is gone, or begins empty in the log, or all of it is copied.
+
+    `why` is COPIED where a copy beside the table takes its place from here on.
+    """
 
     table: TableId
     why: str
@@ -126,14 +137,16 @@ class Lost:
     """The log between this batch's two offsets is gone and is not read; all tables are copied anew."""
 
 
+COPIED = "copied"
+
 Entry = Begin | Chunk | End | Rename | Lost
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
     """An entry as a JSON object."""
     match entry:
-        case Begin(table, why, truncate, request, refresh):
-            fields = {"why": why, "truncate": truncate, "request": request, "refresh": refresh}
+        case Begin(table=table):
+            fields = {name: value for name, value in asdict(entry).items() if name != "table"}
             return {"kind": "begin", "table": [table.database, table.table], **fields}
         case Chunk():
             return entry.to_json()
@@ -154,7 +167,7 @@ def entry_from_json(fields: Mapping[str, Any]) -> Entry:
         return Lost()
     table = TableId(*fields["table"])
     if kind == "begin":
-        return Begin(table, fields["why"], fields["truncate"], fields["request"], fields.get("refresh", False))
+        return Begin(table, **{name: value for name, value in fields.items() if name not in ("kind", "table")})
     if kind == "end":
         return End(table, fields["why"])
     if kind == "rename":

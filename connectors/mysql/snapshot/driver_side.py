@@ -12,7 +12,7 @@ from typing import Any
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import Store
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Rename, Watermark
+from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Rename, Watermark
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.requests import Requests
@@ -84,7 +84,7 @@ class DriverSide:
                     known.estimated = max(known.estimated, entry.table_rows)
                     known.complete = known.complete or entry.last
                     self._chunks[index] = known
-                case End(table=table, why=why) if why != "done":
+                case End(table=table, why=why) if why not in ("done", COPIED):
                     self._tables.pop(table, None)
                 case Rename(table=table, new_table=new) if table in self._tables:
                     self._tables[new] = self._tables.pop(table)

@@ -5,6 +5,9 @@ p <= h. When k is in a part of the table that is not read yet, it is left out: t
 behind p. The images before and after an update are judged each for itself, so an update may leave one of them: a delete
 or an insert.
 
+Of a table that is copied beside its rows each image comes twice: for the rows that are there, of which nothing is left
+out, and for the copy, as above. Those that are there get none when they have other columns.
+
 Nothing is left out of a table that is refreshed: the sink has rows under keys that no chunk holds any more, and only
 the deletes in the log tell. What a chunk holds already comes once more, key by key, and ends the same.
 """
@@ -18,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cdc.block import ChangeBlock, RowKind
+from cdc.block import ChangeBlock, During, RowKind
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.snapshot.chunk import Bound, Watermark
@@ -77,10 +80,14 @@ class TailFilter:
     def blocks(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks without what is left out."""
         for block in blocks:
+            copy = self._copies.get(block.table)
+            beside = copy is not None and copy.beside
+            if beside and copy is not None and not copy.frozen:
+                yield replace(block, during=During.OLD)
             found = self._filter(block.table)
             kept = block if found is None else _kept(block, found.wanted(block))
             if kept is not None:
-                yield kept
+                yield replace(kept, during=During.NEW) if beside else kept
 
     def uncertain(self, end: int) -> list[TableId]:
         """Tables with a chunk that was read inside the range, which ends at the sequence `end`. On another server than

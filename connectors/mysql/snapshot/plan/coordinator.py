@@ -7,7 +7,7 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -30,9 +30,9 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, Found, TableToCut
+from connectors.mysql.snapshot.plan.finder import Finder, TableToCut
 from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
-from connectors.mysql.snapshot.plan.requests import Requests
+from connectors.mysql.snapshot.plan.requests import Requests, begun_again
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.uncertain import announced
 
@@ -98,7 +98,11 @@ class Coordinator:
         )
 
     def begin_anew(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
-        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count."""
+        """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count.
+
+        What the sink has of a table stays as it is until the copy beside it is whole.
+        """
+        known = self._history.tables(start.schemas)
         self._plan.truncate(start.chunks)
         self._opened = True
         self._blocked.clear()
@@ -107,7 +111,10 @@ class Coordinator:
             self._finder = None
         names = sorted(tables)
         ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
-        return self._plan.append([Lost(), *ends, *(Begin(table, "restart", truncate=True) for table in names)])
+        begun = Begin(TableId("", ""), "restart", reason="the server had purged a part of its log that was not read")
+        old, new = replace(begun, beside=True, frozen=True), replace(begun, truncate=True)
+        entries = (replace(old if table in known else new, table=table) for table in names)
+        return self._plan.append([Lost(), *ends, *entries])
 
     def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""
@@ -129,7 +136,7 @@ class Coordinator:
         before = start.chunks
         marks = self._marks.refresh()
         copies = self._plan.copies(before).values()
-        return bool(self._new_requests()) or not all(copy.done(before, marks) for copy in copies)
+        return bool(self._new_requests()) or not all(not copy.beside and copy.done(before, marks) for copy in copies)
 
     def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -144,7 +151,7 @@ class Coordinator:
         """Whether `plan` has something to add to a batch at once."""
         if self._finder is None or self._new_requests():
             return self.unfinished(start)
-        return self._finder.peek(0.0) is not None
+        return self._finder.peek(0.0) is not None or self._is_whole(start)
 
     def plan(self, start: MySqlOffset, end: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """`end` with the entries of this batch counted; as it is when there is nothing to add.
@@ -152,7 +159,8 @@ class Coordinator:
         Waits up to `wait_s` for chunks to be found when the log has nothing either.
         """
         before = start.chunks
-        entries = [*self._followed(start, end, before), *self._requested(end)]
+        entries = self._followed(start, end, before)
+        entries += self._requested(start, end, entries)
         if start.server != end.server:
             entries += self._restarted(start, before)
             self._disconnect()
@@ -162,7 +170,7 @@ class Coordinator:
             self._find_anew(end, count)
         wait_s = wait_s if end == start and not entries else 0.0
         count = self._plan.append(self._chunks(end, before, count, limits, wait_s))
-        if count > before or end != start:
+        if count > before or end != start or self._is_whole(start):
             count = self._forget_finished(start, before, count)
         return replace(end, chunks=count)
 
@@ -200,19 +208,23 @@ class Coordinator:
             self._notices += announced(begun, following.uncertain, self._connection, self._options.copy_max_rows)
         return entries
 
-    def _requested(self, end: MySqlOffset) -> list[Entry]:
-        """Tables that are asked for: by the user, or by a schema change that leaves their rows uncertain."""
+    def _requested(self, start: MySqlOffset, end: MySqlOffset, entries: Sequence[Entry]) -> list[Begin]:
+        """Tables that are asked for: by the user, or as a part of the log was read on another server.
+
+        `entries` are those of the batch before them.
+        """
         names = self._new_requests()
         if not names:
             return []
-        known = self._history.tables(end.schemas)
-        found: list[Entry] = []
+        known, copies, marks = self._history.tables(end.schemas), self._plan.copies(start.chunks), self._marks.refresh()
+        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
+        found: list[Begin] = []
         for name in sorted(names):
-            request = self._requests.get(name)
-            table = request.table
+            table = self._requests.get(name)
             if table in known and self._wanted(table):
-                refresh = request.refresh and bool(known[table].primary_key)
-                found.append(Begin(table, "resync", truncate=not refresh, request=name, refresh=refresh))
+                copy = copies.get(table)
+                whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
+                found.append(begun_again(name, table, copy, begun.get(table), whole=whole))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
                 self._requests.remove({name})
@@ -231,6 +243,11 @@ class Coordinator:
             for table, copy in self._plan.copies(before).items()
             if copy.chunks and not copy.finished(before, marks, here)
         ]
+
+    def _is_whole(self, start: MySqlOffset) -> bool:
+        """Whether a copy beside its table can take its place."""
+        before, marks, here = start.chunks, self._marks.refresh(), start.sequence
+        return any(copy.beside and copy.finished(before, marks, here) for copy in self._plan.copies(before).values())
 
     def _unblocked(self, end: MySqlOffset) -> bool:
         """Whether the log has come to where a table was found altered."""
@@ -318,7 +335,7 @@ class Coordinator:
             full = limits is not None and (rows > most_rows or size > BYTES_FACTOR * limits.max_bytes)
             if chunks and full:
                 break
-            chunks.append(_chunk(number + len(chunks), self._finder.take()))
+            chunks.append(self._finder.take().chunk(number + len(chunks)))
         return chunks
 
     def _paced(self, rows: int) -> int:
@@ -360,7 +377,7 @@ class Coordinator:
         """Tables whose copy lies behind the log are like any other from here on."""
         here, marks = start.sequence, self._marks.refresh()
         finished = [
-            End(table, "done") for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
+            copy.end(table) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count
 
@@ -370,15 +387,6 @@ def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
         return TableToCut(table)
     last = copy.chunks[-1]
     return TableToCut(table, last.upper, last.columns, last.collations)
-
-
-def _chunk(number: int, found: Found) -> Chunk:
-    part = found.part
-    assert part is not None
-    return Chunk(
-        number, found.table, part.columns, part.lower, part.upper, {}, part.collations, part.last, part.rows,
-        part.table_rows,
-    )  # fmt: skip
 
 
 def _again(chunk: Chunk, number: int, table: TableId) -> Chunk:

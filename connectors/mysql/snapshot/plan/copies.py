@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from cdc.schema import TableId
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Entry, Lost, Rename, Watermark
 
 _NEVER = (1 << 63) - 1
 
@@ -22,18 +22,38 @@ class TableCopy:
     Attributes:
         begun: number of the entry it began with.
         complete: the last chunk is planned.
-        refresh: the chunks are written over the rows that the sink has (see `Begin`).
+        beginning: what it began with: whether chunks are written over the rows that the sink has, or beside them.
     """
 
     table: TableId
     begun: int
     chunks: list[Chunk] = field(default_factory=list)
     complete: bool = False
-    refresh: bool = False
+    beginning: Begin | None = None
     _planned: list[int] = field(default_factory=list, repr=False, compare=False)
     _ahead: dict[int, Chunk] = field(default_factory=dict, repr=False, compare=False)
     _highest: Watermark | None = field(default=None, repr=False, compare=False)
     _asked: tuple[int, Mapping[int, Watermark] | None] = field(default=(0, None), repr=False, compare=False)
+
+    @property
+    def refresh(self) -> bool:
+        """Over the rows that the sink has."""
+        return self.beginning is not None and self.beginning.refresh
+
+    @property
+    def beside(self) -> bool:
+        """Beside the rows that the sink has."""
+        return self.beginning is not None and self.beginning.beside
+
+    @property
+    def frozen(self) -> bool:
+        """Beside, and the log counts for nothing but the copy."""
+        return self.beginning is not None and self.beginning.frozen
+
+    @property
+    def first(self) -> bool:
+        """It fills a table that has no rows but those of the copy."""
+        return not (self.refresh or self.beside)
 
     def add(self, chunk: Chunk) -> None:
         """The next chunk of the plan: behind the others, or in the place of the one that it replaces."""
@@ -51,9 +71,18 @@ class TableCopy:
         """Numbers of the chunks from `number` on, the latest first."""
         return takewhile(lambda planned: planned >= number, reversed(self._planned))
 
-    def begun_anew(self, table: TableId) -> Begin:
-        """The entry that begins it once more under today's name, over the sink's rows if that was how it began."""
-        return Begin(table, "restart", truncate=not self.refresh, refresh=self.refresh)
+    def begun_anew(self, table: TableId, *, altered: bool = False) -> Begin:
+        """The entry that begins it once more under today's name, over or beside the sink's rows if it began so.
+
+        `altered`: the table's definition is another one since.
+        """
+        begun = Begin(table, "restart") if self.beginning is None else replace(self.beginning, table=table, request="")
+        frozen = begun.beside and (begun.frozen or altered)
+        return replace(begun, why="restart", truncate=self.first, frozen=frozen)
+
+    def end(self, table: TableId) -> End:
+        """The entry that ends it when it is whole."""
+        return End(table, COPIED if self.beside else "done")
 
     def waiting(self, before: int, marks: Mapping[int, Watermark]) -> Iterator[Chunk]:
         """Chunks with a number under `before` that were decided and could not be read."""
@@ -119,8 +148,8 @@ class Copies:
     def take(self, entry: Entry) -> None:
         """The next entry."""
         match entry:
-            case Begin(table=table, refresh=refresh):
-                self.tables[table] = TableCopy(table, self.count, refresh=refresh)
+            case Begin(table=table):
+                self.tables[table] = TableCopy(table, self.count, beginning=entry)
             case Chunk(table=table):
                 self.tables[table].add(entry)
             case End(table=table):

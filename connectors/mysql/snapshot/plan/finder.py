@@ -17,7 +17,7 @@ from connectors.mysql.follow.streams import Streams
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
-from connectors.mysql.snapshot.chunk import Bound
+from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
 
@@ -50,6 +50,15 @@ class Found:
     table: TableId
     part: Part | None
     row_bytes: int = 0
+
+    def chunk(self, number: int) -> Chunk:
+        """The part as the plan's entry of that number."""
+        part = self.part
+        assert part is not None
+        return Chunk(
+            number, self.table, part.columns, part.lower, part.upper, {}, part.collations, part.last, part.rows,
+            part.table_rows,
+        )  # fmt: skip
 
 
 class Finder(threading.Thread):

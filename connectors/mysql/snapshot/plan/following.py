@@ -9,7 +9,7 @@ already. So a change at or before a position at which a chunk was read begins th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cdc.schema import AlterTableComment, CreateTable, DropTable, RenameTable, SchemaChange, TableId, TruncateTable
 from connectors.mysql.ddl.delta import Uncertain
@@ -57,6 +57,9 @@ class Following:
         self._names: dict[TableId, TableCopy] = dict(copies)
         self._altered: dict[TableId, int] = {}
         self._arrived: list[TableId] = []
+        self._unsure_at: dict[TableId, int] = {}
+        self._renamed: set[TableId] = set()
+        self._truncated: set[TableId] = set()
         self.uncertain: dict[TableId, Uncertain] = {}
         """Tables that are begun anew for that."""
         self._entries: list[Entry] = []
@@ -67,11 +70,15 @@ class Following:
             self._follow(placed.change, placed.sequence)
         for table, sequence in self._altered.items():
             self._judge(table, sequence, old, new)
-        anew = [_begun_over(table, why, new[table]) for table, why in self.uncertain.items() if table in new]
+        anew = [self._begun(table, why, old, new) for table, why in self.uncertain.items() if table in new]
         return [*self._entries, *(Begin(table, "new") for table in self._arrived), *anew]
 
     def _follow(self, change: SchemaChange | Arrival | UncertainRows, sequence: int) -> None:
         match change:
+            case TruncateTable(table=table) if table in self._names and self._names[table].beside:
+                self.uncertain.pop(table, None)
+                self._truncated.add(table)
+                self._altered[table] = max(sequence, self._altered.get(table, 0))
             case TruncateTable(table=table):
                 self._end(table, "truncated")
             case DropTable(table=table):
@@ -85,6 +92,7 @@ class Following:
                 self._arrived.append(table)
             case UncertainRows(table=table, why=why):
                 self.uncertain[table] = why
+                self._unsure_at[table] = sequence
             case AlterTableComment():
                 pass
             case _:
@@ -104,29 +112,70 @@ class Following:
         self._arrived = [new if other == table else other for other in self._arrived]
         if table in self.uncertain:
             self.uncertain[new] = self.uncertain.pop(table)
+            self._unsure_at[new] = sequence
         copy = self._names.pop(table, None)
         if copy is None:
             return
         self._names[new] = copy
+        self._renamed.add(new)
         self._entries.append(Rename(table, new))
         self._altered[new] = max(sequence, self._altered.pop(table, 0))
 
     def _judge(self, table: TableId, sequence: int, old: Tables, new: Tables) -> None:
         copy = self._names[table]
+        if copy.beside:
+            self._judge_beside(copy, table, sequence, old, new)
+            return
         highest = copy.highest(self._before, self._marks)
         if highest is not None and highest.sequence >= sequence:
             kept = _same_primary_key(old.get(copy.table), new.get(table))
             self._entries.append(copy.begun_anew(table) if kept else Begin(table, "restart", truncate=True))
         elif copy.done(self._before, self._marks):
-            self._entries.append(End(table, "done"))
+            self._entries.append(copy.end(table))
         elif copy.chunks and table in new and _key_changed(copy, old, new[table]):
             self._entries.append(Begin(table, "restart", truncate=True))
 
+    def _judge_beside(self, copy: TableCopy, table: TableId, sequence: int, old: Tables, new: Tables) -> None:
+        """A copy that is whole where the change comes takes the table's place before it; any other begins anew."""
+        if self._whole(copy, sequence) and table not in self._renamed and table not in self._truncated:
+            self._entries.append(copy.end(table))
+        else:
+            altered = _definition(old.get(copy.table)) != _definition(new.get(table))
+            self._entries.append(copy.begun_anew(table, altered=altered or table in self._renamed))
 
-def _begun_over(table: TableId, why: Uncertain, new: MySqlTable) -> Begin:
-    """Over the rows that the sink has, where each has a key that the log makes the same as the server."""
-    refresh = why.same_rows and bool(new.primary_key)
-    return Begin(table, "uncertain", truncate=not refresh, refresh=refresh)
+    def _begun(self, table: TableId, why: Uncertain, old: Tables, new: Tables) -> Begin:
+        """How a table begins whose rows the log does not tell.
+
+        Over the rows that the sink has, where each has a key that the log makes the same as the server. Beside them
+        where there may be others; the rows that are there stay as they are then, where they have other columns. A table
+        that is just being filled begins empty once more.
+        """
+        copy = self._names.get(table)
+        if copy is not None and self._ended(table, copy):
+            copy = None
+        begun = Begin(table, "uncertain", reason=why.reason)
+        if why.same_rows and new[table].primary_key and (copy is None or not copy.beside):
+            return replace(begun, refresh=True)
+        if copy is not None and copy.first:
+            return replace(begun, truncate=True)
+        altered = table not in old or _definition(old[table]) != _definition(new[table])
+        return replace(begun, beside=True, frozen=altered or (copy is not None and copy.frozen))
+
+    def _ended(self, table: TableId, copy: TableCopy) -> bool:
+        """Whether nothing is left of the copy where the table's rows became uncertain."""
+        if any(isinstance(entry, End) and entry.table == table for entry in self._entries):
+            return True
+        return copy.first and self._whole(copy, self._unsure_at[table])
+
+    def _whole(self, copy: TableCopy, sequence: int) -> bool:
+        """Everything is copied, and from a part of the log before this sequence."""
+        highest = copy.highest(self._before, self._marks)
+        return copy.done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
+
+
+def _definition(table: MySqlTable | None) -> object:
+    """What a table's rows are like."""
+    return None if table is None else (table.columns, table.primary_key)
 
 
 def _same_primary_key(old: MySqlTable | None, new: MySqlTable | None) -> bool:

@@ -37,7 +37,7 @@ def _copied_range(fields: dict[str, Any]) -> CopiedRange:
 
 
 def _chunk_read(fields: dict[str, Any]) -> ChunkRead:
-    return ChunkRead(**{**fields, "chunks": tuple(fields["chunks"])})
+    return ChunkRead(**{**fields, **{name: tuple(fields.get(name, ())) for name in ("chunks", "beside")}})
 
 
 _MAKE = {"log": _log_range, "copied-log": _copied_range, "chunks": _chunk_read}

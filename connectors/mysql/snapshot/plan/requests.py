@@ -1,6 +1,6 @@
 """Requests to copy a table anew: one file each in the connector's state folder, whether the pipeline runs or not.
 
-`resync/<name>.json` holds `{"table": ["shop", "orders"], "refresh": false}`. The plan remembers the name, so a request
+`resync/<name>.json` holds `{"table": ["shop", "orders"]}`. The plan remembers the name, so a request
 counts once; the file goes when the batch that began the copy is in the sink.
 """
 
@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from cdc.errors import StateError
 from cdc.schema import TableId
 from cdc.state.store import Store
+from connectors.mysql.snapshot.chunk import Begin
+from connectors.mysql.snapshot.plan.copies import TableCopy
 
 FOLDER = "resync"
+MOVED = "moved-"
+"""Names of requests that a task made, as it read its part of the log on another server, begin so."""
+
 _SUFFIX = ".json"
 _REMOVE = "remove the file, and ask again (cdc resync)"
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A table to copy anew; with `refresh` over the rows that the sink has, as far as the table has a key."""
-
-    table: TableId
-    refresh: bool = False
 
 
 class Requests:
@@ -33,20 +30,20 @@ class Requests:
     def __init__(self, store: Store) -> None:
         self._store = store.within(FOLDER)
 
-    def add(self, table: TableId, name: str = "", *, refresh: bool = False) -> None:
+    def add(self, table: TableId, name: str = "") -> None:
         """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
-        fields = {"table": [table.database, table.table], "refresh": refresh}
+        fields = {"table": [table.database, table.table]}
         self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
         """The requests that are there. Cheap: asked several times a second. Raises StateError."""
         return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
-    def get(self, name: str) -> Request:
-        """One of them. Raises StateError when it cannot be read."""
+    def get(self, name: str) -> TableId:
+        """The table that one of them asks for. Raises StateError when it cannot be read."""
         document = f"{name}{_SUFFIX}"
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
@@ -54,9 +51,25 @@ class Requests:
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
-        return Request(TableId(database, table), bool(fields.get("refresh", False)))
+        return TableId(database, table)
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget requests; those that are not there are fine. Raises StateError."""
         for name in self.names() & frozenset(names):
             self._store.remove(f"{name}{_SUFFIX}")
+
+
+def begun_again(name: str, table: TableId, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
+    """How a table begins that a request asks for: beside its rows, unless the sink has but a part of them so far. Pure.
+
+    Args:
+        copy: the one under way before the batch, `whole` if nothing is missing of it.
+        begun: how the batch begins the table for another reason.
+    """
+    if begun is not None:
+        return replace(begun, request=name)
+    reason = "a part of the log was read on another server" if name.startswith(MOVED) else "cdc resync"
+    found = Begin(table, "resync", request=name, reason=reason)
+    if copy is not None and copy.first and not whole:
+        return replace(found, truncate=True)
+    return replace(found, beside=True, frozen=copy is not None and copy.frozen)

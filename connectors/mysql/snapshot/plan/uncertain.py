@@ -31,9 +31,15 @@ def announced(
                 hint=f"set schema-change.copy-max-rows above {rows} to copy it, or schema-change.uncertain: stop to "
                 "leave its rows to the sink, or leave it out with tables.exclude",
             )
-        how = "over the rows that the sink has" if begin.refresh else "after it is emptied in the sink"
+        how = _how(begin)
         said.append(f"{table} is copied anew, about {rows:,} rows, {how}: {why[table].reason}; the log does not tell")
     return said
+
+
+def _how(begin: Begin) -> str:
+    if begin.refresh:
+        return "over the rows that the sink has"
+    return "beside the rows that the sink has" if begin.beside else "after it is emptied in the sink"
 
 
 def _estimated_rows(session: MySqlConnection, table: TableId) -> int:

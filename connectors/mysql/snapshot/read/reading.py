@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, During
 from cdc.errors import SourceUnavailable
 from cdc.faults import reached
 from cdc.schema import TableId
@@ -29,6 +29,7 @@ from connectors.mysql.snapshot.chunk import Watermark
 from connectors.mysql.snapshot.filter.membership import Inside
 from connectors.mysql.snapshot.filter.tail_filter import TailFilter
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
+from connectors.mysql.snapshot.plan.requests import MOVED
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 from connectors.mysql.snapshot.read.read_chunk import read_chunk
 from connectors.mysql.snapshot.read.read_settings import Access, ChunkReport, ReadSettings
@@ -90,7 +91,7 @@ def uncertain(wanted: CopiedRange, kept: TailFilter, report: Report) -> None:
     """
     part = wanted.part
     for table in kept.uncertain(sequence_of(part.end.file, part.end.position, part.files_ahead)):
-        name = f"moved-{wanted.upto}-{md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]}"
+        name = f"{MOVED}{wanted.upto}-{md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]}"
         report({"uncertain": [[table.database, table.table], name]})
 
 
@@ -116,16 +117,29 @@ def read_chunks(
             table = tables[chunk.table]
             settings = _settings(options, chunk.table, wanted)
             inside = Inside(chunk, table, asking)
+            during = During.NEW if number in wanted.beside else During.NO_COPY
             blocks = read_chunk(
                 access, chunk, table, inside, settings, count, kept=kept, throttle=throttle, retry=streams.retry
             )
             reached("before-chunk", number)
-            found = yield from order.blocks(blocks, wanted.least, number)
+            found = yield from _marked(order.blocks(blocks, wanted.least, number), during)
             reached("after-chunk", number)
             report({"chunk": _watermark(found, wanted.least).to_json()})
     finally:
         asking.close()
         kept.close()
+
+
+def _marked(
+    blocks: Generator[ChangeBlock, None, ChunkReport], during: During
+) -> Generator[ChangeBlock, None, ChunkReport]:
+    while True:
+        try:
+            block = next(blocks)
+        except StopIteration as end:
+            found: ChunkReport = end.value
+            return found
+        yield block if during is During.NO_COPY else replace(block, during=during)
 
 
 def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cdc.flow.copying import block_for, changes_for
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context, Limits, Offset
@@ -84,13 +85,14 @@ class Steps:
         """Read a planned batch to the end and into the sink; `tasks` meet another server than the planner."""
         source = tasks or self.source
         if changes := source.schema_changes(self.offset, end):
-            self.sink.apply(self.batch, changes)
+            self.sink.apply(self.batch, changes_for(self.sink, changes))
             self.changes += changes
         prepared: list[Prepared] = []
         reports: list[dict[str, Any]] = []
         for split in source.splits(self.offset, end, 2):
             blocks = source.read(split, lambda reason, number: None, reports.append)
-            prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), blocks)
+            found = (item for block in blocks if (item := block_for(self.sink, block)) is not None)
+            prepared += self.sink.prepare(TaskAttempt(self.batch, split.index, attempt=0), found)
         self.reports = json.loads(json.dumps(reports))
         for _ in range(2):  # as after a crash behind the decision
             self.source.decided(self.reports)
@@ -130,9 +132,13 @@ class Steps:
         lines = (self.folder / "watermarks.jsonl").read_text().splitlines()[1:] if self.inserts else []
         return {chunks[mark["number"]] for mark in map(json.loads, lines) if mark["done"]}
 
+    def chunks_read(self) -> int:
+        """How many chunks were read so far."""
+        return len((self.folder / "watermarks.jsonl").read_text().splitlines()) - 1
+
     def restarts(self) -> list[str]:
-        """Tables that were begun anew."""
-        return [entry["table"][1] for entry in self.entries("begin") if entry["truncate"]]
+        """Tables that were begun anew, emptied or beside the rows that are there."""
+        return [entry["table"][1] for entry in self.entries("begin") if entry["truncate"] or entry["beside"]]
 
     def assert_equal(self, server: MySqlServer, *tables: str) -> None:
         """Every row is there once, as on the server."""

@@ -1,4 +1,4 @@
-"""A table with a key is copied anew over the rows that the sink has: readers find it at every moment, it ends equal."""
+"""Tables are copied anew while readers use them: over the rows that the sink has, or beside them; they end equal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stepping import Steps
 
-from cdc.schema import TableId
+from cdc.schema import AddColumn, CopyTable, SchemaChange, TableCopied, TableId, TruncateTable
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc_services.server import MySqlServer
@@ -17,6 +17,10 @@ from connectors.mysql.snapshot.plan.requests import Requests
 pytestmark = pytest.mark.mysql
 
 ROWS = 300
+STALE = 5
+MOST_CHUNKS = 8
+SHORTER = ("SET sql_mode = ''", "ALTER TABLE t MODIFY note VARCHAR(98)")
+"""What a session that is not strict makes of rows is not in the log."""
 
 
 def filled(server: MySqlServer, key: str) -> str:
@@ -27,32 +31,47 @@ def filled(server: MySqlServer, key: str) -> str:
     return database
 
 
-def refreshed(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 30) -> Steps:
-    """A pipeline that has copied the table, whose sink then differs, and that is to copy it anew."""
+def copied(server: MySqlServer, folder: Path, table: TableId, chunk_rows: int = 30) -> Steps:
+    """A pipeline that has copied the table, whose sink then differs."""
     steps = Steps(server, table.database, folder, **{"scan.incremental.snapshot.chunk.size": chunk_rows})
     steps.sink = ListSink()  # type: ignore[assignment]  # one that takes a row again, as every sink with keys does
     steps.finish(server)
     for row in steps.sink.rows(table):
         row["note"] = "what the sink made of it"
-    Requests(LocalStore(steps.folder)).add(table, "schema-change-1", refresh=True)
+    steps.changes.clear()
     return steps
 
 
-@pytest.mark.parametrize("seed", range(4))
+def ask(steps: Steps, table: TableId, name: str = "") -> None:
+    """As `cdc resync` does."""
+    Requests(LocalStore(steps.folder)).add(table, name)
+
+
+def with_stale_rows(steps: Steps, table: TableId) -> None:
+    for number in range(STALE):
+        steps.sink.change(table, "+I", {"id": 10_000 + number, "note": "is not in the source"})
+
+
+def change(server: MySqlServer, database: str, choose: random.Random) -> None:
+    key = choose.randrange(ROWS)
+    changes = (
+        f"DELETE FROM t WHERE id = {key}",
+        f"UPDATE t SET note = 'changed {key}' WHERE id BETWEEN {key} AND {key + 9}",
+        f"REPLACE INTO t VALUES ({choose.randrange(2 * ROWS)}, 'new')",
+        f"UPDATE IGNORE t SET id = id + {choose.randrange(-ROWS, ROWS)} WHERE id = {choose.randrange(ROWS)}",
+    )
+    server.execute(*choose.sample(changes, 3), database=database)
+
+
+@pytest.mark.parametrize("seed", range(2))
 def test_rows_stay_while_a_table_is_refreshed_and_end_equal(any_server: MySqlServer, tmp_path: Path, seed: int) -> None:
     database = filled(any_server, "INT PRIMARY KEY")
     table, choose = TableId(database, "t"), random.Random(seed)
-    steps = refreshed(any_server, tmp_path, table, chunk_rows=20)
+    steps = copied(any_server, tmp_path, table, chunk_rows=20)
+    any_server.execute(*SHORTER, database=database)
     seen = []
     for _ in range(12):
-        key = choose.randrange(ROWS)
-        changes = (
-            f"DELETE FROM t WHERE id = {key}",
-            f"UPDATE t SET note = 'changed {key}' WHERE id BETWEEN {key} AND {key + 9}",
-            f"REPLACE INTO t VALUES ({choose.randrange(2 * ROWS)}, 'new')",
-            f"UPDATE IGNORE t SET id = id + {choose.randrange(-ROWS, ROWS)} WHERE id = {choose.randrange(ROWS)}",
-        )
-        any_server.execute(*choose.sample(changes, 3), database=database)
+        change(any_server, database, choose)
         steps.step()
         seen.append(len(steps.sink.rows(table)))
     steps.finish(any_server)
@@ -62,26 +81,110 @@ def test_rows_stay_while_a_table_is_refreshed_and_end_equal(any_server: MySqlSer
     assert len([entry for entry in steps.entries("begin") if entry["refresh"]]) == 1
 
 
-def test_a_table_without_a_key_is_emptied_first(any_server: MySqlServer, tmp_path: Path) -> None:
-    database = filled(any_server, "INT")
-    table = TableId(database, "t")
-    steps = refreshed(any_server, tmp_path, table)
+@pytest.mark.parametrize("key", ["INT PRIMARY KEY", "INT"])
+def test_a_table_that_is_asked_for_is_there_all_the_time_and_loses_stale_rows(
+    any_server: MySqlServer, tmp_path: Path, key: str
+) -> None:
+    database = filled(any_server, key)
+    table, choose = TableId(database, "t"), random.Random(key)
+    steps = copied(any_server, tmp_path, table, chunk_rows=20)
+    with_stale_rows(steps, table)
+    ask(steps, table)
+    while CopyTable(table) not in steps.changes:
+        steps.step()
+    any_server.execute("INSERT INTO t VALUES (20000, 'of the log')", database=database)
+    while TableCopied(table) not in steps.changes:
+        change(any_server, database, choose)
+        steps.step()
+        if TableCopied(table) not in steps.changes:
+            assert len(steps.sink.rows(table)) >= ROWS - 12
+    assert any(row["id"] == 20000 for row in steps.sink.rows(table))
     steps.finish(any_server)
     assert_same(steps, any_server, table)
-    assert steps.restarts() == ["t"]
+    assert steps.changes == [CopyTable(table), TableCopied(table)]
+    assert steps.sink.tables == {table}
+
+
+DURING = {
+    "truncated": ("TRUNCATE TABLE t; INSERT INTO t VALUES (1, 'again')", "t"),
+    "dropped and made": ("DROP TABLE t; CREATE TABLE t (id INT, note VARCHAR(9)); INSERT INTO t VALUES (1, 'b')", "t"),
+    "renamed": ("RENAME TABLE t TO u; INSERT INTO u VALUES (90000, 'u')", "u"),
+    "a new key": ("DELETE FROM t WHERE id > 200; ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (note)", "t"),
+    "a new column": ("ALTER TABLE t ADD more INT DEFAULT 7; INSERT INTO t VALUES (90000, 'n', 8)", "t"),
+    "uncertain rows": ("; ".join(SHORTER), "t"),
+    "swapped": ("CREATE TABLE o LIKE t; RENAME TABLE t TO x, o TO t, x TO o; INSERT INTO t VALUES (1, 'o')", "t"),
+}
+
+
+@pytest.mark.parametrize("name", DURING)
+@pytest.mark.parametrize("early", [True, False], ids=["as it begins", "as it ends"])
+def test_what_happens_to_a_table_while_it_is_copied(
+    mysql_server: MySqlServer, tmp_path: Path, name: str, early: bool
+) -> None:
+    """Whatever it is, the sink ends equal, with nothing left beside its tables."""
+    statements, last = DURING[name]
+    database = filled(mysql_server, "INT PRIMARY KEY")
+    table = TableId(database, "t")
+    steps = copied(mysql_server, tmp_path, table)
+    with_stale_rows(steps, table)
+    ask(steps, table)
+    before = steps.chunks_read()
+    while CopyTable(table) not in steps.changes or (not early and steps.chunks_read() < before + MOST_CHUNKS):
+        assert TableCopied(table) not in steps.changes
+        steps.step()
+    mysql_server.execute(*statements.split("; "), database=database)
+    steps.finish(mysql_server)
+    for found in {TableId(database, last), *steps.sink.tables}:
+        assert_same(steps, mysql_server, found)
+
+
+def test_a_table_without_a_key_keeps_its_rows_until_a_change_of_them_is_copied(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    """They stay as they were before the change, which the sink is not asked to imitate."""
+    database = filled(any_server, "INT")
+    table = TableId(database, "t")
+    steps = copied(any_server, tmp_path, table)
+    any_server.execute("ALTER TABLE t ADD twice INT AS (id * 2) STORED", database=database)
+    while not any(isinstance(change, CopyTable) for change in steps.changes):
+        steps.step()
+    assert {(*row,) for row in steps.sink.rows(table)} == {("id", "note")}
+    any_server.execute("INSERT INTO t (id, note) VALUES (7, 'meanwhile')", database=database)
+    steps.finish(any_server)
+    wanted = any_server.execute("SELECT id, note, twice FROM t", database=database)
+    assert sorted((row["id"], row["note"], row["twice"]) for row in steps.sink.rows(table)) == sorted(wanted)
+    assert not of_kind(steps, AddColumn, TruncateTable)
+
+
+def test_a_table_of_which_the_sink_has_but_a_part_is_emptied(any_server: MySqlServer, tmp_path: Path) -> None:
+    """Asked for while it is copied for the first time."""
+    database = filled(any_server, "INT PRIMARY KEY")
+    table = TableId(database, "t")
+    steps = Steps(any_server, database, tmp_path)
+    steps.step()
+    steps.step()
+    ask(steps, table)
+    steps.finish(any_server)
+    steps.assert_equal(any_server, "t")
+    assert not of_kind(steps, CopyTable)
 
 
 def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     database = filled(any_server, "INT PRIMARY KEY")
     table = TableId(database, "t")
-    steps = refreshed(any_server, tmp_path, table)
+    steps = copied(any_server, tmp_path, table)
+    ask(steps, table, "named")
     steps.step()
-    Requests(LocalStore(tmp_path)).add(table, "schema-change-1", refresh=True)  # as after a crash behind it
+    ask(steps, table, "named")  # as after a crash behind it
     steps.finish(any_server)
     assert_same(steps, any_server, table)
-    assert len([entry for entry in steps.entries("begin") if entry["refresh"]]) == 1
+    assert steps.changes == [CopyTable(table), TableCopied(table)]
+
+
+def of_kind(steps: Steps, *kinds: type[SchemaChange]) -> list[SchemaChange]:
+    return [change for change in steps.changes if isinstance(change, kinds)]
 
 
 def assert_same(steps: Steps, server: MySqlServer, table: TableId) -> None:
-    wanted = server.execute("SELECT id, note FROM t", database=table.database)
+    wanted = server.execute(f"SELECT id, note FROM {table.table}", database=table.database)
     assert sorted((row["id"], row["note"]) for row in steps.sink.rows(table)) == sorted(wanted)

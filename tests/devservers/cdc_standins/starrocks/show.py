@@ -56,6 +56,7 @@ class Show:
             (("COLUMNS",), self._columns),
             (("FIELDS",), self._columns),
             (("CREATE", "TABLE"), self._create),
+            (("PARTITIONS",), self._partitions),
             (("ALTER", "TABLE", "COLUMN"), self._jobs),
             (("TRANSACTION",), self._transaction),
             (("PROC",), self._proc),
@@ -126,6 +127,12 @@ class Show:
     def _create(self, source: Parser, who: Who) -> Rows:
         table = self._table(read_name(source, who), who)
         return Rows(("Table", "Create Table"), [(table.name, create_sql(table))])
+
+    def _partitions(self, source: Parser, who: Who) -> Rows:
+        """One for each table: it has its name, and is another one once the table was truncated."""
+        source.need("FROM")
+        table = self._table(read_name(source, who), who)
+        return Rows(("PartitionId", "PartitionName", "State"), [(table.data, table.name, "NORMAL")])
 
     def _jobs(self, source: Parser, who: Who) -> Rows:
         jobs = self._services.jobs.all(self._database(source, who))

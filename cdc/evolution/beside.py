@@ -1,0 +1,60 @@
+"""Copies beside a table: a table that is copied anew is filled under another name, then takes the table's place. Pure.
+
+    CopyTable     drop what is left of an earlier copy, create the table beside it, empty
+    rows          of the copy go to `beside_of(table)`, those of the log to the table too
+    TableCopied   the one beside it takes its place in one step
+
+The steps of `CopyTable` may be begun anew at any point: there are no rows of the copy before it is noted as done. Those
+of `TableCopied` may not where one swaps two names, as nothing shows that it was done: the journal has which table the
+copy was, and after a crash it is asked which one is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.steps import Statement, Step
+from cdc.evolution.table import ActualTable, Layout, T
+from cdc.schema import TableId
+
+
+def beside_of(table: TableId) -> TableId:
+    """The table that a copy of a table is in until it is whole: one of its own for each table, always the same."""
+    digest = hashlib.sha256(str(table).encode()).hexdigest()[:12]
+    return TableId(table.database, f"cdc_copy_{digest}")
+
+
+def begin(dialect: Dialect[T], layout: Layout[T], new: ActualTable[T]) -> Iterator[Step]:
+    """Create the table that the rows of a copy come into, as `new` is; afresh when there is one."""
+    copy = replace(new, id=beside_of(new.id))
+    yield from let_go(dialect, layout, new.id)
+    for sql in dialect.create_table(copy):
+        yield Statement(new.id, sql)
+    layout.put(copy)
+
+
+def let_go(dialect: Dialect[T], layout: Layout[T], table: TableId) -> Iterator[Step]:
+    """Drop what is left of a copy of the table."""
+    copy = beside_of(table)
+    if layout.get(copy) is not None:
+        yield Statement(table, dialect.drop_copy(copy))
+        layout.remove(copy)
+
+
+def take_place(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T]) -> Iterator[Step]:
+    """The copy takes the place of the table. Raises ChangeRefused when there is none."""
+    copy = layout.get(beside_of(table.id))
+    if copy is None:
+        raise ChangeRefused(
+            f"{beside_of(table.id)}, which holds the copy of the table, does not exist",
+            where=str(table.id),
+            hint=f"it was dropped or renamed in {dialect.name}; restore it, or start with a new --state-dir",
+        )
+    for sql in dialect.take_place(copy.id, replace(copy, id=table.id)):
+        yield Statement(table.id, sql)
+    layout.put(replace(copy, id=table.id))
+    layout.remove(copy.id)

@@ -1,0 +1,60 @@
+"""Tables that are copied anew, as the sink takes it: beside the table where it can, else into the emptied table.
+
+| a block is for | the sink copies beside | it does not |
+|---|---|---|
+| no copy | the table | the table |
+| the rows that were there (`During.OLD`) | the table | nothing: they are gone |
+| the copy (`During.NEW`) | the one beside it | the table |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cdc.block import ChangeBlock, During
+from cdc.schema import CopyTable, CreateTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
+from cdc.sink import CopiesBeside, Sink
+
+log = logging.getLogger(__name__)
+
+
+def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChange]:
+    """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
+    found: list[SchemaChange] = []
+    for change in changes:
+        if isinstance(sink, CopiesBeside) or not isinstance(change, CopyTable | TableCopied):
+            found.append(change)
+        elif isinstance(change, CopyTable):
+            log.warning(
+                "%s is emptied before it is copied anew: this sink copies no table beside another", change.table
+            )
+            found += _emptied(change)
+    return found
+
+
+def _emptied(change: CopyTable) -> list[SchemaChange]:
+    if change.schema is None:
+        return [TruncateTable(change.table)]
+    return [DropTable(change.table), CreateTable(change.table, change.schema)]
+
+
+def block_for(sink: Sink, block: ChangeBlock) -> ChangeBlock | None:
+    """A routed block as the sink takes it, None when it is not for it. Executor."""
+    if isinstance(sink, CopiesBeside):
+        return replace(block, table=sink.beside(block.table)) if block.during is During.NEW else block
+    return None if block.during is During.OLD else block
+
+
+def copied_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:
+    """Which of the `known` sink tables each of these is a copy of, as far as it is one. Driver."""
+    unknown = set(tables).difference(known)
+    if not unknown or not isinstance(sink, CopiesBeside):
+        return {}
+    return {copy: table for table in known if (copy := sink.beside(table)) in unknown}
+
+
+def names_of(sink: Sink, table: TableId) -> tuple[str, ...]:
+    """The sink's tables that rows of a sink table may be in."""
+    return (str(table), str(sink.beside(table))) if isinstance(sink, CopiesBeside) else (str(table),)

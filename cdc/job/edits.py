@@ -1,0 +1,168 @@
+"""What was edited in the pipeline file since the run before, and whether its state can follow. Driver, at the start.
+
+| edited | what is done |
+|---|---|
+| the sink's type, or the place of its data | refused, unless the sink remembers this pipeline there |
+| a route, and a captured table would go elsewhere | refused |
+| a route, for tables that are still to come | goes on |
+| anything else | the part that it belongs to looks after it |
+
+The sink is looked at as well: it has to have the tables that the state says it has, and the batches. Nothing is planned
+or decided before all of that holds, so an edit that is taken back leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import ValidationError
+
+from cdc.errors import EditRefused, SinkError, StateError
+from cdc.flow.offsets import source_offset
+from cdc.flow.route import RouteTable
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.options import SinkOptions
+from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
+from cdc.sink import Confirms, Remembers, Sink
+from cdc.source import Resyncs, Source
+from cdc.spec.model import PipelineSpec, RouteRule
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
+from cdc.state.store import RESTORE
+
+_SHOWN = 5
+"""Tables named in a message."""
+
+
+class Edits:
+    """Compares a pipeline file with what its state directory says of the runs before."""
+
+    def __init__(self, spec: PipelineSpec, state: StateDir) -> None:
+        self._spec, self._state = spec, state
+        self._log, self._kept = CommitLog(state.commits), Fingerprints(state.store)
+        self._now = fingerprint_of(spec)
+
+    def check_sink(self, sink: Sink) -> None:
+        """Raise EditRefused when rows would go to another sink than before, SinkError when this one has lost batches.
+
+        Asks the sink only where it can remember the pipeline.
+        """
+        before, committed = self._kept.read(), self._log.committed()
+        if before is not None and before.sink != self._now.sink:
+            raise self._refused("sink.type", before.sink, self._now.sink)
+        moved = before is not None and not before.same_place(self._now)
+        last = sink.last_batch() if isinstance(sink, Remembers) and committed >= 0 else None
+        if moved and (last is None or last < 0):
+            assert before is not None
+            raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
+        if last is not None and last < committed:
+            has = (
+                f"has only the batches of this pipeline up to {last}" if last >= 0 else "has no batch of this pipeline"
+            )
+            raise SinkError(
+                f"{has}, while {committed} was committed: it was removed, or an older copy took its place",
+                where=", ".join(self._now.at),
+                hint="put the newer one back; or remove it and start anew with another --state-dir",
+            )
+
+    def check_tables(self, source: Source, sink: Sink) -> None:
+        """Raise EditRefused when tables would go elsewhere than before, SinkError when the sink lacks some.
+
+        Behind the decisions of earlier runs, all committed by now. What passes is the new state of things.
+        """
+        before = self._kept.read()
+        if before is not None and (last := self._log.last()) >= 0:
+            self._check_routes(before, self._tables(source, last), source)
+            self._check_there(sink, sorted(SinkSchemas(self._state.store).at(last)))
+        if before != self._now:
+            self._kept.write(self._now)
+
+    def _tables(self, source: Source, last: int) -> list[TableId]:
+        """The captured tables behind the last decision."""
+        first, decision = self._state.initial_offset(), self._log.get(last)
+        if first is None or decision is None:
+            return []
+        return captured(source.schema_changes(source_offset(first), source_offset(decision.end)))
+
+    def _check_routes(self, before: Fingerprint, tables: Sequence[TableId], source: Source) -> None:
+        if (before.route, before.mode) == (self._now.route, self._now.mode):
+            return
+        old, new = targets(self._with_rules(before), tables), targets(self._spec, tables)
+        moved = [table for table in tables if old[table] != new[table]]
+        if not moved:
+            return
+        shown = "; ".join(
+            f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in moved[:_SHOWN]
+        )
+        more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+        raise EditRefused(
+            f"captured tables would go elsewhere than before: {shown}{more}",
+            where=f"{self._spec.file}: route",
+            hint=f"take the edit back, or start anew with another --state-dir{_copies(source)}",
+        )
+
+    def _with_rules(self, before: Fingerprint) -> PipelineSpec:
+        """The pipeline with the rules of the run before."""
+        try:
+            rules = tuple(RouteRule.model_validate(dict(rule)) for rule in before.route)
+        except ValidationError as error:
+            where = self._state.store.where(FILE)
+            raise StateError("holds a route that this version does not know", where=where, hint=RESTORE) from error
+        pipeline = self._spec.pipeline.model_copy(update={"route_mode": before.mode})
+        return self._spec.model_copy(update={"route": rules, "pipeline": pipeline})
+
+    def _check_there(self, sink: Sink, tables: Sequence[TableId]) -> None:
+        missing = sorted(sink.missing(tables)) if isinstance(sink, Confirms) and tables else []
+        if not missing:
+            return
+        names = ", ".join(map(str, missing[:_SHOWN]))
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        raise SinkError(
+            f"tables that this pipeline has filled are not there any more, or cannot be seen: {names}{more}",
+            where=", ".join(self._now.at) or self._now.sink,
+            hint="put them back, or give the user the right to see them; or start anew with another --state-dir",
+        )
+
+    def _refused(self, key: str, before: str, now: str) -> EditRefused:
+        return EditRefused(
+            f"is {now} now, the runs before wrote to {before}: what is there would not follow",
+            where=f"{self._spec.file}: {key}",
+            hint="take the edit back, or start anew with another --state-dir; where it is the same cluster at other "
+            "addresses, list one of the old ones with them for one run",
+        )
+
+
+def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
+    """What a pipeline file says about where rows go."""
+    rules = (rule.model_dump(by_alias=True, exclude_defaults=True, exclude={"description"}) for rule in spec.route)
+    places = spec.sink.places() if isinstance(spec.sink, SinkOptions) else ()
+    return Fingerprint(spec.sink.type, places, tuple(rules), spec.pipeline.route_mode)
+
+
+def targets(spec: PipelineSpec, tables: Iterable[TableId]) -> Mapping[TableId, tuple[TableId, ...]]:
+    """The sink tables of each source table."""
+    route = RouteTable(spec.route)
+    return {table: (route(table),) for table in tables}
+
+
+def captured(changes: Iterable[SchemaChange]) -> list[TableId]:
+    """The tables there are after all of these changes, from the first on."""
+    tables: set[TableId] = set()
+    for change in changes:
+        if isinstance(change, CreateTable):
+            tables.add(change.table)
+        elif isinstance(change, DropTable):
+            tables.discard(change.table)
+        elif isinstance(change, RenameTable):
+            tables.discard(change.table)
+            tables.add(change.new_table)
+    return sorted(tables)
+
+
+def _names(tables: Sequence[TableId]) -> str:
+    return " and ".join(map(str, tables)) or "no table"
+
+
+def _copies(source: Source) -> str:
+    return ", which copies everything" if isinstance(source, Resyncs) else ""

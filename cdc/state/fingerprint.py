@@ -1,0 +1,62 @@
+"""What the runs before were told to do, so that an edit of the pipeline file is noticed before anything is decided.
+
+    <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]}, "route": [...], "mode": "..."}
+
+`at` is where the sink's data is, as its options say. Written at the start of each run that is allowed to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.state.store import RESTORE, Store
+
+FILE = "fingerprint.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What must not change unnoticed: where rows go.
+
+    Attributes:
+        sink: the connector's name.
+        at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
+        route: the rules, as mappings with the keys of the pipeline file.
+        mode: `route-mode`.
+    """
+
+    sink: str
+    at: tuple[str, ...]
+    route: tuple[Mapping[str, Any], ...] = ()
+    mode: str = "all_match"
+
+    def same_place(self, other: Fingerprint) -> bool:
+        """Whether both say the same place: a cluster is the same as long as one of its servers is."""
+        return not self.at or not other.at or bool({*self.at} & {*other.at})
+
+
+class Fingerprints:
+    """The one of the runs before, in the state directory. Driver, while it holds the lock."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def read(self) -> Fingerprint | None:
+        """None before the first run, and where a version that had none ran last. Raises StateError."""
+        fields = self._store.read_json(FILE)
+        if fields is None:
+            return None
+        try:
+            sink = fields["sink"]
+            return Fingerprint(sink["type"], tuple(sink["at"]), tuple(fields["route"]), fields["mode"])
+        except (KeyError, TypeError) as error:
+            raise StateError(f"cannot be read: {error!r}", where=self._store.where(FILE), hint=RESTORE) from error
+
+    def write(self, now: Fingerprint) -> None:
+        """Keep it for the runs that follow. Raises StateError."""
+        fields = asdict(now)
+        sink = {"type": fields["sink"], "at": list(now.at)}
+        self._store.write_json(FILE, {"sink": sink, "route": list(now.route), "mode": now.mode}, indent=1)

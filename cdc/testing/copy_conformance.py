@@ -1,0 +1,176 @@
+"""What every sink does with tables that are copied anew, by name: `SinkConformance` has these behaviours too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from cdc import faults
+from cdc.block import ChangeBlock, During
+from cdc.flow.copying import block_for, changes_for
+from cdc.schema import (
+    Column,
+    CopyTable,
+    CreateTable,
+    DataType,
+    DropTable,
+    Kind,
+    RenameTable,
+    SchemaChange,
+    TableCopied,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.sink import CopiesBeside, Sink, TaskAttempt
+from cdc.testing.blocks import Row, block
+from cdc.testing.list_source import FailAt, ListSource
+from cdc.testing.memory import run_in_memory
+from cdc.testing.sink_harness import SinkHarness
+
+ID = Column("id", DataType(Kind.BIGINT), nullable=False)
+NAME, TITLE = Column("name", DataType(Kind.VARCHAR, 64)), Column("title", DataType(Kind.VARCHAR, 64))
+KEYED, KEYLESS = TableSchema((ID, NAME), ("id",)), TableSchema((ID, NAME))
+OTHER = TableSchema((ID, TITLE), ("title",))
+ORDERS = TableId("shop", "orders")
+_TABLES = pytest.mark.parametrize("schema", [KEYED, KEYLESS], ids=["keyed", "keyless"])
+
+
+class CopyConformance:
+    """Named behaviours of copies. A subclass defines a fixture `harness` that gives a `SinkHarness` on a new place."""
+
+    @_TABLES
+    def test_readers_find_the_old_rows_until_a_copy_is_whole(self, harness: SinkHarness, schema: TableSchema) -> None:
+        """The log goes on for the rows that are there; a sink that copies nothing beside a table empties it first."""
+        sink = harness.sink()
+        _batch(sink, 0, [CreateTable(ORDERS, schema)], _rows(schema, "1 old", "2 stale"))
+        _batch(
+            sink, 1, [CopyTable(ORDERS)],
+            _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", during=During.NEW),
+        )  # fmt: skip
+        beside = isinstance(sink, CopiesBeside)
+        assert _found(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
+        _batch(harness.sink(), 2, [], _rows(schema, "3 new", during=During.NEW))
+        _batch(harness.sink(), 3, [TableCopied(ORDERS)], _rows(schema, "4 new"))
+        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        _assert_nothing_beside(harness, sink)
+
+    def test_a_copy_may_have_other_columns_and_another_key(self, harness: SinkHarness) -> None:
+        """The table is as it was until then."""
+        sink = harness.sink()
+        _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
+        _batch(sink, 1, [CopyTable(ORDERS, OTHER)], _rows(OTHER, "1 new", during=During.NEW))
+        if isinstance(sink, CopiesBeside):
+            assert _found(harness) == ["1 old", "2 old"]
+        _batch(sink, 2, [TableCopied(ORDERS)], _rows(OTHER, "5 new", "6 more"))
+        assert [f"{row['id']} {row['title']}" for row in _all(harness)] == ["5 new", "6 more"]
+
+    def test_a_copy_that_begins_anew_is_empty(self, harness: SinkHarness) -> None:
+        """What the first one had goes."""
+        sink = harness.sink()
+        _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
+        for batch, row in enumerate(("2 first", "3 second"), start=1):
+            _batch(sink, batch, [CopyTable(ORDERS)], _rows(KEYLESS, row, during=During.NEW))
+        _batch(sink, 3, [TableCopied(ORDERS)])
+        assert _found(harness) == ["3 second"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [TruncateTable(ORDERS), DropTable(ORDERS), RenameTable(ORDERS, TableId("shop", "invoices"))],
+        ids=lambda change: type(change).__name__,
+    )
+    def test_a_copy_goes_with_its_table(self, harness: SinkHarness, change: SchemaChange) -> None:
+        """Nothing is left of one whose table is emptied, dropped or gets another name."""
+        sink = harness.sink()
+        _batch(sink, 0, [CreateTable(ORDERS, KEYED)])
+        _batch(sink, 1, [CopyTable(ORDERS)], _rows(KEYED, "1 new", during=During.NEW))
+        _batch(sink, 2, [change])
+        _assert_nothing_beside(harness, sink)
+
+    @_TABLES
+    def test_a_crash_inside_a_step_of_a_copy(self, harness: SinkHarness, schema: TableSchema) -> None:
+        """The changes of the batch are repeated whole, wherever they were cut off, and the copy never goes back."""
+        _batch(harness.sink(), 0, [CreateTable(ORDERS, schema)])
+        for batch, step in enumerate(range(4), start=1):
+            begin, end = 2 * batch - 1, 2 * batch
+            for number, changes in ((begin, [CopyTable(ORDERS)]), (end, [TableCopied(ORDERS)])):
+                with _dying_at(step):
+                    sink = harness.sink()
+                    sink.apply(number, changes_for(sink, changes))
+                rows = [_rows(schema, f"{step} copied", during=During.NEW)] if number == begin else []
+                _batch(harness.sink(), number, changes, *rows)
+            assert _found(harness) == [f"{step} copied"]
+            _assert_nothing_beside(harness, harness.sink())
+
+    @_TABLES
+    @pytest.mark.parametrize("failure", list(FailAt), ids=lambda failure: failure.name.lower())
+    def test_a_crash_at_any_point_of_a_copy(self, harness: SinkHarness, schema: TableSchema, failure: FailAt) -> None:
+        """A kill at each step of every batch: what was stale is gone in the end, and no row is there twice."""
+        items: list[SchemaChange | ChangeBlock | FailAt] = [
+            CreateTable(ORDERS, schema), _rows(schema, "1 old", "2 stale"),
+            CopyTable(ORDERS), failure,
+            _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", "3 new", during=During.NEW),
+            TableCopied(ORDERS), failure, _rows(schema, "4 new"),
+        ]  # fmt: skip
+        run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
+        assert run.batches == 3
+        assert _found(harness) == ["1 new", "3 new", "4 new"]
+        _assert_nothing_beside(harness, harness.sink())
+
+
+def _batch(sink: Sink, batch: int, changes: Sequence[SchemaChange], *blocks: ChangeBlock) -> None:
+    """As the engine does it."""
+    sink.apply(batch, changes_for(sink, changes))
+    wanted = (found for item in blocks if (found := block_for(sink, item)) is not None)
+    sink.commit(batch, sink.prepare(TaskAttempt(batch, 0, 0), wanted))
+
+
+def _rows(schema: TableSchema, *rows: str, during: During = During.NO_COPY) -> ChangeBlock:
+    """Inserts of rows such as `1 old`."""
+    named = schema.names[1]
+    pairs = (text.split() for text in rows)
+    made: list[tuple[str, Row]] = [("+I", {"id": int(id_), named: name}) for id_, name in pairs]
+    return replace(block(ORDERS, schema, made), during=during)
+
+
+def _found(harness: SinkHarness) -> list[str]:
+    return [f"{row['id']} {row['name']}" for row in _all(harness)]
+
+
+def _all(harness: SinkHarness) -> list[Row]:
+    rows = harness.rows(ORDERS)
+    assert rows is not None
+    return sorted(rows, key=lambda row: int(row["id"]))
+
+
+def _assert_nothing_beside(harness: SinkHarness, sink: Sink) -> None:
+    if isinstance(sink, CopiesBeside):
+        assert harness.rows(sink.beside(ORDERS)) is None
+
+
+class _Died(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def _dying_at(step: int) -> Iterator[None]:
+    """What runs inside ends behind so many statements of a schema change, if there are so many."""
+    left, before = step, faults.hook
+
+    def hook(point: str, _batch: int) -> None:
+        nonlocal left
+        if point == "mid-apply":
+            left -= 1
+            if left < 0:
+                raise _Died
+
+    faults.hook = hook
+    try:
+        yield
+    except _Died:
+        pass
+    finally:
+        faults.hook = before

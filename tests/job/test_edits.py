@@ -1,0 +1,162 @@
+"""Pipeline files edited between two runs: what their state cannot follow is refused before anything is decided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+import cdc
+from cdc.errors import EditRefused, SinkError
+from cdc.job.edits import Edits
+from cdc.source import Context
+from cdc.spec.model import PipelineSpec
+from cdc.state.directory import StateDir
+from cdc.testing import run_in_memory
+
+LINES = [
+    {"change": "create.table", "table": "shop.orders", "schema": {
+        "columns": [{"name": "id", "type": "INT", "nullable": False}], "primary_key": ["id"]}},
+    {"table": "shop.orders", "op": "+I", "row": {"id": 1}},
+]  # fmt: skip
+ROUTE = [{"source-table": "shop.orders", "sink-table": "lake.orders"}]
+
+
+class Life:
+    """A pipeline file in a folder, and what a start of it does before Spark."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder, StateDir(folder / "state")
+
+    def spec(self, **changed: Any) -> PipelineSpec:
+        document = {
+            "source": {"type": "values", "rows": LINES},
+            "sink": {"type": "duckdb", "path": "one.duckdb"},
+            "pipeline": {"name": "p", "schema.change.behavior": "evolve"},
+        }
+        text = yaml.safe_dump(document | changed)
+        return cdc.load(self.folder / "p.yaml", text=text).spec
+
+    def check(self, **changed: Any) -> None:
+        """What a run with the file as it is now looks at first."""
+        spec = self.spec(**changed)
+        pipeline = self.state.open(name=spec.name, source="ValuesSource")
+        source = spec.source.build(Context(pipeline, self.state.source))
+        sink = spec.sink.build(Context(pipeline, self.state.sink))
+        edits = Edits(spec, self.state)
+        edits.check_sink(sink)
+        edits.check_tables(source, sink)
+
+    def run(self) -> None:
+        """A first run, to its end."""
+        spec = self.spec()
+        pipeline = self.state.open(name=spec.name, source="ValuesSource")
+        source = spec.source.build(Context(pipeline, self.state.source))
+        sink = spec.sink.build(Context(pipeline, self.state.sink))
+        run_in_memory(source, sink, state=self.state.root)
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Life:
+    """A pipeline that has run."""
+    life = Life(tmp_path)
+    life.check()
+    life.run()
+    life.check()
+    return life
+
+
+def _refused(life: Life, **changed: Any) -> str:
+    with pytest.raises(EditRefused) as caught:
+        life.check(**changed)
+    life.check()  # taken back
+    return str(caught.value)
+
+
+def test_another_type_of_sink_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
+    told = _refused(life, sink={"type": "values", "path": "out.jsonl"})
+    assert "p.yaml: sink.type: is values now, the runs before wrote to duckdb" in told
+    assert "take the edit back, or start anew with another --state-dir" in told
+
+
+def test_another_file_is_refused_with_both_paths(life: Life) -> None:
+    told = _refused(life, sink={"type": "duckdb", "path": "other.duckdb"})
+    assert str(life.folder / "one.duckdb") in told
+    assert str(life.folder / "other.duckdb") in told
+    assert not (life.folder / "other.duckdb").exists()
+
+
+def test_a_file_that_was_moved_is_the_same_sink(life: Life) -> None:
+    (life.folder / "one.duckdb").rename(life.folder / "moved.duckdb")
+    life.check(sink={"type": "duckdb", "path": "moved.duckdb"})
+    with pytest.raises(EditRefused):
+        life.check()
+
+
+def test_a_file_that_was_removed_stops_the_run(life: Life) -> None:
+    (life.folder / "one.duckdb").unlink()
+    with pytest.raises(SinkError, match=r"has no batch of this pipeline, while \d+ was committed"):
+        life.check()
+    assert not (life.folder / "one.duckdb").exists()
+
+
+def test_an_older_copy_of_the_file_stops_the_run(life: Life) -> None:
+    with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
+        connection.execute("UPDATE _cdc.commits SET batch = batch - 1")
+    with pytest.raises(SinkError, match="an older copy took its place"):
+        life.check()
+
+
+def test_a_table_that_was_dropped_in_the_sink_stops_the_run(life: Life) -> None:
+    with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
+        connection.execute("DROP TABLE shop.orders")
+    with pytest.raises(SinkError, match=r"not there any more.*: shop\.orders"):
+        life.check()
+
+
+def test_a_route_that_moves_a_table_is_refused_with_both_names(life: Life) -> None:
+    assert "shop.orders went to shop.orders, now to lake.orders" in _refused(life, route=ROUTE)
+
+
+def test_a_route_for_tables_to_come_goes_on(life: Life) -> None:
+    later = [{"source-table": "shop.later", "sink-table": "lake.later", "description": "not yet there"}]
+    life.check(route=later)
+    life.check(route=[{**later[0], "description": "words only"}])
+    life.check()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "same"),
+    [
+        ("fe1:8030,fe2:8030", "fe2:8030,fe3:8030", True),
+        ("fe1:8030", "FE1", True),
+        ("fe1:8030", "fe9:8030", False),
+    ],
+)
+def test_a_cluster_is_the_same_while_one_of_its_front_ends_is(life: Life, before: str, now: str, same: bool) -> None:
+    def prints(fenodes: str) -> Any:
+        from cdc.job.edits import fingerprint_of
+
+        sink = {"type": "doris", "fenodes": fenodes, "username": "root", "password": ""}
+        return fingerprint_of(life.spec(sink=sink))
+
+    assert prints(before).same_place(prints(now)) is same
+
+
+def test_a_pipeline_of_an_earlier_version_goes_on_and_is_remembered_from_then_on(life: Life) -> None:
+    (life.state.root / "fingerprint.json").unlink()
+    life.check()
+    _refused(life, route=ROUTE)
+
+
+def test_what_is_refused_is_refused_before_anything_is_written(life: Life) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in life.state.root.rglob("*") if path.is_file()}
+
+    before = files()
+    with pytest.raises(EditRefused):
+        life.check(route=ROUTE)
+    assert files() == before
