@@ -58,7 +58,7 @@ def test_readers_end_with_what_the_table_holds(
     # Every task has committed what it wrote, and the driver dies before it has decided that.
     pipeline.start("--until-caught-up", env={"CDC_CRASH_AT": "after-prepare"}).ends(-signal.SIGKILL)
     pipeline.catch_up()
-    topic = f"mirror.{database}.orders"
+    topic = f"live.{database}.orders"
     table: dict[int, int] = {}
     seen: dict[int, list[str]] = defaultdict(list)
     for message in kafka_broker.read(topic):
