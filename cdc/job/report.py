@@ -82,8 +82,8 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot) -> None:
-        """The table at the end: one row per sink table, then what was counted and why."""
+    def summary(self, now: Snapshot, copied: Sequence[str] = ()) -> None:
+        """The table at the end: one row per sink table, then what was counted and why, and what was `copied` anew."""
         self._erase()
         elapsed = time.monotonic() - self._started
         if self._json:
@@ -96,13 +96,16 @@ class Reporter:
                 }
                 for table, totals in sorted(now.tables.items())
             }
-            self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts))
+            anew: dict[str, Any] = {"copied_anew": list(copied)} if copied else {}
+            self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts), **anew)
             return
         for text in _table(now):
             self._out.write(printed(text) + "\n")
         self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
         for reason, number in sorted(now.counts.items()):
             self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
+        for text in copied:
+            self._out.write(printed(text) + "\n")
         self._out.flush()
 
     def _erase(self) -> None:

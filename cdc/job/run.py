@@ -160,7 +160,7 @@ def _run_locked(
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot())
+            reporter.summary(progress.snapshot(), copying.anew() if copying is not None else ())
 
 
 def _limits(spec: PipelineSpec) -> Limits:
