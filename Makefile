@@ -5,7 +5,10 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PIP := $(PY) -m pip --disable-pip-version-check install --quiet --require-hashes
+# Compiling the packages to bytecode takes half of the time of their installation, and the demo needs little of it: what
+# it loads is compiled then and there, the rest after it (`-warm`).
+unexport PYTHONDONTWRITEBYTECODE
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --no-compile --require-hashes
 OWN := $(PY) -m pip --disable-pip-version-check install --quiet --no-deps --no-build-isolation --no-index
 READY := $(VENV)/.ready
 
@@ -31,10 +34,10 @@ WORKERS := 2
 SIDE_BY_SIDE = -n $(WORKERS) --dist loadfile
 
 test: setup ## run all tests (real servers: make services)
-	$(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
+	scripts/in-memory $(PY) -m pytest -ra $(SIDE_BY_SIDE) --no-loadscope-reorder $(ARGS)
 
 test-fast: setup ## run the tests that need neither Spark nor a server
-	$(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
+	scripts/in-memory $(PY) -m pytest $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
 	PYTHONPATH=tests:tests/crash:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
@@ -100,6 +103,7 @@ $(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run $(READY
 	@touch $@
 
 $(READY)-warm: $(READY)-decoder
+	@$(PY) -m compileall -qq -j 2 $(VENV)/lib; true  # some packages bring files for other Pythons
 	@$(PY) scripts/warm.py rest
 	@touch $@
 

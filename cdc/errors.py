@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 
@@ -90,6 +90,10 @@ class SpecError(CdcError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+
+    def more(self) -> dict[str, Any]:
+        """The problems."""
+        return {"problems": [asdict(problem) for problem in self.problems]}
 
     def __reduce__(self) -> tuple[object, ...]:
         return (SpecError, (self.problems,))
@@ -222,6 +226,8 @@ _BY_NAME: dict[str, type[CdcError]] = {
 def from_json(text: str) -> CdcError:
     """The error that `CdcError.to_json` wrote; an unknown name becomes a plain `EngineError`."""
     fields = json.loads(text)
+    if fields["error"] == SpecError.__name__:
+        return SpecError([Problem(**problem) for problem in fields["more"]["problems"]])
     kind = _BY_NAME.get(fields["error"], EngineError)
     more = fields.get("more", {}) if kind is not EngineError else {}
     return kind(fields["message"], where=fields["where"], hint=fields["hint"], **more)

@@ -352,7 +352,15 @@ _LATER = "comes with a later version; this one carries every schema change to th
 
 
 class SinkOptions(Options):
-    """Options every sink has."""
+    """Options every sink has.
+
+    Class attributes:
+        takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
+        takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
+    """
+
+    takes_table_options: ClassVar[bool] = False
+    takes_partition_keys: ClassVar[bool] = False
 
     include_schema_changes: list[str] | None = Field(
         None,

@@ -11,7 +11,7 @@ from cdc.options import Options
 Role = Literal["source", "sink"]
 
 PLANNED: dict[Role, tuple[str, ...]] = {
-    "source": ("kafka",),
+    "source": (),
     "sink": ("elasticsearch", "oceanbase", "paimon"),
 }
 """Connectors that later versions will have, for the error about their names."""

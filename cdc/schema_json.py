@@ -111,8 +111,12 @@ def change_to_json(change: SchemaChange) -> Json:
     """A schema change as an object; `change` names its kind."""
     value: Json = {"change": _NAMES[type(change)], "table": table_to_json(change.table)}
     match change:
-        case CreateTable(schema=schema):
+        case CreateTable(schema=schema, options=options, partition_keys=partition_keys):
             value["schema"] = schema_to_json(schema)
+            if options:
+                value["options"] = dict(options)
+            if partition_keys:
+                value["partition_keys"] = list(partition_keys)
         case AddColumn(column=column, position=position):
             value["column"] = column_to_json(column)
             if position != LAST:
@@ -131,9 +135,9 @@ def change_to_json(change: SchemaChange) -> Json:
             value["new_table"] = table_to_json(new_table)
         case AlterTableComment(comment=comment):
             value["comment"] = comment
-        case CopyTable(schema=new):
-            if new is not None:
-                value["schema"] = schema_to_json(new)
+        case CopyTable(created=created):
+            if created is not None:
+                value |= {**change_to_json(created), "change": value["change"]}
         case TruncateTable() | DropTable() | TableCopied():
             pass
     return value
@@ -167,13 +171,23 @@ _NAMES: dict[type[SchemaChange], str] = {
 }
 
 
+def _create_table(table: TableId, fields: Json) -> CreateTable:
+    options = fields.get("options", {})
+    if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in options.values()):
+        raise ValueError(f"options are an object of texts, got {options!r}")
+    partition_keys = _names(fields, "partition_keys")
+    return CreateTable(table, schema_from_json(fields.get("schema")), tuple(options.items()), partition_keys)
+
+
 def _add_column(table: TableId, fields: Json) -> SchemaChange:
     return AddColumn(table, column_from_json(fields.get("column")), _position(fields.get("position")))
 
 
 def _copy_table(table: TableId, fields: Json) -> SchemaChange:
-    schema = fields.get("schema")
-    return CopyTable(table, None if schema is None else schema_from_json(schema))
+    if fields.get("schema") is None:
+        return CopyTable(table)
+    created = _create_table(table, fields)
+    return CopyTable(table, created.schema, created.options, created.partition_keys)
 
 
 def _alter_column(table: TableId, fields: Json) -> SchemaChange:
@@ -183,7 +197,7 @@ def _alter_column(table: TableId, fields: Json) -> SchemaChange:
 
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
-    "create.table": (("schema",), lambda table, f: CreateTable(table, schema_from_json(f.get("schema")))),
+    "create.table": (("schema", "options", "partition_keys"), _create_table),
     "add.column": (("column", "position"), _add_column),
     "alter.column.type": (("column", "old"), _alter_column),
     "rename.column": (
@@ -196,7 +210,7 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChang
     "truncate.table": ((), lambda table, _: TruncateTable(table)),
     "drop.table": ((), lambda table, _: DropTable(table)),
     "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
-    "copy.table": (("schema",), _copy_table),
+    "copy.table": (("schema", "options", "partition_keys"), _copy_table),
     "table.copied": ((), lambda table, _: TableCopied(table)),
 }
 
@@ -220,10 +234,10 @@ def _fields(value: object, what: str, known: set[str]) -> Json:
     return dict(value)
 
 
-def _names(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    names = fields.get("primary_key", [])
+def _names(fields: Mapping[str, Any], key: str = "primary_key") -> tuple[str, ...]:
+    names = fields.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"primary_key must be a list of column names, got {names!r}")
+        raise ValueError(f"{key} must be a list of column names, got {names!r}")
     return tuple(names)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -139,49 +139,52 @@ CDC = [name for name in MODULES if within(name, "cdc")]
 CONNECTORS = [name for name in MODULES if within(name, "connectors")]
 
 
-@pytest.mark.parametrize("name", CDC)
-def test_a_module_of_cdc_imports_only_from_its_group_or_above(name: str) -> None:
-    own = rank(name)
-    assert own is not None, f"{name} is in no group of ORDER: put it where it belongs"
-    for imported in imports(name):
-        if within(imported, "cdc"):
-            level = rank(imported)
-            assert level is not None, f"{name} imports {imported}, which is in no group of ORDER"
-            assert level <= own, f"{name} imports {imported}, which comes after it"
+def imported_by(names: Iterable[str], *, at_load: bool = False) -> Iterator[tuple[str, str]]:
+    """Each module of these and what it imports, in pairs."""
+    return ((name, imported) for name in names for imported in imports(name, at_load=at_load))
 
 
-@pytest.mark.parametrize("name", CDC)
-def test_cdc_never_imports_a_connector(name: str) -> None:
-    assert [imported for imported in imports(name) if within(imported, "connectors")] == []
+def test_every_module_of_cdc_is_in_a_group() -> None:
+    assert [name for name in CDC if rank(name) is None] == [], "put them where they belong in ORDER"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] in SERVERS])
-def test_the_servers_for_trials_know_next_to_nothing_of_the_tool(name: str) -> None:
-    own = name.split(".")[0]
-    for imported in imports(name):
-        assert not within(imported, "connectors"), f"{name} imports {imported}"
-        if within(imported, "cdc"):
-            assert imported in SERVERS[own], f"{name} imports {imported}: {own} knows only {SERVERS[own]}"
+def test_a_module_of_cdc_imports_only_from_its_group_or_above() -> None:
+    pairs = [(name, imported) for name, imported in imported_by(CDC) if within(imported, "cdc")]
+    assert [pair for pair in pairs if rank(pair[1]) is None] == [], "the second is in no group of ORDER"
+    assert [pair for pair in pairs if (rank(pair[1]) or 0) > (rank(pair[0]) or 0)] == [], "the second comes after it"
 
 
-@pytest.mark.parametrize("name", [*CDC, *CONNECTORS])
-def test_the_product_never_imports_the_servers_for_trials(name: str) -> None:
-    assert [imported for imported in imports(name) if any(within(imported, server) for server in SERVERS)] == []
+def test_cdc_never_imports_a_connector() -> None:
+    assert [pair for pair in imported_by(CDC) if within(pair[1], "connectors")] == []
 
 
-@pytest.mark.parametrize("name", CONNECTORS)
-def test_a_connector_knows_the_contracts_and_its_own_folder(name: str) -> None:
-    own = room(name)
+def test_the_servers_for_trials_know_next_to_nothing_of_the_tool() -> None:
+    pairs = list(imported_by(name for name in MODULES if name.split(".")[0] in SERVERS))
+    assert [pair for pair in pairs if within(pair[1], "connectors")] == []
+    known = [(name, used) for name, used in pairs if within(used, "cdc") and used not in SERVERS[name.split(".")[0]]]
+    assert known == [], f"they know only {SERVERS}"
+
+
+def test_the_product_never_imports_the_servers_for_trials() -> None:
+    pairs = imported_by([*CDC, *CONNECTORS])
+    assert [pair for pair in pairs if any(within(pair[1], server) for server in SERVERS)] == []
+
+
+def test_a_connector_knows_the_contracts_and_its_own_folder() -> None:
     allowed = {f"cdc.{module}" for module in CONTRACTS}
-    for imported in imports(name):
-        if within(imported, "cdc"):
-            assert imported in allowed, f"{name} imports {imported}: connectors know only {', '.join(sorted(allowed))}"
-        if within(imported, "connectors"):
-            shared = any(within(imported, library) and own in users for library, users in LIBRARIES.items())
-            above = own in SHARED and room(imported) in SHARED[: SHARED.index(own)]
-            assert shared or above or within(imported, own), (
-                f"{name} imports {imported}: connectors never import each other"
-            )
+    pairs = list(imported_by(CONNECTORS))
+    beyond = [pair for pair in pairs if within(pair[1], "cdc") and pair[1] not in allowed]
+    assert beyond == [], f"connectors know only {', '.join(sorted(allowed))}"
+    others = [pair for pair in pairs if within(pair[1], "connectors") and not may_use(*pair)]
+    assert others == [], "connectors never import each other"
+
+
+def may_use(name: str, imported: str) -> bool:
+    """Whether a connector's module may import this one of a connector."""
+    own = room(name)
+    shared = any(within(imported, library) and own in users for library, users in LIBRARIES.items())
+    above = own in SHARED and room(imported) in SHARED[: SHARED.index(own)]
+    return shared or above or within(imported, own)
 
 
 def room(name: str) -> str:
@@ -189,17 +192,15 @@ def room(name: str) -> str:
     return next((library for library in LIBRARIES if within(name, library)), ".".join(name.split(".")[:2]))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_pyspark_is_imported_only_under_cdc_job(name: str) -> None:
-    spark = [imported for imported in imports(name) if within(imported, "pyspark") or within(imported, "py4j")]
-    allowed = within(name, "cdc.job") and name != "cdc.job.java"
-    assert allowed or spark == []
+def test_pyspark_is_imported_only_under_cdc_job() -> None:
+    elsewhere = [name for name in MODULES if not within(name, "cdc.job") or name == "cdc.job.java"]
+    assert [pair for pair in imported_by(elsewhere) if within(pair[1], "pyspark") or within(pair[1], "py4j")] == []
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not within(name, "cdc.job")])
-def test_loading_a_module_outside_the_job_does_not_load_the_job(name: str) -> None:
+def test_loading_a_module_outside_the_job_does_not_load_the_job() -> None:
     # `cdc validate` must start in half a second: what needs Spark is imported inside the function that needs it.
-    assert [imported for imported in imports(name, at_load=True) if within(imported, "cdc.job")] == []
+    outside = [name for name in MODULES if not within(name, "cdc.job")]
+    assert [pair for pair in imported_by(outside, at_load=True) if within(pair[1], "cdc.job")] == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -213,18 +214,17 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert set(order) == set(MODULES)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_no_file_grows_too_long(name: str) -> None:
-    lines = len(MODULES[name].read_text(encoding="utf-8").splitlines())
-    assert lines <= LONGEST_FILE, f"{MODULES[name].relative_to(ROOT)} has {lines} lines: what second noun is in it?"
+def test_no_file_grows_too_long() -> None:
+    lines = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in MODULES.values()}
+    assert {path: count for path, count in lines.items() if count > LONGEST_FILE} == {}, "what second noun is in it?"
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_public_names_have_docstrings(name: str) -> None:
-    missing = [] if ast.get_docstring(tree(name)) else [name]
-    for owner, node in definitions(tree(name), name):
-        if not node.name.startswith("_") and not ast.get_docstring(node):
-            missing.append(f"{owner}.{node.name}")
+def test_public_names_have_docstrings() -> None:
+    missing = [name for name in MODULES if not ast.get_docstring(tree(name))]
+    for name in MODULES:
+        for owner, node in definitions(tree(name), name):
+            if not node.name.startswith("_") and not ast.get_docstring(node):
+                missing.append(f"{owner}.{node.name}")
     assert missing == []
 
 

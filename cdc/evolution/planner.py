@@ -121,19 +121,21 @@ class Planner(Generic[T]):
             yield from self._reconcile(actual, new, change)
             return
         yield from self._ensure_database(table)
-        for sql in self._dialect.create_table(new):
+        for sql in self._dialect.with_options(change).create_table(new):
             yield Statement(table, sql)
         self._layout.put(new)
 
     def _copy(self, change: CopyTable) -> Iterator[Step]:
         """A table for the copy: like the one that is there, or as one of the new schema is created."""
-        table, schema, new = replace(self._table(change.table), id=change.table), change.schema, None
-        if schema is not None:
-            self._dialect.check_table(table.id, schema)
-            for column in schema.columns:
+        table, created, new = replace(self._table(change.table), id=change.table), change.created, None
+        dialect = self._dialect
+        if created is not None:
+            self._dialect.check_table(table.id, created.schema)
+            for column in created.schema.columns:
                 self._dialect.check_column(table.id, column.name)
-            new = self._dialect.new_table(table.id, schema)
-        yield from beside.begin(self._dialect, self._layout, table, new)
+            dialect = self._dialect.with_options(created)
+            new = dialect.new_table(table.id, created.schema)
+        yield from beside.begin(dialect, self._layout, table, new)
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if not self._layout.has_database(table.database):

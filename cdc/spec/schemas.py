@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
+    from referencing import Registry
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -36,14 +37,29 @@ def exists(name: str) -> bool:
 def errors(document: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
     """Every violation of a schema. References to other files are looked up beside `pipeline.json`."""
     from jsonschema.validators import Draft202012Validator
+
+    blocks = document if isinstance(document, dict) else {}
+    types = tuple((role, kind) for role in ("source", "sink") if (kind := _type(blocks.get(role))) is not None)
+    yield from Draft202012Validator(schema, registry=_registry(types)).iter_errors(document)
+
+
+def _type(block: object) -> str | None:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+@lru_cache(maxsize=64)
+def _registry(types: tuple[tuple[str, str], ...]) -> Registry[Any]:
+    """Where references lead, with the schemas of these connectors looked through: that takes most of a check's time."""
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT202012
 
     def retrieve(uri: str) -> Resource[Any]:
         return DRAFT202012.create_resource(load(uri))
 
+    known = [f"{role}s/{name}.json" for role, name in types if (role, name) in _committed()]
     registry: Registry[Any] = Registry(retrieve=retrieve)  # type: ignore[call-arg]
-    yield from Draft202012Validator(schema, registry=registry).iter_errors(document)
+    return registry.with_resources([(name, retrieve(name)) for name in known]).crawl()
 
 
 def bundle() -> dict[str, Any]:
@@ -68,6 +84,9 @@ def connector(name: str) -> dict[str, Any]:
     return load(f"{found[0][0]}s/{found[0][1]}.json")
 
 
-def _committed() -> list[tuple[str, str]]:
+@cache
+def _committed() -> tuple[tuple[str, str], ...]:
     """(role, connector name) of every committed schema."""
-    return [(role, path.stem) for role in ("source", "sink") for path in sorted((folder() / f"{role}s").glob("*.json"))]
+    return tuple(
+        (role, path.stem) for role in ("source", "sink") for path in sorted((folder() / f"{role}s").glob("*.json"))
+    )

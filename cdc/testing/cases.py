@@ -8,12 +8,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from cdc.evolution.apply import apply_changes
 from cdc.flow.route import RouteGuard, RouteTable
 from cdc.lines.source import LineSource
-from cdc.planning import check_routes
+from cdc.planning import check_routes, check_rules
+from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
@@ -40,7 +43,9 @@ def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
 def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yaml") -> None:
     """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
-    run_in_memory(CaseSource(case.input), sink, state=folder, middle=middle(spec), now=case.now)
+    source, between = CaseSource(case.input), middle(spec)
+    check_rules(between.rules, source.first_tables())
+    run_in_memory(source, sink, state=folder, middle=between, now=case.now)
 
 
 def middle(spec: PipelineSpec) -> Middle:
@@ -62,6 +67,13 @@ class CaseSource(LineSource):
     def lines(self) -> Iterator[tuple[str, object]]:
         """Where each line stands, and its JSON value."""
         return iter(self._lines)
+
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """The tables that the input begins with: those that a run finds when it starts. Raises SourceError."""
+        start = self.initial_offset()
+        changes = self.schema_changes(start, self.latest_offset(start, None, 0.0))
+        created = takewhile(lambda change: isinstance(change, CreateTable), changes)
+        return apply_changes({}, created)
 
 
 def finished(case: Case, folder: Path, file: str = "pipeline.yaml") -> Result:

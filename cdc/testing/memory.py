@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -84,8 +84,8 @@ def run_in_memory(
     Raises CdcError; what was decided before is committed by then.
     """
     at = source.initial_offset() if start is None else start
-    with TemporaryDirectory(prefix="cdc-run-") as folder:
-        root = state or Path(folder)
+    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(str(state)) as folder:
+        root = Path(folder)
         pipeline = LocalPipeline(
             source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
             now,

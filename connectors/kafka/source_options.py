@@ -21,10 +21,12 @@ from cdc.options import (
     Tables,
     Zone,
 )
+from cdc.schema import DataType
+from connectors.kafka.formats.modes import BinaryMode, DecimalMode, Modes, TimeMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
-ValueFormat = Literal["auto", "debezium-json"]
+ValueFormat = Literal["auto", "debezium-json", "canal-json", "maxwell-json", "json"]
 OnLost = Literal["fail", "earliest"]
 Unreadable = Literal["fail", "skip", "dead-letter"]
 
@@ -96,8 +98,9 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
     value_format: Annotated[ValueFormat, AnyCase] = Field(
         "auto",
         alias="value.format",
-        description="How changes are written: `debezium-json` (with or without Connect's schema around it), or `auto`, "
-        "which looks at the first message of each topic.",
+        description="How changes are written: `debezium-json` (with or without Connect's schema around it), "
+        "`canal-json`, `maxwell-json`, `json` (a value is a row, no value deletes the row of the key), or `auto`, "
+        "which looks at the first message of each topic and knows all of them but `json`.",
     )
     startup_mode: Annotated[StartupMode, AnyCase] = Field(
         "earliest-offset",
@@ -148,6 +151,27 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
         description="Key columns by table pattern, such as `{orders: [id]}`, where the messages do not tell them, or "
         "other ones are wanted.",
     )
+    columns: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        description="Types of columns by table pattern, where messages do not tell them or other ones are wanted: "
+        '`{shop.orders: {amount: "DECIMAL(10, 2)", day: DATE}}`. Types of other columns come from the messages.',
+    )
+    decimal_mode: Annotated[DecimalMode, AnyCase] = Field(
+        "precise",
+        alias="debezium.decimal.handling.mode",
+        description="How the Debezium connector writes DECIMAL, for messages without a schema and columns that "
+        "`columns` declares: as its setting of this name.",
+    )
+    time_mode: Annotated[TimeMode, AnyCase] = Field(
+        "adaptive_time_microseconds",
+        alias="debezium.time.precision.mode",
+        description="How the Debezium connector writes times, in the same cases.",
+    )
+    binary_mode: Annotated[BinaryMode, AnyCase] = Field(
+        "bytes",
+        alias="debezium.binary.handling.mode",
+        description="How the Debezium connector writes bytes, in the same cases.",
+    )
     zone: Zone = Field(
         "UTC",
         alias="time-zone",
@@ -158,6 +182,15 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
     def wanted(self) -> TablePattern | None:
         """Which tables; None for all."""
         return None if self.tables is None else TablePattern(self.tables)
+
+    @property
+    def modes(self) -> Modes:
+        """How Debezium writes values that no schema describes."""
+        return Modes(self.decimal_mode, self.time_mode, self.binary_mode, self.zone)
+
+    def types_of(self, pattern: str) -> dict[str, DataType]:
+        """The declared types of a table pattern's columns."""
+        return {name: DataType.parse(text) for name, text in self.columns[pattern].items()}
 
     @property
     def topic_list(self) -> tuple[str, ...]:
@@ -177,11 +210,25 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
         if (self.topics is None) == (self.topic_pattern is None):
             yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
         yield from self._startup_problems()
+        yield from self._table_problems()
         if (self.unreadable == "dead-letter") != (self.dead_letter_topic is not None):
             hint = "write both unreadable-messages: dead-letter and dead-letter.topic, or neither"
             yield Remark("dead-letter.topic", "belongs to unreadable-messages: dead-letter", hint)
         elif self.dead_letter_topic is not None and self.reads(self.dead_letter_topic):
             yield Remark("dead-letter.topic", "is one of the topics that are read", "choose another")
+
+    def _table_problems(self) -> Iterator[Remark]:
+        for key, patterns in (("primary-keys", self.primary_keys), ("columns", self.columns)):
+            for pattern in patterns:
+                try:
+                    TablePattern(pattern)
+                except OptionError as error:
+                    yield Remark(key, f"{pattern!r} {error}", "table patterns as in `tables`")
+        for pattern in self.columns:
+            try:
+                self.types_of(pattern)
+            except ValueError as error:
+                yield Remark("columns", f"{pattern}: {error}", 'such as {shop.orders: {amount: "DECIMAL(10, 2)"}}')
 
     def _startup_problems(self) -> Iterator[Remark]:
         given: tuple[tuple[str, Any, StartupMode], ...] = (

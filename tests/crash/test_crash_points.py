@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from cdc_process import ended, mysql_pipeline
+from cdc_process import TWO_TRIES, ended, mysql_pipeline
 from small_workload import SmallWorkload
 
 from cdc.faults import POINTS
@@ -21,15 +21,14 @@ _IN_A_WORKER = "in-prepare"
 def test_a_kill_at_every_point_loses_and_doubles_nothing(mysql_server: MySqlServer, tmp_path: Path) -> None:
     """One batch is killed at each point in turn: every restart takes it up again and dies at the next point."""
     work = SmallWorkload.on(mysql_server)
-    pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, scan__startup__mode="latest-offset")
+    pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, **work.beginning)
     pipeline.settings["retry-timeout"] = "1 s"
     with ended(pipeline):
-        pipeline.catch_up()
         work.change_columns()
         work.round()
         for point in POINTS:
             expected = 5 if point == _IN_A_WORKER else -signal.SIGKILL
-            pipeline.catch_up(env={"CDC_CRASH_AT": point}, expect=expected)
+            pipeline.start("--until-caught-up", *TWO_TRIES, env={"CDC_CRASH_AT": point}).ends(expected)
             work.round(5)
         pipeline.catch_up()
         work.assert_equal(pipeline)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 from cdc_process import ended, mysql_pipeline, wait_for
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
-from small_workload import SmallWorkload
+from small_workload import SmallWorkload, Writing
 
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
-_KILLS = 2
 
 
 class LoadWorkload(SmallWorkload):
@@ -28,29 +25,9 @@ class LoadWorkload(SmallWorkload):
         super().run(*kept)
 
 
-@contextmanager
-def _written_meanwhile(work: LoadWorkload) -> Iterator[None]:
-    """Rounds of the workload and now and then another column, in a thread."""
-    enough = threading.Event()
-
-    def write() -> None:
-        while not enough.wait(0.1):
-            work.round(10)
-            if work.rounds % 10 == 0:
-                work.change_columns()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        writer.join()
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_kills_of_the_driver_under_a_live_workload(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
-    work, rng = LoadWorkload.on(mysql_server), Random(11)
+def test_a_kill_of_the_driver_under_a_live_workload(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
+    work = LoadWorkload.on(mysql_server)
     made = mysql_pipeline(tmp_path, mysql_server, work.pattern, scan__startup__mode="latest-offset")
     with (
         own_standin(kind) as standin,
@@ -58,12 +35,11 @@ def test_kills_of_the_driver_under_a_live_workload(kind: str, mysql_server: MySq
     ):
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
-        with _written_meanwhile(work):
-            for kill in range(_KILLS):
-                run = pipeline.start() if kill else run
-                run.shows(work.seen(work.rounds + 1), "a round")
-                threading.Event().wait(rng.uniform(0, 1))
-                run.kill9()
+        run.shows(work.seen(work.round()), "the first round")
+        with Writing(work, alter_every=5) as writing:
+            writing.more(12)
+            threading.Event().wait(Random().random())
+            run.kill9()
         pipeline.catch_up()
         work.assert_equal(pipeline)
         assert set(finished(standin)) <= {"VISIBLE", "ABORTED"}

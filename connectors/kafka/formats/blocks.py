@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, arrow_schema
+from cdc.errors import SchemaUnknown
 from cdc.schema import Column, TableSchema
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.fields import Field, decoded, present
-from connectors.kafka.formats.groups import Group, Images
+from connectors.kafka.formats.groups import AFTER, BEFORE, DELETE, INSERT, Group, Images
 from connectors.kafka.formats.scan import Cells, Tree
 
 Count = Callable[[str, int], None]
@@ -39,7 +40,7 @@ class Columns:
     def __init__(self, images: Images, names: tuple[str, ...]) -> None:
         tree = row_tree(names)
         self.rows = tree.scan(images.rows)
-        self._changed = None if images.changed is None else tree.scan(_objects(images.changed))
+        self._changed = None if images.changed is None else tree.scan(images.changed)
 
     def cells(self, name: str) -> Cells:
         """The values of one column."""
@@ -60,34 +61,67 @@ class Columns:
         return self.rows.unknown >= 0
 
 
-def _objects(texts: Any) -> Any:
-    """Empty texts stand for empty objects: the scan takes them for faults, which nobody looks at."""
-    return texts
-
-
 def block_of(
     group: Group, schema: TableSchema, natural: Callable[[Column], Field], sequenced: Sequenced, count: Count
 ) -> tuple[ChangeBlock, dict[int, str]]:
     """The block of a group, and the messages left out of it because a value cannot be read, with the reason.
 
     `schema` is the table's, which has at least the group's columns; `natural` tells how values are written that the
-    messages do not describe. `count` takes remarks with table and column.
+    messages do not describe. `count` takes remarks with table and column. Raises SchemaUnknown for another column.
     """
-    images, left_out = group.images, dict[int, str]()
+    images, left_out = _expressible(group, schema)
     fields = {item.name: item for item in group.fields} if group.fields is not None else None
     while True:
         columns = Columns(images, schema.names)
+        if columns.faults.any():
+            images = _without(images, columns.faults, left_out, "a row that is no JSON object")
+            continue
+        _check_columns(group, schema, columns)
         counts: dict[str, int] = {}
         try:
             arrays = [_column(columns, column, fields, natural, counts, group) for column in schema.columns]
         except _BadColumn as error:
-            message = int(images.messages[error.row])
-            left_out[message] = str(error)
-            images = images.part(images.messages != message)
+            images = _without(images, np.arange(len(images)) == error.row, left_out, str(error))
             continue
         for reason, number in counts.items():
             count(reason, number)
         return _block(group, schema, images, arrays, sequenced), left_out
+
+
+def _without(images: Images, bad: Any, left_out: dict[int, str], reason: str) -> Images:
+    """The images of other messages than those of the bad ones."""
+    messages = np.unique(images.messages[bad])
+    left_out.update(dict.fromkeys(messages.tolist(), reason))
+    return images.part(~np.isin(images.messages, messages))
+
+
+def _expressible(group: Group, schema: TableSchema) -> tuple[Images, dict[int, str]]:
+    """The images that say something of a table without a key: a row that stands for its key is then a new one."""
+    images, left_out = group.images, dict[int, str]()
+    if schema.primary_key:
+        return images, left_out
+    kinds = images.kinds
+    paired = np.roll(kinds == BEFORE, 1) & (images.places > 0)
+    alone = (kinds == AFTER) & ~paired
+    if group.upserts:
+        images = replace(images, kinds=np.where(alone, INSERT, kinds).astype(np.uint8))
+        reason = "a delete by key, of a table without a key (see primary-keys)"
+        return _without(images, kinds == DELETE, left_out, reason), left_out
+    return _without(images, alone, left_out, "an update without the row before, of a table without a key"), left_out
+
+
+def _check_columns(group: Group, schema: TableSchema, columns: Columns) -> None:
+    names = set(schema.names)
+    if group.fields is not None:
+        unknown = [item.name for item in group.fields if item.name not in names]
+    else:
+        unknown = ["(see the first message of the batch)"] if columns.unknown.any() else []
+    if unknown:
+        raise SchemaUnknown(
+            f"the column {unknown[0]} was not there when the batch was planned",
+            where=str(group.table),
+            hint="the topic has changed since: start anew with an empty state directory",
+        )
 
 
 class _BadColumn(ValueError):

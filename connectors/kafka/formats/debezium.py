@@ -6,19 +6,32 @@ the delete before them has not said.
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from cdc.schema import TableId
+from cdc.schema import Column, TableId
 from connectors.kafka.formats import connect, convert
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import AFTER, BEFORE, DELETE, INSERT, Group, Images, Messages, Reading, Statement
+from connectors.kafka.formats.groups import (
+    AFTER,
+    BEFORE,
+    DELETE,
+    INSERT,
+    Group,
+    Images,
+    Messages,
+    Reading,
+    Statement,
+    consecutive,
+    gathered,
+    times_of,
+)
+from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
+from connectors.kafka.formats.wrapped import Unwrapper, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -26,29 +39,15 @@ _ENVELOPE = Tree({
     "source": {"db": None, "schema": None, "table": None, "ts_ms": None},
     "ddl": None, "databaseName": None, "tableChanges": None, "status": None,
 })  # fmt: skip
-_WRAPPED = Tree({"schema": None, "payload": None})
 _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a Connect schema says: its number among those met, and the columns; no columns for other messages."""
-
-    number: int
-    fields: tuple[Field, ...] | None
-
-
-_BARE = _Shape(0, None)
 
 
 class DebeziumFormat:
     """Reads Debezium's messages. Learns the Connect schemas it meets."""
 
-    def __init__(self) -> None:
-        self._shapes: dict[bytes, _Shape] = {}
-        self._numbered: list[_Shape] = [_BARE]
-        self._prefix = b""
-        self._shape = _BARE
+    def __init__(self, modes: Modes | None = None) -> None:
+        self._modes = modes or Modes()
+        self._wrapped = Unwrapper(_row_fields)
 
     def read(self, messages: Messages) -> Reading:
         """As in `Format`."""
@@ -60,7 +59,7 @@ class DebeziumFormat:
             if value is None:
                 continue
             try:
-                payload, shape = self._unwrapped(value)
+                payload, shape = self._wrapped.payload(value)
             except ValueError as error:
                 reading.unreadable[number] = str(error)
                 continue
@@ -72,31 +71,9 @@ class DebeziumFormat:
             self._sort(messages, reading, scan, np.array(numbers), np.array(shapes))
         return reading
 
-    def _unwrapped(self, value: bytes) -> tuple[bytes, _Shape]:
-        """The envelope without the schema around it. Raises ValueError."""
-        if self._prefix and value.startswith(self._prefix) and value[-1] == 125:
-            return value[len(self._prefix) : -1], self._shape
-        if b'"payload"' not in value:
-            return value, _BARE
-        found = _WRAPPED.scan(Texts.of([value]))
-        payload, schema = found.cells("payload"), found.cells("schema")
-        if found.faults[0] or payload.kinds[0] not in (OBJECT, NULL) or schema.kinds[0] not in (OBJECT, NULL):
-            return value, _BARE
-        if schema.kinds[0] == NULL:
-            return payload.raw(0), _BARE
-        prefix, behind = value[: payload.starts[0]], value[payload.stops[0] :]
-        shape = self._shapes.get(prefix)
-        if shape is None:
-            shape = self._shapes[prefix] = self._learned(schema.raw(0))
-        if behind == b"}" and schema.stops[0] <= payload.starts[0]:
-            self._prefix, self._shape = prefix, shape
-        return payload.raw(0), shape
-
-    def _learned(self, schema: bytes) -> _Shape:
-        rows = connect.row_schema(json.loads(schema))
-        shape = _Shape(len(self._numbered), None if rows is None else connect.fields_of(rows))
-        self._numbered.append(shape)
-        return shape
+    def natural(self, column: Column) -> Field:
+        """As in `Format`: as the connector's modes say."""
+        return self._modes.natural(column)
 
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")
@@ -109,24 +86,15 @@ class DebeziumFormat:
         names = [scan.cells("source", name).take(places) for name in ("db", "schema", "table")]
         run = runs(*names)
         ops = scan.texts.data[op.starts]
-        found: dict[tuple[TableId, int], list[Any]] = {}
-        latest: dict[TableId, int] = {}
-        done: list[tuple[TableId, int, list[Any]]] = []
-        marks = run.astype(np.int64) * len(self._numbered) + shapes[places]
-        bounds = np.flatnonzero(np.diff(marks, prepend=-1, append=-1))
-        for first, last in itertools.pairwise(bounds):
-            table, shape = _table(names, int(first)), int(shapes[places[first]])
-            if latest.get(table) != shape or (table, shape) not in found:
-                found[table, shape] = []
-                done.append((table, shape, found[table, shape]))
-                latest[table] = shape
-            found[table, shape].append(places[first:last])
-        for table, shape, parts in done:
-            members = np.concatenate(parts)
+        marks = run.astype(np.int64) * len(self._wrapped.shapes) + shapes[places]
+        parts = [
+            (_table(names, first), int(shapes[places[first]]), places[first:last]) for first, last in consecutive(marks)
+        ]
+        for table, shape, members in gathered(parts):
             key = key_names(messages, numbers[members])
             images = _images(messages, reading, scan, members, numbers, ops[members], key)
             if len(images):
-                reading.groups.append(Group(table, self._numbered[shape].fields, key, images))
+                reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, key, images))
         notes = int((ops[places] == _NOTE).sum())
         if notes:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
@@ -146,6 +114,11 @@ class DebeziumFormat:
             reading.unreadable[number] = "neither a change nor a note of Debezium: it has no `op`"
 
 
+def _row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
+    rows = connect.row_schema(schema)
+    return None if rows is None else connect.fields_of(rows)
+
+
 def _table(names: Sequence[Cells], row: int) -> TableId:
     """The schema stands before the database, where there is one (PostgreSQL, SQL Server)."""
     database, schema, table = (
@@ -159,19 +132,9 @@ def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
     for number in numbers.tolist():
         key = messages.keys[number]
         if key is not None:
-            fields = _key_object(key)
+            fields = key_object(key)
             return None if fields is None else tuple(fields)
     return ()
-
-
-def _key_object(key: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(key)
-    except ValueError:
-        return None
-    if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
-        found = found["payload"]
-    return found if isinstance(found, dict) else None
 
 
 def _images(
@@ -213,7 +176,7 @@ def _rows_of_keys(
     starts, stops, kinds = before.starts.copy(), before.stops.copy(), before.kinds.copy()
     parts, end = [texts.data.tobytes()[:-8]], len(texts.data) - 8
     for row in rows:
-        found = None if not key else _key_object(messages.keys[numbers[row]] or b"null")
+        found = None if not key else key_object(messages.keys[numbers[row]])
         if found is None:
             reading.unreadable[int(numbers[row])] = "a delete with neither the row before nor a key to find it by"
             continue
@@ -233,7 +196,4 @@ def _times(messages: Messages, scan: Scan, members: Any, numbers: Any) -> Any:
         found = convert.integers(cells)
     except convert.BadValue:
         found = None
-    written = np.array([messages.times_ms[number] for number in numbers[members]], np.int64)
-    if found is None:
-        return written
-    return np.where(convert.nulls(cells), written, found.fill_null(0).to_numpy())
+    return times_of(messages, numbers[members], found)

@@ -5,13 +5,28 @@ from __future__ import annotations
 from typing import Protocol
 
 from cdc.errors import UnsupportedChange
+from connectors.kafka.formats.canal import CanalFormat
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.groups import Format, Messages
+from connectors.kafka.formats.maxwell import MaxwellFormat
+from connectors.kafka.formats.modes import Modes
+from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.scan import Texts, Tree
 from connectors.kafka.kernels import ABSENT
 
-_MARKS = Tree({"op": None, "source": None, "schema": None, "payload": None, "ddl": None, "status": None})
-DEBEZIUM = "debezium-json"
+DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
+
+_SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
+    (DEBEZIUM, frozenset({"schema", "payload"})),
+    (DEBEZIUM, frozenset({"op", "source"})),
+    (DEBEZIUM, frozenset({"ddl", "source"})),
+    (DEBEZIUM, frozenset({"status", "id", "ts_ms"})),
+    (CANAL, frozenset({"type", "database", "table", "isDdl"})),
+    (MAXWELL, frozenset({"type", "database", "ts"})),
+)
+"""Members that tell a format, when all of them are there."""
+
+_MARKS = Tree(dict.fromkeys(sorted({name for _, names in _SIGNS for name in names})))
 
 
 class FormatChoice(Protocol):
@@ -20,6 +35,14 @@ class FormatChoice(Protocol):
     @property
     def value_format(self) -> str:
         """The name of a format, or `auto`."""
+
+    @property
+    def zone(self) -> str:
+        """The clock of instants that are written without a zone."""
+
+    @property
+    def modes(self) -> Modes:
+        """How Debezium writes values that no schema describes."""
 
 
 class Formats:
@@ -34,14 +57,17 @@ class Formats:
         found = self._by_topic.get(topic)
         if found is None:
             name = self._options.value_format
-            found = _made(detected(messages) if name == "auto" else name)
+            found = self._made(detected(messages) if name == "auto" else name)
             if any(value is not None for value in messages.values):
                 self._by_topic[topic] = found
         return found
 
-
-def _made(name: str) -> Format:
-    return DebeziumFormat()
+    def _made(self, name: str) -> Format:
+        if name == CANAL:
+            return CanalFormat(self._options.zone)
+        if name == MAXWELL:
+            return MaxwellFormat(self._options.zone)
+        return PlainFormat(self._options.zone) if name == PLAIN else DebeziumFormat(self._options.modes)
 
 
 def detected(messages: Messages) -> str:
@@ -51,12 +77,12 @@ def detected(messages: Messages) -> str:
         return DEBEZIUM
     value = messages.values[number] or b""
     found = _MARKS.scan(Texts.of([value]))
-    there = {name for name in ("op", "source", "schema", "payload", "ddl", "status")
-             if found.cells(name).kinds[0] != ABSENT}  # fmt: skip
-    if not found.faults[0] and (there >= {"schema", "payload"} or there & {"op", "ddl", "status"}):
-        return DEBEZIUM
+    there = {name for _, names in _SIGNS for name in names if found.cells(name).kinds[0] != ABSENT}
+    for name, signs in _SIGNS:
+        if not found.faults[0] and signs <= there:
+            return name
     raise UnsupportedChange(
         "the format of this message is not known",
         where=messages.where(number),
-        hint="say which in value.format, or leave the topic out",
+        hint="say which in value.format (json for rows as they are), or leave the topic out",
     )

@@ -7,14 +7,15 @@ Every format has one method, `read(messages) -> Reading`. It looks at envelopes 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from cdc.block import RowKind
-from cdc.schema import TableId
+from cdc.schema import Column, TableId
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.scan import Texts
 
@@ -83,12 +84,14 @@ class Group:
     Attributes:
         fields: the columns as the messages describe them; None when they do not, and values have to tell.
         key: the names of the key columns, empty for none; None when the messages do not tell.
+        upserts: a row stands for its key, new or changed; without a key it is new.
     """
 
     table: TableId
     fields: tuple[Field, ...] | None
     key: tuple[str, ...] | None
     images: Images
+    upserts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,37 @@ class Format(Protocol):
 
     def read(self, messages: Messages) -> Reading:
         """Sort messages into groups."""
+
+    def natural(self, column: Column) -> Field:
+        """How values of a column are written that the messages do not describe."""
+
+
+_T = TypeVar("_T")
+
+
+def gathered(parts: Iterable[tuple[TableId, _T, Any]]) -> Iterator[tuple[TableId, _T, Any]]:
+    """Rows of the same table and shape together, as long as the table has no other shape in between."""
+    found: list[tuple[TableId, _T, list[Any]]] = []
+    latest: dict[TableId, int] = {}
+    for table, shape, rows in parts:
+        at = latest.get(table)
+        if at is None or found[at][1] != shape:
+            at = latest[table] = len(found)
+            found.append((table, shape, []))
+        found[at][2].append(rows)
+    for table, shape, pieces in found:
+        yield table, shape, np.concatenate(pieces)
+
+
+def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> Any:
+    """int64[n] when the source committed, else when the message was written."""
+    if committed is not None and not committed.null_count:
+        return committed.to_numpy()
+    written = np.array([messages.times_ms[number] for number in numbers.tolist()], np.int64)
+    if committed is None:
+        return written
+    there = np.asarray(committed.is_valid().to_numpy(zero_copy_only=False), bool)
+    return np.where(there, committed.fill_null(0).to_numpy(), written)
 
 
 def consecutive(numbers: Any) -> Iterator[tuple[int, int]]:

@@ -35,9 +35,11 @@ def peeked(
                 if not records_taken(cluster, consumer, part):
                     break
             messages = part.messages()
-            for group in formats.of(topic, messages).read(messages).groups:
+            written = formats.of(topic, messages)
+            for group in written.read(messages).groups:
                 if tables.takes(group.table):
-                    found[group.table] = tables.needed(group, found.get(group.table), messages)
+                    described = tables.described(group, written)
+                    found[group.table] = tables.needed(described, found.get(group.table))
     finally:
         consumer.close()
     return found

@@ -8,6 +8,7 @@ another schema holds up its own partition only, and no other one notices.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import Limits
 from connectors.kafka.client import Cluster
 from connectors.kafka.formats.detect import Formats
-from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.formats.groups import Group, Messages, Reading
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.history import Entry, History, partition_entry, schema_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
@@ -29,6 +30,8 @@ from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 5_000
+_TOLD = re.compile(r"\s*(truncate|drop\s+table|rename\s|alter\s.*\b(drop|rename|change)\b)", re.IGNORECASE | re.DOTALL)
+"""Statements that leave the sink with rows, names or columns that the source has no more."""
 _DRAIN_S = 0.5
 """How long one batch is gathered for at most, once its first message is there."""
 
@@ -67,6 +70,7 @@ class Planner:
         self._ends: Mapping[str, int] | None = None
         self._looked_s = 0.0
         self._bytes = self._messages = 1
+        self._told: dict[str, int] = {}
         self.stopped = False
 
     def bound(self) -> None:
@@ -210,18 +214,27 @@ class Planner:
 
     def _fit(self, part: Pending, schemas: Mapping[TableId, TableSchema]) -> _Fit:
         messages = part.messages()
-        reading = self._formats.of(part.topic, messages).read(messages)
+        found = self._formats.of(part.topic, messages)
+        reading = found.read(messages)
+        self._tell(messages, reading)
         count, first = len(messages), None
-        for group in reading.groups:
+        for group in (self._tables.described(item, found) for item in reading.groups):
             misfit = self._tables.misfit(group, schemas)
             if misfit is not None and misfit < count:
                 count, first = misfit, group
-        needs = [] if first is None or count else [self._need(first, messages, schemas)]
+        needs = [] if first is None or count else [self._need(first, schemas)]
         return _Fit(count, needs)
 
-    def _need(self, group: Group, messages: Messages, schemas: Mapping[TableId, TableSchema]) -> Entry:
-        schema = self._tables.needed(group, schemas.get(group.table), messages)
-        return schema_entry(group.table, schema)
+    def _tell(self, messages: Messages, reading: Reading) -> None:
+        """Statements that would change rows or take columns away are told, once each."""
+        for statement in reading.statements:
+            if _TOLD.match(statement.sql) and messages.offsets[statement.message] >= self._told.get(messages.topic, 0):
+                self._told[messages.topic] = messages.offsets[statement.message] + 1
+                where = messages.where(statement.message)
+                self._notices.append(f"{where}: the sink is not changed by this statement: {statement.sql[:120]}")
+
+    def _need(self, group: Group, schemas: Mapping[TableId, TableSchema]) -> Entry:
+        return schema_entry(group.table, self._tables.needed(group, schemas.get(group.table)))
 
     def _needs(self, at: KafkaOffset, fits: Mapping[str, _Fit]) -> list[Entry]:
         """What the first messages of the partitions need; partitions that need the same table wait for one another."""

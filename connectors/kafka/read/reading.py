@@ -24,6 +24,7 @@ from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
+NOT_CARRIED_OUT = "ddl-not-carried-out"
 _AT_ONCE = 10_000
 _WAIT_S = 0.5
 
@@ -94,16 +95,19 @@ class Reader:
         records.assign(consumer, [part])
 
     def _decoded(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
-        reading = self._formats.of(messages.topic, messages).read(messages)
+        written = self._formats.of(messages.topic, messages)
+        reading = written.read(messages)
         sequenced = Sequenced(sequence_base(number) + np.array(messages.offsets, np.int64))
         self._refuse(messages, reading.unreadable)
+        if reading.statements:
+            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", len(reading.statements))
         for reason, times in reading.counts.items():
             self._count(reason, times)
         for group in reading.groups:
             if self._tables.takes(group.table):
-                block, left_out = block_of(
-                    group, self._schema(group, messages), self._tables.natural, sequenced, self._count
-                )
+                schema = self._schema(group, messages)
+                described = self._tables.described(group, written)
+                block, left_out = block_of(described, schema, written.natural, sequenced, self._count)
                 self._refuse(messages, left_out)
                 if len(block):
                     yield block

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from cdc.pattern import TablePattern
-from cdc.schema import Column, TableId, TableSchema
+from cdc.schema import Column, DataType, TableId, TableSchema
+from connectors.kafka.formats import infer
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.groups import Group, Messages
+from connectors.kafka.formats.groups import Format, Group
 from connectors.kafka.read import schemas
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -18,7 +20,7 @@ class Tables:
     def __init__(self, options: KafkaSourceOptions) -> None:
         self._wanted = options.wanted
         self._keys = [(TablePattern(pattern), tuple(key)) for pattern, key in options.primary_keys.items()]
-        self._zone = options.zone
+        self._columns = [(TablePattern(pattern), options.types_of(pattern)) for pattern in options.columns]
         self._taken: dict[TableId, bool] = {}
 
     def takes(self, table: TableId) -> bool:
@@ -32,9 +34,15 @@ class Tables:
         """The key columns that the pipeline file gives a table."""
         return next((key for pattern, key in self._keys if pattern.matches(table)), None)
 
-    def natural(self, column: Column) -> Field:
-        """How values are written that the messages do not describe."""
-        return Field(column.name, column.type, zone=self._zone)
+    def described(self, group: Group, found: Format) -> Group:
+        """The group with the types that the pipeline file gives its columns."""
+        types = self._declared(group.table)
+        if not types or group.fields is None:
+            return group
+        fields = tuple(
+            found.natural(Column(item.name, types[item.name])) if item.name in types else item for item in group.fields
+        )
+        return replace(group, fields=fields)
 
     def misfit(self, group: Group, known: Mapping[TableId, TableSchema]) -> int | None:
         """The number of the first message whose rows cannot be rows of the table as it is known; None when all can."""
@@ -44,12 +52,24 @@ class Tables:
         first = int(group.images.messages[0])
         if schema is None:
             return first
+        key = schemas.key_of(group, self.declared_key)
+        if key is not None and key != schema.primary_key:
+            return first
         if group.fields is not None:
-            key = schemas.key_of(group, self.declared_key)
-            same_key = key is None or key == schema.primary_key
-            return None if same_key and schemas.fits(schema, group.fields) else first
-        return None
+            return None if schemas.fits(schema, group.fields) else first
+        image = infer.misfit(group.images, schema)
+        return None if image is None else int(group.images.messages[image])
 
-    def needed(self, group: Group, schema: TableSchema | None, messages: Messages) -> TableSchema:
+    def needed(self, group: Group, schema: TableSchema | None) -> TableSchema:
         """The schema that a group's rows need. Raises SchemaUnknown."""
-        return schemas.merged(group.table, schema, group.fields or (), schemas.key_of(group, self.declared_key))
+        fields = group.fields
+        if fields is None:
+            types = self._declared(group.table)
+            found = infer.inferred(group.images, schema)
+            fields = tuple(Field(item.name, types.get(item.name, item.type)) for item in found)
+            names = {item.name for item in fields}
+            fields += tuple(Field(name, data_type) for name, data_type in types.items() if name not in names)
+        return schemas.merged(group.table, schema, fields, schemas.key_of(group, self.declared_key))
+
+    def _declared(self, table: TableId) -> Mapping[str, DataType]:
+        return next((types for pattern, types in self._columns if pattern.matches(table)), {})

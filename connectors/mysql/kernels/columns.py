@@ -43,12 +43,12 @@ def _clear_nulls(count: Int, row: Int, column: Int, before: Int, skip: Int, behi
     valid, bits, nulls = peek64(column + _VALID), np.int64(0), np.int64(0)
     for i in range(count):
         null = np.int64(peek64(behind + 8 * i) == peek64(before + 8 * i) + skip)
-        place = row + i
-        bits |= null << (place & 7)
+        position = row + i
+        bits |= null << (position & 7)
         nulls += null
-        if place & 7 == 7 or i == count - 1:
+        if position & 7 == 7 or i == count - 1:
             if bits != 0:
-                poke8(valid + (place >> 3), peek8(valid + (place >> 3)) & ~bits)
+                poke8(valid + (position >> 3), peek8(valid + (position >> 3)) & ~bits)
             bits = np.int64(0)
     poke64(column + _NULLS, peek64(column + _NULLS) + nulls)
     return nulls
@@ -182,7 +182,7 @@ def _others(
             if op == ops.JSON:
                 forget_document(column, context)
         elif op >= ops.BITS:
-            code = sized(at, end, row + i, c, 0, peek8(kinds + i) == _AFTER, column, context)
+            code = sized(at, end, row + i, c, np.int64(0), np.int64(peek8(kinds + i) == _AFTER), column, context)
             if code < 0:
                 return -code
         elif op >= ops.DATE:

@@ -83,8 +83,8 @@ class _Builder:
 
     def load(self, address: Any, offset: int = 0) -> Any:
         """16 unaligned bytes."""
-        place = self.ir.add(address, ir.Constant(_I64, offset))
-        return self.ir.load(self.ir.inttoptr(place, _PAIR.as_pointer()), align=1)
+        at = self.ir.add(address, ir.Constant(_I64, offset))
+        return self.ir.load(self.ir.inttoptr(at, _PAIR.as_pointer()), align=1)
 
     def multiply(self, state: Any, constant: Any, halves: int) -> Any:
         return self.ir.call(self._multiply, [state, constant, ir.Constant(_I8, halves)])
@@ -132,15 +132,15 @@ def _generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) ->
     end = builder.add(at, size)
     unused = builder.and_(builder.neg(size), ir.Constant(_I64, 63))  # bytes of the first block before the message
     lanes, carry = _first_block(b, builder.sub(at, unused), unused, register)
-    place = cgutils.alloca_once_value(builder, builder.add(at, builder.sub(ir.Constant(_I64, 64), unused)))
-    with _blocks_before(builder, place, end):
-        here = builder.load(place)
+    cursor = cgutils.alloca_once_value(builder, builder.add(at, builder.sub(ir.Constant(_I64, 64), unused)))
+    with _blocks_before(builder, cursor, end):
+        here = builder.load(cursor)
         for lane in range(4):
             data = b.load(here, 16 * lane)
             builder.store(builder.xor(b.ahead(builder.load(lanes[lane]), 64), data), lanes[lane])
         builder.store(builder.xor(builder.load(lanes[0]), builder.load(carry)), lanes[0])
         builder.store(_pair(0, 0), carry)
-        builder.store(builder.add(here, ir.Constant(_I64, 64)), place)
+        builder.store(builder.add(here, ir.Constant(_I64, 64)), cursor)
     joined = builder.load(lanes[3])
     for lane in range(3):
         joined = builder.xor(joined, b.ahead(builder.load(lanes[lane]), 48 - 16 * lane))
@@ -166,12 +166,12 @@ def _first_block(b: _Builder, block: Any, unused: Any, register: Any) -> tuple[l
 
 
 @contextmanager
-def _blocks_before(builder: ir.IRBuilder, place: Any, end: Any) -> Iterator[None]:
-    """A loop that runs while `place` lies before `end`."""
+def _blocks_before(builder: ir.IRBuilder, cursor: Any, end: Any) -> Iterator[None]:
+    """A loop that runs while `cursor` lies before `end`."""
     check, body, done = (builder.append_basic_block(f"fold.{name}") for name in ("check", "body", "done"))
     builder.branch(check)
     builder.position_at_end(check)
-    builder.cbranch(builder.icmp_unsigned("<", builder.load(place), end), body, done)
+    builder.cbranch(builder.icmp_unsigned("<", builder.load(cursor), end), body, done)
     builder.position_at_end(body)
     yield
     builder.branch(check)

@@ -1,4 +1,4 @@
-"""One kernel pass over raw log bytes: find whole events, verify checksums and lengths, fill the index of a chunk.
+"""One kernel pass over raw log bytes: find whole events, verify checksums and lengths, fill a buffer's index.
 
 The same pass reads three framings: a binary log file (events back to back), the replication stream (client packets:
 3-byte length, sequence number, a zero byte, the event; 16 MB and more go on in further packets), and the inside of a

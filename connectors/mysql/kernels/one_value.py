@@ -140,7 +140,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
     poke64(document + 8, end)
     room = peek64(column + _DATA_AT)
     text, stack = view(room, peek64(column + _DATA_END) - room), peek64(context + _JSON_STACK)
-    written = json_text(view(at, end - at), 0, end - at, text, 0, stack)
+    written = json_text(view(at, end - at), np.int64(0), end - at, text, np.int64(0), stack)
     if written >= 0:
         poke64(column + _DATA_AT, room + written)
         return ops.DONE
@@ -148,7 +148,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
         return ops.FULL
     if written == _JSON_CORRUPT:
         return ops.CORRUPT_JSON
-    return _put_off(at, end, row, c, 0, context)
+    return _put_off(at, end, row, c, np.int64(0), context)
 
 
 @njit(cache=True, nogil=True)
@@ -242,7 +242,7 @@ def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column
     elif op == ops.VECTOR and size & 3 != 0:
         code = ops.CORRUPT
     else:
-        code = _bytes(at, size, 0, column)
+        code = _bytes(at, size, np.int64(0), column)
     if code != ops.DONE:
         return -code
     used = peek64(column + _DATA_AT) - peek64(column + _DATA)

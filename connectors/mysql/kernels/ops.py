@@ -41,13 +41,13 @@ CONTEXT: Final = _record(
 )  # fmt: skip
 """What seldom changes in a run of the row kernel, as addresses unless said otherwise.
 
-source: the chunk's buffer. limit: 64 bytes before its end. strict: 1 when an invalid date is a fault. labels: int64
+source: the receive buffer. limit: 64 bytes before its end. strict: 1 when an invalid date is a fault. labels: int64
 places in `text`, one more than there are labels. json_columns: how many. json_stack: see `json.json_text`. documents:
 (start, end) of the before image's document, per JSON column. pending: a count, and that many columns whose invalid
 dates became NULL in this row. slow: SLOW_CAPACITY records. state, fault, image: one record.
 """
-CHUNK: Final = _record("size", "starts", "ends", "types", "positions", "times", "base", "order", "last")
-"""Events of a chunk, whose buffer has `size` bytes. starts .. times: addresses of the arrays of `ReceiveBuffer`. base:
+BUFFER: Final = _record("size", "starts", "ends", "types", "positions", "times", "base", "order", "last")
+"""Events of a receive buffer of `size` bytes. starts .. times: addresses of the arrays of `ReceiveBuffer`. base:
 sequence of position 0 of its file. order: address of the table's event numbers, up to entry `last`."""
 IMAGE: Final = _record(
     "steps", "step_count", "rest", "required", "where", "places", "stride", "most", "enough_bytes", "goal"

@@ -20,7 +20,7 @@ from connectors.mysql.log import events
 
 HEAD, FROM, TO, PLAIN, METHOD = 0, 1, 2, 3, 4
 """Columns of a plan: bytes copied as they are (header and post-header), where the compressed bytes begin and end in the
-chunk's buffer, their plain size, and the method."""
+buffer, their plain size, and the method."""
 PLAN_WIDTH: Final = 5
 
 COPY, ZSTD, STORED, ZLIB = 0, 1, 2, 3
@@ -36,7 +36,7 @@ _QUERY_HEAD: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 
 @njit(cache=True, nogil=True)
 def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints) -> Int:
-    """Fill `plan` (int64[n, PLAN_WIDTH]) for all events of a chunk; -1, or the index of an event that is corrupt."""
+    """Fill `plan` (int64[n, PLAN_WIDTH]) for a buffer's events; -1, or the index of an event that is corrupt."""
     for index in range(len(start)):
         row = plan[index]
         code = kind[index]

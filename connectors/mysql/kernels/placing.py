@@ -14,14 +14,14 @@ from numba import njit
 
 from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek8, peek16, peek24, peek32, peek64, poke64, prefetch
-from connectors.mysql.kernels.ops import CHUNK, CONTEXT, IMAGE, STATE, STEP, offset
+from connectors.mysql.kernels.ops import BUFFER, CONTEXT, IMAGE, STATE, STEP, offset
 from connectors.mysql.kernels.rows_event import HEADER, PARTIAL_UPDATE, UPDATE, first_image, note_image, row_kind
 
 _AHEAD = 8
 """Events whose first bytes are asked for in advance."""
-_BYTES, _STARTS, _ENDS, _TYPES = (offset(CHUNK, field) for field in ("size", "starts", "ends", "types"))
-_POSITIONS, _TIMES, _BASE = offset(CHUNK, "positions"), offset(CHUNK, "times"), offset(CHUNK, "base")
-_ORDER, _LAST = offset(CHUNK, "order"), offset(CHUNK, "last")
+_BYTES, _STARTS, _ENDS, _TYPES = (offset(BUFFER, field) for field in ("size", "starts", "ends", "types"))
+_POSITIONS, _TIMES, _BASE = offset(BUFFER, "positions"), offset(BUFFER, "times"), offset(BUFFER, "base")
+_ORDER, _LAST = offset(BUFFER, "order"), offset(BUFFER, "last")
 _STEPS, _STEP_COUNT, _REST, _REQUIRED = (offset(IMAGE, field) for field in ("steps", "step_count", "rest", "required"))
 _PLACES, _STRIDE, _MOST, _ENOUGH = (offset(IMAGE, field) for field in ("places", "stride", "most", "enough_bytes"))
 _BEFORE, _WIDTH, _PREFIX = offset(STEP, "before"), offset(STEP, "width"), offset(STEP, "prefix")
@@ -94,7 +94,7 @@ def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
 
 
 @njit(cache=True, nogil=True)
-def place_images(chunk: Int, columns: Int, head: Int, capacity: Int, context: Int, goal: Int) -> Int:
+def place_images(buffer: Int, columns: Int, head: Int, capacity: Int, context: Int, goal: Int) -> Int:
     """Place the next images of one table and enter them into the block's head; how many, 0 when none can be placed.
 
     Arguments as `rows.decode_rows`. goal: a STATE record; event, at, sequence and next_row become what they are to be
@@ -104,7 +104,7 @@ def place_images(chunk: Int, columns: Int, head: Int, capacity: Int, context: In
     source, limit = peek64(context + _SOURCE), peek64(context + _LIMIT)
     state, image = peek64(context + _STATE), peek64(context + _IMAGE)
     starts, ends, order, last = (
-        peek64(chunk + _STARTS), peek64(chunk + _ENDS), peek64(chunk + _ORDER), peek64(chunk + _LAST)
+        peek64(buffer + _STARTS), peek64(buffer + _ENDS), peek64(buffer + _ORDER), peek64(buffer + _LAST)
     )  # fmt: skip
     places, enough = peek64(image + _PLACES), peek64(image + _ENOUGH)
     first = peek64(state + _DONE_ROWS)
@@ -123,8 +123,8 @@ def place_images(chunk: Int, columns: Int, head: Int, capacity: Int, context: In
         prefetch(ahead + 192)
         prefetch(ahead + 256)
         start, end = peek64(starts + 8 * event), peek64(ends + 8 * event)
-        code = peek8(peek64(chunk + _TYPES) + event)
-        if start < 0 or end > peek64(chunk + _BYTES) or end - start < HEADER + 8 or code == PARTIAL_UPDATE:
+        code = peek8(peek64(buffer + _TYPES) + event)
+        if start < 0 or end > peek64(buffer + _BYTES) or end - start < HEADER + 8 or code == PARTIAL_UPDATE:
             break
         end += source
         if end > limit:
@@ -142,9 +142,9 @@ def place_images(chunk: Int, columns: Int, head: Int, capacity: Int, context: In
                 known = peek64(body) << known_shift
         if at > 0:
             pos = source + at
-        if sequence != peek64(chunk + _BASE) + peek64(peek64(chunk + _POSITIONS) + 8 * event):
-            sequence, number = peek64(chunk + _BASE) + peek64(peek64(chunk + _POSITIONS) + 8 * event), np.int64(0)
-        time = peek64(peek64(chunk + _TIMES) + 8 * event)
+        if sequence != peek64(buffer + _BASE) + peek64(peek64(buffer + _POSITIONS) + 8 * event):
+            sequence, number = peek64(buffer + _BASE) + peek64(peek64(buffer + _POSITIONS) + 8 * event), np.int64(0)
+        time = peek64(peek64(buffer + _TIMES) + 8 * event)
         images = 2 if kind == UPDATE else 1
         while pos < end:
             behind = pos

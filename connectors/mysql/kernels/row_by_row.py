@@ -12,7 +12,7 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.image import decode_image
 from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek8, peek32, peek64, poke64
-from connectors.mysql.kernels.ops import CHUNK, COLUMN, CONTEXT, FAULT, STATE, offset
+from connectors.mysql.kernels.ops import BUFFER, COLUMN, CONTEXT, FAULT, STATE, offset
 from connectors.mysql.kernels.rows_event import (
     HEADER,
     PARTIAL_UPDATE,
@@ -24,9 +24,9 @@ from connectors.mysql.kernels.rows_event import (
 )
 
 _SIZE = COLUMN.itemsize
-_BYTES, _STARTS, _ENDS, _TYPES = (offset(CHUNK, field) for field in ("size", "starts", "ends", "types"))
-_POSITIONS, _TIMES, _BASE = offset(CHUNK, "positions"), offset(CHUNK, "times"), offset(CHUNK, "base")
-_ORDER, _LAST = offset(CHUNK, "order"), offset(CHUNK, "last")
+_BYTES, _STARTS, _ENDS, _TYPES = (offset(BUFFER, field) for field in ("size", "starts", "ends", "types"))
+_POSITIONS, _TIMES, _BASE = offset(BUFFER, "positions"), offset(BUFFER, "times"), offset(BUFFER, "base")
+_ORDER, _LAST = offset(BUFFER, "order"), offset(BUFFER, "last")
 _EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(STATE, "rows")
 _SEQUENCE, _NEXT_ROW = offset(STATE, "sequence"), offset(STATE, "next_row")
 _NULLS_KNOWN, _SLOW = offset(STATE, "nulls_known"), offset(STATE, "slow")
@@ -56,8 +56,8 @@ def undo_rows(first_row: Int, slow_before: Int, columns: Int, layout: Int, state
 @njit(cache=True, nogil=True)
 def _count_invalid(pending: Int, layout: Int) -> None:
     for i in range(1, peek64(pending) + 1):
-        place = layout + peek64(pending + 8 * i) * _SIZE + _INVALID
-        poke64(place, peek64(place) + 1)
+        counter = layout + peek64(pending + 8 * i) * _SIZE + _INVALID
+        poke64(counter, peek64(counter) + 1)
 
 
 @njit(cache=True, nogil=True)
@@ -66,34 +66,35 @@ def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, cont
     behind = changes_end(pos, end, peek64(context + _JSON_COLUMNS))
     if behind == 0:
         return -ops.CORRUPT
-    return decode_image(behind, end, row, pos + 1 if behind > pos + 1 else 0, 1, columns, layout, context)
+    bits = pos + 1 if behind > pos + 1 else np.int64(0)
+    return decode_image(behind, end, row, bits, np.int64(1), columns, layout, context)
 
 
 @njit(cache=True, nogil=True)
 def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, layout: Int, context: Int) -> Int:
     """One row: an image, or before and after image. Answers as `decode_image`."""
-    pos = decode_image(pos, end, row, 0, 0, columns, layout, context)
+    pos = decode_image(pos, end, row, np.int64(0), np.int64(0), columns, layout, context)
     if images == 1 or pos < 0:
         return pos
     if code == PARTIAL_UPDATE:
         return _changed_image(pos, end, row + 1, columns, layout, context)
-    return decode_image(pos, end, row + 1, 0, 1, columns, layout, context)
+    return decode_image(pos, end, row + 1, np.int64(0), np.int64(1), columns, layout, context)
 
 
 @njit(cache=True, nogil=True)
-def decode_row_by_row(chunk: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
+def decode_row_by_row(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Arguments and answer as `rows.decode_rows`."""
     source = peek64(context + _SOURCE)
     pending, state, fault = peek64(context + _PENDING), peek64(context + _STATE), peek64(context + _FAULT)
     row = peek64(state + _DONE_ROWS)
-    for entry in range(peek64(state + _EVENT), peek64(chunk + _LAST)):
-        event = peek64(peek64(chunk + _ORDER) + 8 * entry)
+    for entry in range(peek64(state + _EVENT), peek64(buffer + _LAST)):
+        event = peek64(peek64(buffer + _ORDER) + 8 * entry)
         poke64(fault + _FAULT_EVENT, event)
         poke64(fault + _FAULT_COLUMN, -1)
-        start, end = peek64(peek64(chunk + _STARTS) + 8 * event), peek64(peek64(chunk + _ENDS) + 8 * event)
-        if start < 0 or end > peek64(chunk + _BYTES) or end - start < HEADER + 8:
+        start, end = peek64(peek64(buffer + _STARTS) + 8 * event), peek64(peek64(buffer + _ENDS) + 8 * event)
+        if start < 0 or end > peek64(buffer + _BYTES) or end - start < HEADER + 8:
             return ops.CORRUPT
-        code = peek8(peek64(chunk + _TYPES) + event)
+        code = peek8(peek64(buffer + _TYPES) + event)
         kind = row_kind(code)
         end += source
         pos = first_image(source + start + HEADER + 8, end, kind, code >= 30, columns)
@@ -101,8 +102,8 @@ def decode_row_by_row(chunk: Int, columns: Int, layout: Int, head: Int, capacity
             return -pos
         if peek64(state + _AT) > 0:
             pos = source + peek64(state + _AT)
-        sequence = peek64(chunk + _BASE) + peek64(peek64(chunk + _POSITIONS) + 8 * event)
-        time = peek64(peek64(chunk + _TIMES) + 8 * event)
+        sequence = peek64(buffer + _BASE) + peek64(peek64(buffer + _POSITIONS) + 8 * event)
+        time = peek64(peek64(buffer + _TIMES) + 8 * event)
         number = peek64(state + _NEXT_ROW) if sequence == peek64(state + _SEQUENCE) else np.int64(0)
         poke64(state + _SEQUENCE, sequence)
         images = 2 if kind == UPDATE else 1

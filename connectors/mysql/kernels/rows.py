@@ -1,8 +1,8 @@
 """The row kernel: ROWS events of one table to column buffers, no Python per row or event.
 
 Rows are decoded in batches that stay in the processor's first cache: `placing` finds their values, `columns` converts
-them column by column. What does not go that way goes row by row: the last events of a chunk, changes to JSON documents,
-an arena that becomes full, and whatever is wrong.
+them column by column. What does not go that way goes row by row: the last events of a buffer, changes to JSON
+documents, an arena that becomes full, and whatever is wrong.
 
 All arguments are addresses and numbers; records: see `ops`.
 """
@@ -15,36 +15,36 @@ from connectors.mysql.kernels import ops
 from connectors.mysql.kernels.columns import decode_columns
 from connectors.mysql.kernels.kernel_types import Int
 from connectors.mysql.kernels.memory import peek64, poke64
-from connectors.mysql.kernels.ops import CHUNK, CONTEXT, IMAGE, STATE, offset
+from connectors.mysql.kernels.ops import BUFFER, CONTEXT, IMAGE, STATE, offset
 from connectors.mysql.kernels.placing import place_images
 from connectors.mysql.kernels.row_by_row import decode_row_by_row, undo_rows
 
-_LAST, _GOAL = offset(CHUNK, "last"), offset(IMAGE, "goal")
+_LAST, _GOAL = offset(BUFFER, "last"), offset(IMAGE, "goal")
 _STATE, _IMAGE = offset(CONTEXT, "state"), offset(CONTEXT, "image")
 _EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(STATE, "rows")
 _SEQUENCE, _NEXT_ROW, _SLOW = offset(STATE, "sequence"), offset(STATE, "next_row"), offset(STATE, "slow")
 
 
 @njit(cache=True, nogil=True)
-def decode_rows(chunk: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
+def decode_rows(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Decode the rows events order[state.event:last] of one table into an open arena.
 
-    chunk: a CHUNK record. columns: how many the table has. layout: COLUMN records; head: a HEAD record; capacity: rows
-    that fit. context: a CONTEXT record.
+    buffer: a BUFFER record. columns: how many the table has. layout: COLUMN records; head: a HEAD record; capacity:
+    rows that fit. context: a CONTEXT record.
 
     Returns DONE; FULL when the block is full (call again with a new arena: state says where to go on); else a code
     whose details are in `fault`.
     """
     state = peek64(context + _STATE)
     goal = peek64(peek64(context + _IMAGE) + _GOAL)
-    while peek64(state + _EVENT) < peek64(chunk + _LAST):
+    while peek64(state + _EVENT) < peek64(buffer + _LAST):
         slow, row = peek64(state + _SLOW), peek64(state + _DONE_ROWS)
-        count = place_images(chunk, columns, head, capacity, context, goal)
+        count = place_images(buffer, columns, head, capacity, context, goal)
         if count == 0:
-            return decode_row_by_row(chunk, columns, layout, head, capacity, context)
+            return decode_row_by_row(buffer, columns, layout, head, capacity, context)
         if decode_columns(count, columns, layout, head, context) != ops.DONE:
             undo_rows(row, slow, columns, layout, state)
-            return decode_row_by_row(chunk, columns, layout, head, capacity, context)
+            return decode_row_by_row(buffer, columns, layout, head, capacity, context)
         poke64(state + _DONE_ROWS, row + count)
         poke64(state + _EVENT, peek64(goal + _EVENT))
         poke64(state + _AT, peek64(goal + _AT))

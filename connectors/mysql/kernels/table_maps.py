@@ -1,4 +1,4 @@
-"""First pass over a chunk: which table every rows event belongs to, without Python per event.
+"""First pass over a receive buffer: which table every rows event belongs to, without Python per event.
 
 A TABLE_MAP event announces a table under a number (its table id) for the rows events of one statement; every statement
 announces its tables again. Known announcements are kept as bytes, behind an open-addressing index, so that one costs a
@@ -78,11 +78,11 @@ def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None
 def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> bool:
     """Note the KNOWN record of a table id. False when the table of ids is full."""
     for probe in range(mask):
-        place = ids + ((number + probe) & mask) * _IDS
-        if peek64(place + _EPOCH) != epoch or peek64(place + _ID) == number:
-            poke64(place + _ID, number)
-            poke64(place + _EPOCH, epoch)
-            poke64(place + _ENTRY, entry)
+        item = ids + ((number + probe) & mask) * _IDS
+        if peek64(item + _EPOCH) != epoch or peek64(item + _ID) == number:
+            poke64(item + _ID, number)
+            poke64(item + _EPOCH, epoch)
+            poke64(item + _ENTRY, entry)
             return True
     return False
 
@@ -91,11 +91,11 @@ def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> boo
 def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
     """The slot of a table id in this epoch, EMPTY when it was not announced."""
     for probe in range(mask + 1):
-        place = ids + ((number + probe) & mask) * _IDS
-        if peek64(place + _EPOCH) != epoch:
+        item = ids + ((number + probe) & mask) * _IDS
+        if peek64(item + _EPOCH) != epoch:
             return ops.EMPTY
-        if peek64(place + _ID) == number:
-            return peek64(known + peek64(place + _ENTRY) * _KNOWN + _SLOT)
+        if peek64(item + _ID) == number:
+            return peek64(known + peek64(item + _ENTRY) * _KNOWN + _SLOT)
     return ops.EMPTY
 
 
@@ -104,9 +104,9 @@ def _announced(
     number: Int, at: Int, size: Int, ids: Int, ids_mask: Int, index: Int, mask: Int, known: Int, texts: Int
 ) -> Int:
     """Number of the KNOWN record of an announcement, -1 when it is new. First the last one of its id is tried."""
-    place = ids + (number & ids_mask) * _IDS
-    if peek64(place + _ID) == number:
-        entry = peek64(place + _ENTRY)
+    item = ids + (number & ids_mask) * _IDS
+    if peek64(item + _ID) == number:
+        entry = peek64(item + _ENTRY)
         record = known + entry * _KNOWN
         if peek64(record + _LENGTH) == size and same_bytes(at, texts + peek64(record + _START), size):
             return entry
@@ -133,7 +133,7 @@ def scan_events(
 ) -> Int:
     """List the rows events of wanted tables with their slots.
 
-    src, size, starts, ends, types, count: the chunk. index, mask, known, texts: announcements seen so far.
+    src, size, starts, ends, types, count: the buffer. index, mask, known, texts: announcements seen so far.
     events, slots: int64 each, room for `count`, filled from state.found on. state: a SCAN record.
     Returns DONE, or with state.next on the event concerned: UNKNOWN_MAP, UNKNOWN_TABLE_ID, CORRUPT, IDS_FULL.
     """

@@ -150,7 +150,9 @@ def datetime_old(at: Int) -> Int:
         return INVALID
     date = value // 1_000_000
     time = value % 1_000_000
-    return _instant(date // 10_000, date // 100 % 100, date % 100, time // 10_000, time // 100 % 100, time % 100, 0)
+    return _instant(
+        date // 10_000, date // 100 % 100, date % 100, time // 10_000, time // 100 % 100, time % 100, np.int64(0)
+    )
 
 
 @njit(cache=True, nogil=True)

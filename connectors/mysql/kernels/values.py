@@ -58,19 +58,19 @@ def write_uuid(at: Int, size: Int, to: Int) -> None:
     eighth = _uuid_byte(at, size, 8)
     turned = _uuid_byte(at, size, 6) & 0x80 != 0 and eighth >= 1 and eighth <= 0x80
     for i in range(16):
-        place = i
+        stored = i
         if turned:
             if i < 4:
-                place = 12 + i
+                stored = 12 + i
             elif i < 6:
-                place = 6 + i
+                stored = 6 + i
             elif i < 8:
-                place = 2 + i
+                stored = 2 + i
             elif i < 10:
-                place = i - 2
+                stored = i - 2
             else:
-                place = i - 10
-        value = _uuid_byte(at, size, place)
+                stored = i - 10
+        value = _uuid_byte(at, size, stored)
         poke8(to, _HEX[value >> 4])
         poke8(to + 1, _HEX[value & 15])
         to += 2

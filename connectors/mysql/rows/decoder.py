@@ -59,7 +59,7 @@ class Decoder:
         self._slow = np.zeros(ops.SLOW_CAPACITY, ops.SLOW)
         self._json_stack = np.zeros(STACK_BYTES, np.uint8)
         self._fault = np.zeros(1, ops.FAULT)
-        self._buffer = np.zeros(1, ops.CHUNK)
+        self._buffer = np.zeros(1, ops.BUFFER)
         self._context = np.zeros(1, ops.CONTEXT)
         self._walk = Walk()
 

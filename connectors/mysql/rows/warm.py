@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from connectors.mysql.kernels import framing
 from connectors.mysql.log import events
 from connectors.mysql.log.event_bodies import gtid_runs
 from connectors.mysql.log.indexer import Indexer
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.decoder import Decoder
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
@@ -22,13 +24,16 @@ _POST_HEADERS = {events.QUERY: 13, events.TABLE_MAP: 8, events.WRITE_ROWS_V2: 10
 
 def warm_kernels() -> int:
     """Index and decode; returns the rows seen, two. Executor and stream reader; a repeat costs nothing."""
-    log = np.frombuffer(bytearray(_log()), np.uint8)
     decoder = Decoder({_TABLE: MySqlTable(_TABLE, _COLUMNS)}, wanted=_TABLE.__eq__, count=lambda reason, number: None)
-    rows = 0
+    return sum(len(block) for buffer in indexed() for block in decoder.decode(buffer))
+
+
+def indexed() -> Iterator[ReceiveBuffer]:
+    """The log's events, and their transactions: what is done with a log before its rows are read."""
+    log = np.frombuffer(bytearray(_log()), np.uint8)
     for buffer in Indexer(framing.FILE, "warm.000001", len(events.MAGIC)).buffers(log, len(log), len(events.MAGIC)):
         gtid_runs(buffer, 0, len(buffer))
-        rows += sum(len(block) for block in decoder.decode(buffer))
-    return rows
+        yield buffer
 
 
 def _log() -> bytes:

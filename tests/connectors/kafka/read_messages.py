@@ -39,10 +39,12 @@ class Read:
         self.times: list[int] = []
         tables = Tables(options(**more))
         for group in self.reading.groups:
-            self.schemas[group.table] = tables.needed(group, self.schemas.get(group.table), given)
+            self.schemas[group.table] = tables.needed(tables.described(group, found), self.schemas.get(group.table))
         sequenced = Sequenced(np.arange(len(given)))
         for group in self.reading.groups:
-            block, left_out = block_of(group, self.schemas[group.table], tables.natural, sequenced, self._count)
+            block, left_out = block_of(
+                tables.described(group, found), self.schemas[group.table], found.natural, sequenced, self._count
+            )
             self.unreadable.update(left_out)
             symbols = [RowKind(kind).symbol for kind in block.kinds.to_pylist()]
             self.images += zip(symbols, block.rows.to_pylist(), strict=True)

@@ -79,8 +79,8 @@ def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
     elif op == protocol.YEAR:
         poke32(values + 4 * row, peek16(at))
     elif peek8(at) != 0:
-        place = values + (row >> 3)
-        poke8(place, peek8(place) | 1 << (row & 7))
+        byte = values + (row >> 3)
+        poke8(byte, peek8(byte) | 1 << (row & 7))
 
 
 @kernel
@@ -113,8 +113,8 @@ def _bit(at: Int, size: Int, row: Int, values: Int) -> None:
     for i in range(size):
         some |= peek8(at + i)
     if some != 0:
-        place = values + (row >> 3)
-        poke8(place, peek8(place) | 1 << (row & 7))
+        byte = values + (row >> 3)
+        poke8(byte, peek8(byte) | 1 << (row & 7))
 
 
 @kernel

@@ -169,8 +169,8 @@ def decimal_text(at: Int, size: Int, scale: Int, to: Int) -> Int:
     behind = np.int64(-1)
     digits = np.int64(0)
     zero = True
-    for place in range(at, end):
-        code = peek8(place)
+    for i in range(at, end):
+        code = peek8(i)
         if code == _POINT and behind < 0:
             behind = np.int64(0)
             continue
@@ -190,7 +190,7 @@ def decimal_text(at: Int, size: Int, scale: Int, to: Int) -> Int:
     if peek8(at) == _POINT:
         poke8(to, _ZERO)
         to += 1
-    for place in range(at, end):
-        poke8(to, peek8(place))
+    for i in range(at, end):
+        poke8(to, peek8(i))
         to += 1
     return to

@@ -1,0 +1,150 @@
+"""Canal's flat messages: rows of one event as text values, before images as the changed columns alone.
+
+Types are in every message (`mysqlType`). ENUM and SET come as numbers, bytes as Latin-1 text, BINARY without its zeros.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from cdc.schema import Column, TableId
+from connectors.kafka.formats import convert
+from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.groups import (
+    AFTER,
+    BEFORE,
+    DELETE,
+    INSERT,
+    Group,
+    Images,
+    Messages,
+    Reading,
+    Statement,
+    consecutive,
+    gathered,
+    times_of,
+)
+from connectors.kafka.formats.mysql_text import field_of
+from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, elements, runs
+from connectors.kafka.kernels import ARRAY, STRING, TRUE
+
+_TREE = Tree(
+    dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
+)
+_INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
+
+_Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
+
+
+class CanalFormat:
+    """Reads Canal's messages. `zone` is the clock of TIMESTAMP values."""
+
+    def __init__(self, zone: str = "UTC") -> None:
+        self._zone = zone
+        self._met: dict[tuple[bytes, bytes], _Described] = {}
+
+    def natural(self, column: Column) -> Field:
+        """As in `Format`."""
+        return Field(column.name, column.type, zone=self._zone)
+
+    def read(self, messages: Messages) -> Reading:
+        """As in `Format`."""
+        reading = Reading()
+        numbers = np.array([number for number, value in enumerate(messages.values) if value is not None], np.int64)
+        if not len(numbers):
+            return reading
+        scan = _TREE.scan(Texts.of([messages.values[number] or b"" for number in numbers]))
+        kinds = scan.cells("type")
+        ops = np.array([_op(kinds, row) for row in range(len(numbers))], np.uint8)
+        rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)
+        for place in np.flatnonzero(~rows):
+            _other(reading, scan, int(place), int(numbers[place]))
+        places = np.flatnonzero(rows)
+        if len(places):
+            self._sort(messages, reading, scan, numbers, ops, places)
+        return reading
+
+    def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, ops: Any, places: Any) -> None:
+        names = [scan.cells(name).take(places) for name in ("database", "table", "mysqlType", "pkNames")]
+        parts = []
+        for first, last in consecutive(runs(*names)):
+            database, table = (convert.text(item.take([first]))[0].as_py() or "" for item in names[:2])
+            shape = names[2].raw(first), names[3].raw(first)
+            parts.append((TableId(database, table), shape, places[first:last]))
+        for table, shape, members in gathered(parts):
+            fields, key = self._described(*shape)
+            images = _images(messages, reading, scan, members, numbers, ops[members])
+            if len(images):
+                reading.groups.append(Group(table, fields, key, images))
+
+    def _described(self, types: bytes, keys: bytes) -> _Described:
+        found = self._met.get((types, keys))
+        if found is None:
+            columns, names = json.loads(types or b"null"), json.loads(keys or b"null")
+            fields = tuple(field_of(name, text, self._zone) for name, text in columns.items()) if columns else None
+            found = self._met[types, keys] = fields, tuple(names or ())
+        return found
+
+
+def _op(kinds: Cells, row: int) -> int:
+    """The first letter of INSERT, UPDATE or DELETE; 0 for all else."""
+    text = kinds.raw(row) if kinds.kinds[row] == STRING else b""
+    return text[0] if text in (_INSERT, _UPDATE, _DELETE) else 0
+
+
+def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
+    if scan.faults[place]:
+        reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
+    elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("sql").kinds[place] >= STRING:
+        sql, database = (convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("sql", "database"))
+        reading.statements.append(Statement(number, database or "", sql or ""))
+    else:
+        reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
+
+
+def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
+    """One image for each inserted or deleted row, two for an updated one."""
+    try:
+        rows, item = elements(scan.cells("data").take(members))
+        old, old_item = elements(scan.cells("old").take(members))
+    except ValueError as error:
+        raise AssertionError("a list that the envelope's scan has read") from error
+    per, old_per = np.bincount(item, minlength=len(members)), np.bincount(old_item, minlength=len(members))
+    whole = np.ones(len(members), bool)
+    for place in np.flatnonzero((ops == _UPDATE[0]) & (old_per != per) & (old_per > 0)):
+        reading.unreadable[int(numbers[members[place]])] = f"{per[place]} rows, and {old_per[place]} in `old`"
+        whole[place] = False
+    empty = np.zeros(len(rows), np.int32)
+    begins, ends = empty.copy(), empty.copy()
+    paired = whole & (old_per == per) & (ops == _UPDATE[0])
+    begins[paired[item]], ends[paired[item]] = old.begins[paired[old_item]], old.ends[paired[old_item]]
+    op = ops[item]
+    repeats = np.where(whole[item], 1 + paired[item], 0)
+    source = np.repeat(np.arange(len(rows)), repeats)
+    place = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    before = paired[item][source] & (place == 0)
+    kinds = np.select([op[source] == _DELETE[0], before, op[source] == _UPDATE[0]], [DELETE, BEFORE, AFTER], INSERT)
+    committed = times_of(messages, numbers[members], _times(scan, members))
+    message = numbers[members][item][source]
+    texts = scan.texts
+    return Images(
+        texts.part(rows.begins[source], rows.ends[source]),
+        texts.part(np.where(before, begins[source], 0), np.where(before, ends[source], 0)) if paired.any() else None,
+        message, _places(message), kinds.astype(np.uint8), committed[item][source],
+    )  # fmt: skip
+
+
+def _places(message: Any) -> Any:
+    """The number of each image in its message; those of a message stand together."""
+    first = np.flatnonzero(np.diff(message, prepend=-1))
+    return np.arange(len(message)) - np.repeat(first, np.diff(first, append=len(message)))
+
+
+def _times(scan: Scan, members: Any) -> Any:
+    try:
+        return convert.integers(scan.cells("es").take(members))
+    except convert.BadValue:
+        return None

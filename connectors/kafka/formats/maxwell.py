@@ -1,0 +1,118 @@
+"""Maxwell's messages: one row each, before images as the changed columns alone. They do not tell their types."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from cdc.schema import Column, TableId
+from connectors.kafka.formats import convert
+from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.groups import (
+    AFTER,
+    BEFORE,
+    DELETE,
+    INSERT,
+    Group,
+    Images,
+    Messages,
+    Reading,
+    Statement,
+    consecutive,
+    gathered,
+    times_of,
+)
+from connectors.kafka.formats.scan import Scan, Texts, Tree, runs
+from connectors.kafka.formats.wrapped import key_object
+from connectors.kafka.kernels import OBJECT, STRING
+
+_TREE = Tree(dict.fromkeys(("data", "old", "database", "table", "type", "ts", "primary_key_columns", "sql", "def")))
+_OPS = {b"insert": INSERT, b"bootstrap-insert": INSERT, b"update": AFTER, b"delete": DELETE}
+_PASSED = (b"bootstrap-start", b"bootstrap-complete")
+_NO_OP = 255
+_PK = "pk."
+
+
+class MaxwellFormat:
+    """Reads Maxwell's messages. `zone` is the clock of TIMESTAMP values."""
+
+    def __init__(self, zone: str = "UTC") -> None:
+        self._zone = zone
+
+    def natural(self, column: Column) -> Field:
+        """As in `Format`."""
+        return Field(column.name, column.type, zone=self._zone)
+
+    def read(self, messages: Messages) -> Reading:
+        """As in `Format`."""
+        reading = Reading()
+        numbers = np.array([number for number, value in enumerate(messages.values) if value is not None], np.int64)
+        if not len(numbers):
+            return reading
+        scan = _TREE.scan(Texts.of([messages.values[number] or b"" for number in numbers]))
+        types = scan.cells("type")
+        ops = np.array([_OPS.get(types.raw(row), _NO_OP) for row in range(len(numbers))], np.uint8)
+        rows = (scan.faults == 0) & (ops != _NO_OP) & (scan.cells("data").kinds == OBJECT)
+        for place in np.flatnonzero(~rows):
+            _other(reading, scan, int(place), int(numbers[place]))
+        places = np.flatnonzero(rows)
+        names = [scan.cells(name).take(places) for name in ("database", "table", "primary_key_columns")]
+        parts = []
+        for first, last in consecutive(runs(*names)) if len(places) else ():
+            database, table = (convert.text(item.take([first]))[0].as_py() or "" for item in names[:2])
+            parts.append((TableId(database, table), names[2].raw(first), places[first:last]))
+        for found, key, members in gathered(parts):
+            images = _images(messages, scan, members, numbers, ops[members])
+            reading.groups.append(Group(found, None, _key(key, messages, numbers[members]), images))
+        return reading
+
+
+def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | None:
+    """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}."""
+    if columns:
+        return tuple(json.loads(columns))
+    members = key_object(messages.keys[int(numbers[0])])
+    if members is None:
+        return None
+    return tuple(name.removeprefix(_PK) for name in members if name.startswith(_PK))
+
+
+def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
+    kind = scan.cells("type").raw(place)
+    if scan.faults[place]:
+        reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
+    elif kind.startswith((b"table-", b"database-")):
+        sql, database = (convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("sql", "database"))
+        reading.statements.append(Statement(number, database or "", sql or ""))
+    elif kind not in _PASSED:
+        reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
+
+
+def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
+    data, old = scan.cells("data").take(members), scan.cells("old").take(members)
+    two = (ops == AFTER) & (old.kinds == OBJECT)
+    repeats = 1 + two
+    source = np.repeat(np.arange(len(members)), repeats)
+    places = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    before = two[source] & (places == 0)
+    kinds = np.where(before, BEFORE, ops[source]).astype(np.uint8)
+    changed = None
+    if two.any():
+        spans = (np.where(before, part[source], 0).astype(np.int32) for part in (old.starts, old.stops))
+        changed = scan.texts.part(*spans)
+    times = times_of(messages, numbers[members], _times(scan, members))
+    rows = scan.texts.part(data.starts[source], data.stops[source])
+    return Images(rows, changed, numbers[members][source], places, kinds, times[source])
+
+
+def _times(scan: Scan, members: Any) -> Any:
+    cells = scan.cells("ts").take(members)
+    if not (cells.kinds >= STRING).any():
+        return None
+    try:
+        return pc.multiply(convert.integers(cells), 1000)
+    except convert.BadValue:
+        return None

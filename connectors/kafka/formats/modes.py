@@ -1,0 +1,46 @@
+"""How Debezium was told to write decimals, times and bytes, for messages without a schema that would tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cdc.schema import Column, Kind
+from connectors.kafka.formats.fields import Encoding, Field
+
+DecimalMode = Literal["precise", "string", "double"]
+TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect"]
+BinaryMode = Literal["bytes", "base64", "hex"]
+
+_MILLI, _MICRO = 1000, 1
+_BINARY = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """Named as the connector's settings: decimal.handling.mode, time.precision.mode, binary.handling.mode."""
+
+    decimal: DecimalMode = "precise"
+    time: TimeMode = "adaptive_time_microseconds"
+    binary: BinaryMode = "bytes"
+    zone: str = "UTC"
+
+    def natural(self, column: Column) -> Field:
+        """How values of this column are written."""
+        kind = column.type.kind
+        encoding = Encoding.NATURAL
+        if kind is Kind.DECIMAL and self.decimal == "precise":
+            encoding = Encoding.DECIMAL_BYTES
+        elif kind in _BINARY and self.binary == "hex":
+            encoding = Encoding.HEX
+        elif kind is Kind.GEOMETRY:
+            encoding = Encoding.GEOMETRY
+        return Field(column.name, column.type, encoding, unit_us=self._unit(column), zone=self.zone)
+
+    def _unit(self, column: Column) -> int:
+        digits = column.type.length or 0
+        if column.type.kind is Kind.TIMESTAMP:
+            return _MILLI if self.time == "connect" or digits <= 3 else _MICRO
+        if column.type.kind is Kind.TIME:
+            return _MILLI if self.time == "connect" or (self.time == "adaptive" and digits <= 3) else _MICRO
+        return _MICRO

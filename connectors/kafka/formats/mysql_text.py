@@ -1,0 +1,64 @@
+"""MySQL's column types as text (`decimal(10,2) unsigned`), to fields whose values Canal writes. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from cdc.schema import DataType, Kind
+from connectors.kafka.formats.fields import Encoding, Field
+
+_TYPE = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*([a-z ]*)", re.IGNORECASE | re.DOTALL)
+_LABEL = re.compile(r"'((?:[^'\\]|\\.|'')*)'")
+_INTEGERS = {
+    "tinyint": (Kind.TINYINT, Kind.TINYINT_UNSIGNED), "smallint": (Kind.SMALLINT, Kind.SMALLINT_UNSIGNED),
+    "mediumint": (Kind.INT, Kind.INT_UNSIGNED), "int": (Kind.INT, Kind.INT_UNSIGNED),
+    "integer": (Kind.INT, Kind.INT_UNSIGNED), "bigint": (Kind.BIGINT, Kind.BIGINT_UNSIGNED),
+}  # fmt: skip
+_PLAIN = {
+    "float": Kind.FLOAT, "double": Kind.DOUBLE, "real": Kind.DOUBLE, "year": Kind.INT, "date": Kind.DATE,
+    "json": Kind.JSON, "bool": Kind.TINYINT, "boolean": Kind.TINYINT,
+}  # fmt: skip
+_TEMPORAL = {"time": Kind.TIME, "datetime": Kind.TIMESTAMP, "timestamp": Kind.TIMESTAMP_LTZ}
+_SIZED = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
+_BYTES = {"tinyblob", "blob", "mediumblob", "longblob"}
+_GEOMETRY = {
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+    "geomcollection",
+}  # fmt: skip
+
+
+def field_of(name: str, text: str, zone: str) -> Field:
+    """The field of a column of this type; one that is not known is read as text."""
+    match = _TYPE.fullmatch(text)
+    word, inside, attributes = (match[1].lower(), match[2] or "", match[3].lower()) if match else ("", "", "")
+    unsigned = "unsigned" in attributes or "zerofill" in attributes
+    sizes = [int(part) for part in inside.split(",") if part.strip().isdigit()]
+    length = sizes[0] if sizes else None
+    if word in _INTEGERS:
+        return Field(name, DataType(_INTEGERS[word][unsigned]))
+    if word in ("decimal", "numeric", "dec", "fixed"):
+        return Field(name, DataType(Kind.DECIMAL, length or 10, sizes[1] if len(sizes) > 1 else 0))
+    if word in _TEMPORAL:
+        return Field(name, DataType(_TEMPORAL[word], length or 0), zone=zone)
+    if word in _SIZED:
+        return Field(name, DataType(_SIZED[word], 1 if length is None else length))
+    if word in _PLAIN:
+        return Field(name, DataType(_PLAIN[word]))
+    if word == "bit":
+        bits = length or 1
+        data_type = DataType(Kind.BOOLEAN) if bits == 1 else DataType(Kind.BINARY, (bits + 7) // 8)
+        return Field(name, data_type, Encoding.BITS_NUMBER)
+    if word in ("enum", "set"):
+        encoding = Encoding.ENUM_NUMBER if word == "enum" else Encoding.SET_NUMBER
+        return Field(name, DataType(Kind.STRING), encoding, labels=_labels(inside))
+    if word in ("binary", "varbinary"):
+        return Field(name, DataType(Kind[word.upper()], length or 1), Encoding.LATIN1)
+    if word in _BYTES:
+        return Field(name, DataType(Kind.BYTES), Encoding.LATIN1)
+    if word in _GEOMETRY:
+        return Field(name, DataType(Kind.GEOMETRY), Encoding.LATIN1)
+    return Field(name, DataType(Kind.STRING))
+
+
+def _labels(inside: str) -> tuple[str, ...]:
+    return tuple(re.sub(r"\\(.)", r"\1", label.replace("''", "'")) for label in _LABEL.findall(inside))
