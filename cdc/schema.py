@@ -231,9 +231,15 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    """All rows are gone."""
+    """All rows are gone.
+
+    Attributes:
+        copied: it is not the source that emptied the table: its rows are copied anew from here on. Not part of the
+            change's JSON.
+    """
 
     table: TableId
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

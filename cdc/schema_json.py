@@ -143,6 +143,15 @@ def change_to_json(change: SchemaChange) -> Json:
     return value
 
 
+def change_name(change: SchemaChange) -> str:
+    """What a change is called in files and messages, such as `add.column`."""
+    return _NAMES[type(change)]
+
+
+CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table")
+"""Parts of those names that stand for all changes that have them, in filters."""
+
+
 def change_from_json(value: object) -> SchemaChange:
     """The change that `change_to_json` wrote. Raises ValueError with the reason."""
     if not isinstance(value, Mapping):
@@ -195,6 +204,9 @@ def _alter_column(table: TableId, fields: Json) -> SchemaChange:
     column = column_from_json(fields.get("column"))
     return AlterColumnType(table, column, None if old is None else column_from_json(old))
 
+
+CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied))
+"""What the changes of a source's tables are called."""
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
     "create.table": (("schema", "options", "partition_keys"), _create_table),

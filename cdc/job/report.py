@@ -82,8 +82,11 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot, copied: Sequence[str] = ()) -> None:
-        """The table at the end: one row per sink table, then what was counted and why, and what was `copied` anew."""
+    def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = ()) -> None:
+        """The table at the end: one row per sink table, then what was counted and why, and what was `copied` anew.
+
+        `behavior` is what became of schema changes; how many were held back is among the counts.
+        """
         self._erase()
         elapsed = time.monotonic() - self._started
         if self._json:
@@ -97,11 +100,21 @@ class Reporter:
                 for table, totals in sorted(now.tables.items())
             }
             anew: dict[str, Any] = {"copied_anew": list(copied)} if copied else {}
-            self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts), **anew)
+            self.line(
+                "summary",
+                rows=now.rows,
+                batches=now.batches,
+                tables=tables,
+                counts=dict(now.counts),
+                schema_changes=behavior,
+                **anew,
+            )
             return
         for text in _table(now):
             self._out.write(printed(text) + "\n")
         self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
+        if behavior:
+            self._out.write(f"schema changes: {behavior}{_held_back(now)}\n")
         for reason, number in sorted(now.counts.items()):
             self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
         for text in copied:
@@ -112,6 +125,11 @@ class Reporter:
         if self._shown:
             self._err.write(_CLEAR + _UP * (self._shown - 1))
             self._shown = 0
+
+
+def _held_back(now: Snapshot) -> str:
+    held = sum(number for reason, number in now.counts.items() if reason.startswith(("held-back ", "refused-by-sink ")))
+    return f", {held:,} held back" if held else ""
 
 
 def _width(terminal: IO[str]) -> int:

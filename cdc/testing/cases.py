@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from cdc.evolution.apply import apply_changes
-from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.route import RouteGuard
 from cdc.lines.source import LineSource
 from cdc.planning import check_routes, check_rules
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
+from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.testing.case import Case, Result, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
@@ -54,7 +55,7 @@ def middle(spec: PipelineSpec) -> Middle:
         from cdc.transform.kept import forget
 
         forget()
-    return Middle(RouteTable(spec.route), RouteGuard(partial(check_routes, spec)), made_rules(spec))
+    return Middle(made_routing(spec), RouteGuard(partial(check_routes, spec)), made_rules(spec))
 
 
 class CaseSource(LineSource):

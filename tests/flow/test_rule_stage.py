@@ -218,4 +218,4 @@ def test_a_column_that_is_copied_anew_stays_marked_behind_the_rule(tmp_path: Pat
 def test_a_pipeline_without_rules_keeps_no_schemas_of_the_source(tmp_path: Path) -> None:
     run(tmp_path, [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1}))], None, ListSink(), 2)
     assert not (tmp_path / "source_schemas.jsonl").exists()
-    assert json.loads((tmp_path / "commits" / "0.json").read_text())["stages"] == {}
+    assert json.loads((tmp_path / "commits" / "0.json").read_text())["stages"].keys() == {"sink"}
