@@ -129,6 +129,8 @@ def _take_error(
 ) -> None:
     topic, partition = message.topic() or "", message.partition() or 0
     part = pending.get((topic, partition))
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return  # the client asks for a group's coordinator, which nothing here needs
     if error.code() == KafkaError._PARTITION_EOF:
         if part is not None:
             part.at_end = True
