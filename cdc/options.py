@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from cdc.pattern import TablePattern
+from cdc.schema_json import CHANGE_NAMES, CHANGE_WORDS
 from cdc.units import (
     DURATION_RULE,
     SIZE_RULE,
@@ -348,21 +349,28 @@ class SourceOptions(Options):
         return ()
 
 
-_LATER = "comes with a later version; this one carries every schema change to the sink (evolve)"
-
-
 class SinkOptions(Options):
-    """Options every sink has."""
+    """Options every sink has.
+
+    Class attributes:
+        takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
+        takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
+    """
+
+    takes_table_options: ClassVar[bool] = False
+    takes_partition_keys: ClassVar[bool] = False
 
     include_schema_changes: list[str] | None = Field(
         None,
         alias="include.schema.changes",
-        description="Schema changes to carry out. A filter comes with a later version: every change is carried out.",
+        description="Schema changes to carry out: names such as `add.column`, or parts of names such as `add` or "
+        "`column`. Default: all. `create.table` always counts, unless it is excluded.",
     )
     exclude_schema_changes: list[str] | None = Field(
         None,
         alias="exclude.schema.changes",
-        description="Schema changes to leave out. Only the empty list works in this version.",
+        description="Schema changes to hold back although they are included. Default: `truncate.table` and "
+        "`drop.table` with the behavior lenient, none with the others; `[]` for none.",
     )
 
     def places(self) -> tuple[str, ...]:
@@ -373,8 +381,12 @@ class SinkOptions(Options):
         return ()
 
     def problems(self) -> Iterator[Remark]:
-        """Filters of schema changes are refused: nothing is left out silently."""
-        if self.include_schema_changes is not None:
-            yield Remark("include.schema.changes", f"a filter of schema changes {_LATER}", "remove the key")
-        if self.exclude_schema_changes:
-            yield Remark("exclude.schema.changes", f"a filter of schema changes {_LATER}", "remove the key")
+        """Names that no change has."""
+        for key, given in (
+            ("include.schema.changes", self.include_schema_changes),
+            ("exclude.schema.changes", self.exclude_schema_changes),
+        ):
+            for name in given or ():
+                if name.strip().lower() not in (*CHANGE_NAMES, *CHANGE_WORDS):
+                    hint = f"names are {', '.join(CHANGE_NAMES)}; parts are {', '.join(CHANGE_WORDS)}"
+                    yield Remark(key, f"there is no schema change {name!r}", hint)

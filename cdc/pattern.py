@@ -7,7 +7,7 @@ r"""Table id patterns of Flink CDC: source `tables`, `tables.exclude` and route 
 `,` separates patterns, an **unescaped** `.` separates database and table, and `\.` is the regex "any character"; `\,`
 is a literal comma. Each part must match the whole name, in any case unless `ignore_case` is off (as where the server
 tells upper and lower case in names apart). A pattern with more parts than a table id is compared by its last parts; one
-with fewer never matches.
+with fewer never matches. A pattern whose dots stand inside of groups, `(a.x|b.y)`, is compared with the whole id.
 """
 
 from __future__ import annotations
@@ -54,14 +54,26 @@ class TablePattern:
 
     def matches(self, table: TableId) -> bool:
         """True when the table is included and not excluded."""
-        if not _any_matches(self.include, table, self.ignore_case):
+        if _groups(self.include, table, self.ignore_case) is None:
             return False
-        return not (self.exclude and _any_matches(self.exclude, table, self.ignore_case))
+        return not (self.exclude and _groups(self.exclude, table, self.ignore_case) is not None)
+
+    def groups(self, table: TableId) -> tuple[str, ...] | None:
+        """What the capture groups of `include` stand for in the table's id, None when it does not match.
+
+        They are counted over all patterns, from left to right; those that took no part are empty.
+        """
+        return _groups(self.include, table, self.ignore_case)
+
+    @property
+    def group_count(self) -> int:
+        """How many capture groups `include` has."""
+        return sum(part.expression.groups for parts in _alternatives(self.include) for part in parts)
 
     @property
     def fewest_parts(self) -> int:
         """Parts of the shortest alternative of `include`: a pattern of 1 never matches a `database.table`."""
-        return min(len(alternative) for alternative in _alternatives(self.include))
+        return min(_parts_matched(alternative) for alternative in _alternatives(self.include))
 
 
 def split_patterns(text: str) -> list[str]:
@@ -69,35 +81,56 @@ def split_patterns(text: str) -> list[str]:
     return [part.strip() for part in _split(text, ",") if part.strip()]
 
 
-def _any_matches(text: str, table: TableId, ignore_case: bool) -> bool:
-    names = (table.database, table.table) if table.database else (table.table,)
+def _parts_matched(alternative: tuple[_Part, ...]) -> int:
+    return _USUAL_PARTS if alternative[0].whole_id else len(alternative)
+
+
+def _groups(text: str, table: TableId, ignore_case: bool) -> tuple[str, ...] | None:
+    found: tuple[str, ...] | None = None
+    groups: list[str] = []
     for parts in _alternatives(text, ignore_case):
-        if len(parts) >= len(names) and all(
-            part.matches(name) for part, name in zip(parts[-len(names) :], names, strict=True)
-        ):
-            return True
-    return False
+        own = _alternative_groups(parts, table) if found is None else None
+        groups += own if own is not None else [""] * sum(part.expression.groups for part in parts)
+        if own is not None:
+            found = ()
+    return None if found is None else tuple(groups)
+
+
+def _alternative_groups(parts: tuple[_Part, ...], table: TableId) -> list[str] | None:
+    """The groups of one pattern; None when it does not match."""
+    names = (str(table),) if parts[0].whole_id else (table.database, table.table) if table.database else (table.table,)
+    skipped = len(parts) - len(names)
+    if skipped < 0:
+        return None
+    groups = [""] * sum(part.expression.groups for part in parts[:skipped])
+    for part, name in zip(parts[skipped:], names, strict=True):
+        own = part.groups(name)
+        if own is None:
+            return None
+        groups += own
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The regular expression of one part. `text` is the whole pattern, for errors."""
+    """The regular expression of one part. `text` is the whole pattern, for errors; `whole_id`: of all of its parts."""
 
     expression: re.Pattern[str]
     text: str
+    whole_id: bool = False
 
-    def matches(self, name: str) -> bool:
-        """True when the whole name matches. Raises PatternTimeout when that takes too long.
+    def groups(self, name: str) -> list[str] | None:
+        """The groups of a whole name that matches, else None. Raises PatternTimeout when that takes too long.
 
         Python's own engine cannot be stopped, so it is asked only where there is nothing to go back and forth over.
         """
         if not _may_take_long(self.expression.pattern):
-            return self.expression.fullmatch(name) is not None
+            match: Any = self.expression.fullmatch(name)
+            return None if match is None else list(match.groups(default=""))
         try:
-            return (
-                _stoppable(self.expression.pattern, self._ignores_case).fullmatch(name, timeout=_LONGEST_MATCH_S)
-                is not None
-            )
+            expression = _stoppable(self.expression.pattern, self._ignores_case)
+            match = expression.fullmatch(name, timeout=_LONGEST_MATCH_S)
+            return None if match is None else list(match.groups(default=""))
         except TimeoutError:
             hint = "write it without a repetition of what repeats itself: not (a+)+ but a+"
             message = f"pattern `{self.text}` takes too long to compare with `{name}`"
@@ -130,7 +163,26 @@ def _compile(pattern: str, ignore_case: bool) -> tuple[_Part, ...]:
     parts = [part.strip() for part in _split(pattern, ".") if part.strip()]
     if not parts or len(parts) > _MAX_PARTS:
         raise PatternError(f"pattern `{pattern}` has {len(parts)} parts, a table id has at most 3", _DOT_RULE)
-    return tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
+    try:
+        return tuple(_Part(_compile_part(part, pattern, ignore_case), pattern) for part in parts)
+    except PatternError:
+        whole = _whole(pattern)
+        if whole is None:
+            raise
+        return (_Part(_compile_part(whole, pattern, ignore_case), pattern, whole_id=True),)
+
+
+def _whole(pattern: str) -> str | None:
+    """A pattern with a dot inside of a group, for the whole id: `.` and what `\\.` means change places."""
+    depth, dots = 0, 0
+    for index, letter in enumerate(pattern):
+        escaped = index > 0 and pattern[index - 1] == "\\"
+        depth += 0 if escaped else (letter == "(") - (letter == ")")
+        dots += letter == "." and not escaped and depth > 0
+    if not dots:
+        return None
+    text = re.sub(r"\\?\.", lambda match: "[.]" if match[0] == "." else match[0], pattern)
+    return text if _is_regex(text) else None
 
 
 def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Pattern[str]:

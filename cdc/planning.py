@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cdc.errors import EngineError, Problem, SpecError
-from cdc.flow.route import check_collisions, route
+from cdc.evolution.merge import merge_all
+from cdc.flow.route import check_collisions
+from cdc.flow.sink_changes import Derived, Sides, derived, with_shard
 from cdc.schema import CreateTable, TableId, TableSchema
+from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from cdc.flow.routing import Routing
     from cdc.sink import Describes
     from cdc.spec.model import PipelineSpec
     from cdc.transform.rules import Rules
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One captured table.
+    """One sink table.
 
     Attributes:
         source, sink: table ids before and after routing.
+        others: more source tables that go to the same sink table, whose schema is then that of all of them.
+        why: why a column has its type, by name, for columns that are not the same in all of those.
         schema: what the sink table gets.
         actual: the sink table as it is now, None when there is none or the sink cannot tell.
         statements: what would run in the sink before the first row.
@@ -38,16 +41,19 @@ class TablePlan:
     schema: TableSchema
     actual: TableSchema | None = None
     statements: tuple[str, ...] = ()
+    others: tuple[TableId, ...] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole pipeline, printable. `source` and `sink` are connector names."""
+    """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes."""
 
     name: str
     source: str
     sink: str
     tables: tuple[TablePlan, ...]
+    behavior: str = ""
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -59,14 +65,37 @@ def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describ
     Raises SpecError on collisions, and with every mistake of the rules.
     """
     check_routes(spec, tables)
-    made = check_rules(made_rules(spec), tables)
-    plans = [_plan_table(table, route(table, spec.route), schema, describes) for table, schema in sorted(made.items())]
-    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans))
+    made, routing = check_rules(made_rules(spec), tables), made_routing(spec)
+    found = check_merges(routing, made)
+    sources: dict[TableId, dict[TableId, TableSchema]] = {}
+    for table, schema in sorted(made.items()):
+        for target in routing.table.targets(table):
+            sources.setdefault(target.table, {})[table] = with_shard(schema, target)
+    plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
+    plans.sort(key=lambda plan: (plan.source, plan.sink))
+    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec))
+
+
+def behavior_text(spec: PipelineSpec) -> str:
+    """What becomes of schema changes, in one line."""
+    policy = made_routing(spec).policy
+    filters = [
+        f"{word} {', '.join(names) or 'nothing'}"
+        for word, names in (("including", policy.include), ("excluding", policy.exclude))
+        if names is not None
+    ]
+    return ", ".join([policy.behavior.value, *filters])
 
 
 def check_routes(spec: PipelineSpec, tables: Mapping[TableId, TableSchema] | Sequence[TableId]) -> None:
-    """Raise SpecError when two of these tables would share a sink table, or one would need several."""
-    check_collisions(tables, spec.route, first_match=spec.pipeline.route_mode == "first_match", file=spec.file)
+    """Raise SpecError when the names of two sink tables differ only in case."""
+    check_collisions(tables, made_routing(spec).table, file=spec.file)
+
+
+def check_merges(routing: Routing, tables: Mapping[TableId, TableSchema]) -> Derived:
+    """What these tables come to in the sink. Raises ChangeRefused when tables that go to one have different keys."""
+    creations = [CreateTable(table, schema) for table, schema in sorted(tables.items())]
+    return derived(routing.table, routing.policy, Sides(), creations)
 
 
 def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, TableSchema]:
@@ -91,11 +120,6 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
     return made
 
 
-def router(spec: PipelineSpec) -> Callable[[TableId], TableId]:
-    """Source table id to sink table id, picklable."""
-    return partial(route, rules=spec.route)
-
-
 def plan_file(spec: PipelineSpec) -> Plan:
     """Connect to source and sink and plan. Raises SourceError, SinkError, SpecError; EngineError without a driver."""
     from cdc.source import Context, close
@@ -118,11 +142,13 @@ def plan_file(spec: PipelineSpec) -> Plan:
 def plan_text(plan: Plan) -> str:
     """The plan for people."""
     lines = [f"pipeline {plan.name}: {plan.source} -> {plan.sink}, {_count(len(plan.tables), 'table')}"]
+    if plan.behavior:
+        lines.append(f"schema changes: {plan.behavior}")
     if not plan.tables:
         lines.append("no table matches `tables` now; tables created later that match will be captured")
     for table in plan.tables:
-        lines += ["", f"{table.source} -> {table.sink}  ({_state(table)})"]
-        lines += [f"    {_column(table.schema, index)}" for index in range(len(table.schema.columns))]
+        lines += ["", f"{_sources(table)} -> {table.sink}  ({_state(table)})"]
+        lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
         lines.append(f"    primary key ({key})" if key else "    no primary key: changes are appended")
         for statement in table.statements:
@@ -130,11 +156,25 @@ def plan_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _plan_table(table: TableId, sink_table: TableId, schema: TableSchema, describes: Describes | None) -> TablePlan:
+def _plan_table(
+    sink_table: TableId, sources: Mapping[TableId, TableSchema], schema: TableSchema, describes: Describes | None
+) -> TablePlan:
+    first, *others = sources
+    why = merge_all(sources).why if others else {}
+    plan = TablePlan(first, sink_table, schema, others=tuple(others), why=why)
     if describes is None:
-        return TablePlan(table, sink_table, schema)
+        return plan
     statements = tuple(describes.statements([CreateTable(sink_table, schema)]))
-    return TablePlan(table, sink_table, schema, describes.describe(sink_table), statements)
+    return replace(plan, actual=describes.describe(sink_table), statements=statements)
+
+
+def _sources(table: TablePlan) -> str:
+    if len(table.others) < _NAMED:
+        return ", ".join(map(str, (table.source, *table.others)))
+    return f"{', '.join(map(str, (table.source, *table.others[: _NAMED - 1])))} and {len(table.others) - 2} more"
+
+
+_NAMED = 3
 
 
 def _state(table: TablePlan) -> str:
@@ -144,10 +184,12 @@ def _state(table: TablePlan) -> str:
     return f"exists, without {', '.join(missing)}" if missing else "exists"
 
 
-def _column(schema: TableSchema, index: int) -> str:
-    column = schema.columns[index]
-    width = max(len(name) for name in schema.names)
-    return f"{column.name:<{width}}  {column.type}{'' if column.nullable else ' NOT NULL'}"
+def _column(table: TablePlan, index: int) -> str:
+    column = table.schema.columns[index]
+    width = max(len(name) for name in table.schema.names)
+    text = f"{column.name:<{width}}  {column.type}{'' if column.nullable else ' NOT NULL'}"
+    why = table.why.get(column.name)
+    return f"{text}  ({why})" if why else text
 
 
 def _count(number: int, noun: str) -> str:

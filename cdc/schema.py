@@ -159,10 +159,17 @@ LAST = Position()
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing."""
+    """The table exists from here on with this schema. Applying it to a table that is already so changes nothing.
+
+    Attributes:
+        options: what a rule's `table-options` say, for sinks that take such.
+        partition_keys: what a rule's `partition-keys` say, likewise.
+    """
 
     table: TableId
     schema: TableSchema
+    options: tuple[tuple[str, str], ...] = ()
+    partition_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +231,15 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTable:
-    """All rows are gone."""
+    """All rows are gone.
+
+    Attributes:
+        copied: it is not the source that emptied the table: its rows are copied anew from here on. Not part of the
+            change's JSON.
+    """
 
     table: TableId
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)

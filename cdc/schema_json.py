@@ -111,8 +111,12 @@ def change_to_json(change: SchemaChange) -> Json:
     """A schema change as an object; `change` names its kind."""
     value: Json = {"change": _NAMES[type(change)], "table": table_to_json(change.table)}
     match change:
-        case CreateTable(schema=schema):
+        case CreateTable(schema=schema, options=options, partition_keys=partition_keys):
             value["schema"] = schema_to_json(schema)
+            if options:
+                value["options"] = dict(options)
+            if partition_keys:
+                value["partition_keys"] = list(partition_keys)
         case AddColumn(column=column, position=position):
             value["column"] = column_to_json(column)
             if position != LAST:
@@ -137,6 +141,15 @@ def change_to_json(change: SchemaChange) -> Json:
         case TruncateTable() | DropTable() | TableCopied():
             pass
     return value
+
+
+def change_name(change: SchemaChange) -> str:
+    """What a change is called in files and messages, such as `add.column`."""
+    return _NAMES[type(change)]
+
+
+CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table")
+"""Parts of those names that stand for all changes that have them, in filters."""
 
 
 def change_from_json(value: object) -> SchemaChange:
@@ -167,6 +180,14 @@ _NAMES: dict[type[SchemaChange], str] = {
 }
 
 
+def _create_table(table: TableId, fields: Json) -> SchemaChange:
+    options = fields.get("options", {})
+    if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in options.values()):
+        raise ValueError(f"options are an object of texts, got {options!r}")
+    partition_keys = _names(fields, "partition_keys")
+    return CreateTable(table, schema_from_json(fields.get("schema")), tuple(options.items()), partition_keys)
+
+
 def _add_column(table: TableId, fields: Json) -> SchemaChange:
     return AddColumn(table, column_from_json(fields.get("column")), _position(fields.get("position")))
 
@@ -182,8 +203,11 @@ def _alter_column(table: TableId, fields: Json) -> SchemaChange:
     return AlterColumnType(table, column, None if old is None else column_from_json(old))
 
 
+CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied))
+"""What the changes of a source's tables are called."""
+
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
-    "create.table": (("schema",), lambda table, f: CreateTable(table, schema_from_json(f.get("schema")))),
+    "create.table": (("schema", "options", "partition_keys"), _create_table),
     "add.column": (("column", "position"), _add_column),
     "alter.column.type": (("column", "old"), _alter_column),
     "rename.column": (
@@ -220,10 +244,10 @@ def _fields(value: object, what: str, known: set[str]) -> Json:
     return dict(value)
 
 
-def _names(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    names = fields.get("primary_key", [])
+def _names(fields: Mapping[str, Any], key: str = "primary_key") -> tuple[str, ...]:
+    names = fields.get(key, [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"primary_key must be a list of column names, got {names!r}")
+        raise ValueError(f"{key} must be a list of column names, got {names!r}")
     return tuple(names)
 
 

@@ -49,6 +49,7 @@ class Pipeline:
     runs: list[CdcRun] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
     """More keys of the file's `pipeline`."""
+    _reading: duckdb.DuckDBPyConnection | None = field(default=None, repr=False)
 
     @property
     def file(self) -> Path:
@@ -90,10 +91,26 @@ class Pipeline:
         return wait_for(f"a moment to read {self.database}", lambda: [self._try(sql)])[0]
 
     def _try(self, sql: str) -> list[tuple[Any, ...]] | None:
-        with suppress(duckdb.IOException), duckdb.connect(str(self.database), read_only=True) as connection:
-            connection.execute("SET TimeZone = 'UTC'")
+        if self._reading is not None:
+            return list(self._reading.execute(sql).fetchall())
+        with suppress(duckdb.IOException), self._connected() as connection:
             return list(connection.execute(sql).fetchall())
         return None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        connection = duckdb.connect(str(self.database), read_only=True)
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Queries in the block share one connection: opening one takes longer than most queries. No run is alive."""
+        with self._connected() as connection:
+            self._reading = connection
+            try:
+                yield
+            finally:
+                self._reading = None
 
     def holds(self, sql: str) -> bool:
         """Whether the file exists and a query on it gives a first value that is true; a missing table is no."""

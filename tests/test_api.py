@@ -53,10 +53,10 @@ def test_the_import_loads_nothing_heavy_and_the_names_are_complete(tmp_path: Pat
 
 def test_a_pipeline_is_loaded_from_a_file_or_from_text(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
-    file.write_text(SOUND)
+    file.write_text(SOUND + "pipeline:\n  operator.uid.prefix: x\n")
     found = cdc.load(file)
     assert (found.name, found.file) == ("small", str(file))
-    assert str(found.warnings[0]).startswith(f"{file}:1:1: warning: pipeline.schema.change.behavior: is not set")
+    assert str(found.warnings[0]).startswith(f"{file}:7:3: warning: pipeline.operator.uid.prefix: Flink-only option")
     assert cdc.load("other.yaml", text=file.read_text()).name == "other"
     assert "small: values -> values" in repr(found)
 

@@ -55,10 +55,10 @@ def test_all_files_are_checked_although_one_is_wrong() -> None:
 
 def test_a_sound_file_is_ok_and_warnings_go_to_stderr(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
-    file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\n")
+    file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  operator.uid.prefix: x\n")
     done = cdc("validate", file)
     assert (done.returncode, done.stdout) == (0, f"{file}: ok\n")
-    assert done.stderr.startswith(f"{file}:1:1: warning: pipeline.schema.change.behavior: is not set")
+    assert done.stderr.startswith(f"{file}:7:3: warning: pipeline.operator.uid.prefix: Flink-only option")
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])

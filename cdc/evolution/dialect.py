@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Generic
+from typing import ClassVar, Generic, Self
 
+from cdc.errors import ChangeRefused
 from cdc.evolution import certain
 from cdc.evolution.table import ActualColumn, ActualTable, T
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 
 
 class Dialect(ABC, Generic[T]):
@@ -41,6 +42,17 @@ class Dialect(ABC, Generic[T]):
     all_in_jobs: ClassVar[bool] = False
     has_comments: ClassVar[bool] = True
     native_bytes: ClassVar[bool] = True
+
+    def with_options(self, change: CreateTable) -> Self:
+        """The dialect that creates this table, with the change's options. Override where the system takes any.
+
+        Raises ChangeRefused when the system takes none.
+        """
+        if change.options:
+            names = ", ".join(name for name, _ in change.options)
+            hint = "remove table-options from the rule"
+            raise ChangeRefused(f"{self.name} takes no table-options, got {names}", where=str(change.table), hint=hint)
+        return self
 
     # names
 

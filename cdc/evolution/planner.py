@@ -121,7 +121,7 @@ class Planner(Generic[T]):
             yield from self._reconcile(actual, new, change)
             return
         yield from self._ensure_database(table)
-        for sql in self._dialect.create_table(new):
+        for sql in self._dialect.with_options(change).create_table(new):
             yield Statement(table, sql)
         self._layout.put(new)
 

@@ -23,19 +23,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, StateError
+from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
+from cdc.flow.attempt import Attempts
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
-from cdc.flow.derive import Derivation, RouteStage
+from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
+from cdc.flow.route_stage import RouteStage
+from cdc.flow.routing import Routing
 from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
-from cdc.flow.task import PrepareTask, Route, TaskResult
+from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
@@ -63,7 +67,7 @@ class BatchRunner:
         self,
         source: Source,
         sink: Sink,
-        route: Route,
+        routing: Routing,
         guard: RouteGuard,
         state: StateDir,
         offsets: BatchOffsets,
@@ -73,10 +77,12 @@ class BatchRunner:
     ) -> None:
         self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        lost = LostLoads(PrepareTask(source, sink, route, SinkSchemas(state.store), rules), state, retry)
+        lost = LostLoads(PrepareTask(source, sink, routing, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
-        self._derivation = Derivation([RuleStage(rules, state.store), RouteStage(route, SinkSchemas(state.store))])
+        self._attempts = Attempts(state.store) if routing.policy.behavior is Behavior.TRY_EVOLVE else None
+        self._routes = RouteStage(routing, state.store)
+        self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -134,6 +140,7 @@ class BatchRunner:
         decision, changes, results = self._prepare(batch, run_tasks)
         reached("after-decide", batch)
         self._tell_source(decision)
+        results.append(TaskResult(counts=dict(self._routes.held)))
         self._commits.start(
             decision, partial(self._committed, decision, self._named(decision), changes, results, started)
         )
@@ -176,11 +183,11 @@ class BatchRunner:
             self._recover(batch)
         start, end = self._offsets(batch)
         changes = self._derivation.derive(batch, self._changes(start, end))
-        states = self._derivation.states()
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
-            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, changes)), "schema changes")
+            changes = self._carried_out(batch, changes)
+        states = self._derivation.states()
         reached("before-prepare", batch)
         results = list(run_tasks())
         for result in results:
@@ -188,10 +195,7 @@ class BatchRunner:
         reached("after-prepare", batch)
         handles = [handle for result in results for handle in result.prepared]
         reports = tuple(report for result in results for report in result.reports)
-        schemas = states.pop(RouteStage.name)
-        decision = Decision(
-            batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, schemas, stages=states
-        )
+        decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
         return decision, changes, results
 
@@ -201,9 +205,23 @@ class BatchRunner:
         past = self._past(batch)
         self._guard.check(past)
         before = self._log.get(batch - 1)
-        states = {} if before is None else {**before.stages, RouteStage.name: before.schemas}
+        states = {} if before is None else before.all_stages(RouteStage.name)
         self._derivation.begin(batch, states, lambda: past)
         self._recovered = True
+
+    def _carried_out(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
+        """Carry out the sink's changes; which of them the sink took."""
+
+        def apply(some: Sequence[SchemaChange]) -> None:
+            self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
+
+        if self._attempts is None:
+            apply(changes)
+            return changes
+        done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        if refused:
+            self._routes.only(batch, done, refused)
+        return done
 
     def _past(self, batch: int) -> Sequence[SchemaChange]:
         """All schema changes before a batch."""

@@ -5,12 +5,14 @@
 | no copy | the table | the table |
 | the rows that were there (`During.OLD`) | the table | nothing: they are gone |
 | the copy (`During.NEW`) | the one beside it | the table |
+
+A table whose copy is written over its rows (`cdc.flow.sink_changes`) takes both: the whole log, and the copied rows.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
@@ -40,8 +42,13 @@ def _emptied(change: CopyTable) -> list[SchemaChange]:
     return [DropTable(change.table), CreateTable(change.table, change.schema)]
 
 
-def block_for(sink: Sink, block: ChangeBlock) -> ChangeBlock | None:
-    """A routed block as the sink takes it, None when it is not for it. Executor."""
+def block_for(sink: Sink, block: ChangeBlock, over: Collection[TableId] = ()) -> ChangeBlock | None:
+    """A routed block as the sink takes it, None when it is not for it. Executor.
+
+    `over` has the sink tables whose copies are written over their rows.
+    """
+    if block.during is not During.NO_COPY and block.table in over:
+        return replace(block, during=During.NO_COPY)
     if isinstance(sink, CopiesBeside):
         return replace(block, table=sink.beside(block.table)) if block.during is During.NEW else block
     return None if block.during is During.OLD else block

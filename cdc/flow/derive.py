@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cdc.flow.route import routed
-from cdc.flow.sink_schemas import SinkSchemas
-from cdc.schema import SchemaChange, TableId
+from cdc.schema import SchemaChange
 
 Past = Callable[[], Sequence[SchemaChange]]
 """All changes before a batch, as the stage takes them; asked for only when no decision says what a stage knew."""
@@ -66,26 +64,3 @@ class Derivation:
         """What each stage needs behind the batch that was derived last, by its name."""
         found = {stage.name: stage.state() for stage in self._stages}
         return {name: state for name, state in found.items() if state is not None}
-
-
-class RouteStage:
-    """Gives changes the sink's table names, and keeps the sink's schemas, which the tasks read."""
-
-    name = "sink"
-
-    def __init__(self, route: Callable[[TableId], TableId], schemas: SinkSchemas) -> None:
-        self._route, self._schemas = route, schemas
-
-    def begin(self, batch: int, state: Any, past: Past) -> None:
-        """`state` is how many entries of the log hold."""
-        self._schemas.begin(batch, state, lambda: [routed(change, self._route) for change in past()])
-
-    def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """The changes by the sink's names."""
-        made = [routed(change, self._route) for change in changes]
-        self._schemas.change(batch, made)
-        return made
-
-    def state(self) -> int:
-        """How many entries hold."""
-        return len(self._schemas)

@@ -131,5 +131,5 @@ class LostLoads:
             close(source)
         tables = [change.table for change in changes if isinstance(change, CreateTable)]
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
-        sink, route = self._task.sink, self._task.route
-        return {name: str(table) for table in tables for name in names_of(sink, route(table))}
+        sink, routes = self._task.sink, self._task.routing.table
+        return {name: str(table) for table in tables for to in routes(table) for name in names_of(sink, to)}

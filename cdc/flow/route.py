@@ -1,10 +1,18 @@
-"""Source table id to sink table id. One source table goes to one sink table, and no two to the same."""
+"""Which sink tables the rows of a source table go to: several tables may go to one, and one to several.
+
+source-table            sink-table          replace-symbol
+shop.orders             ods.sales                           one table
+shop.\\.*                ods.<>              <>              the symbol stands for the source table's name
+shop_(\\d+).(\\.*)        ods.$2_$1                           `$1`, `$2`: the groups of the pattern, over all of it
+shop_\\d+.orders         ods.orders                          several tables into one: their schemas are merged
+"""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from cdc.errors import Problem, SpecError
@@ -13,10 +21,7 @@ from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableI
 
 
 class Rule(Protocol):
-    """One entry of `route`: tables that match `source_table` go to `sink_table`.
-
-    Where `replace_symbol` is given, every occurrence of it in `sink_table` stands for the source table's name.
-    """
+    """One entry of `route`: tables that match `source_table` go to `sink_table`."""
 
     @property
     def source_table(self) -> str:
@@ -24,74 +29,129 @@ class Rule(Protocol):
 
     @property
     def sink_table(self) -> str:
-        """A table id, perhaps with the symbol in it."""
+        """A table id, perhaps with the symbol or with groups in it."""
 
     @property
     def replace_symbol(self) -> str | None:
-        """The symbol, None when `sink_table` is meant as it is."""
+        """What stands for the source table's name; None where `$1` stands for a group of the pattern."""
+
+    @property
+    def shard_column(self) -> str | None:
+        """A column that is added to the sink's table and its key, and holds the source table's id."""
 
 
-def route(table: TableId, rules: Sequence[Rule]) -> TableId:
-    """Where the rows of a table go: by the first rule that matches, else to a table of the same id."""
-    for rule in rules:
-        if TablePattern(rule.source_table).matches(table):
-            return target(table, rule)
-    return table
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sink table that rows of a source table go to; `shard_column` holds the source's id there, None without one."""
+
+    table: TableId
+    shard_column: str | None = None
+
+
+_GROUP = re.compile(r"\\\$|\$(\d+)")
 
 
 def target(table: TableId, rule: Rule) -> TableId:
     """The sink table of a source table that matches the rule."""
-    if rule.replace_symbol is None:
+    if rule.replace_symbol is not None:
+        return TableId.parse(rule.sink_table.replace(rule.replace_symbol, table.table))
+    if "$" not in rule.sink_table:
         return TableId.parse(rule.sink_table)
-    return TableId.parse(rule.sink_table.replace(rule.replace_symbol, table.table))
+    groups = TablePattern(rule.source_table).groups(table) or ()
+    return TableId.parse(_GROUP.sub(lambda match: _group(match, groups), rule.sink_table))
 
 
-def collisions(tables: Iterable[TableId], rules: Sequence[Rule], *, first_match: bool = False) -> list[str]:
-    """Why the rules do not take every table to a sink table of its own; empty when they do.
+def _group(match: re.Match[str], groups: Sequence[str]) -> str:
+    if match[1] is None:
+        return "$"
+    number = group_number(match[1], len(groups))
+    return match[0] if number is None else groups[number - 1] + match[1][len(str(number)) :]
 
-    Names that differ only in case count as the same, as many sinks do not tell them apart. With `first_match` a table
-    that several rules match goes by the first; else it would have to go to several sink tables, which is refused.
+
+def group_number(digits: str, count: int) -> int | None:
+    """The group that `$` and digits name: as many digits as there is such a group for; None when there is none."""
+    for length in range(len(digits), 0, -1):
+        if not digits.startswith("0") and int(digits[:length]) <= count:
+            return int(digits[:length])
+    return None
+
+
+def missing_groups(rule: Rule) -> list[str]:
+    """The groups that `sink_table` names and the pattern does not have, as they are written."""
+    if rule.replace_symbol is not None:
+        return []
+    count = TablePattern(rule.source_table).group_count
+    found = (match for match in _GROUP.finditer(rule.sink_table) if match[1] is not None)
+    return [match[0] for match in found if group_number(match[1], count) is None]
+
+
+def route(table: TableId, rules: Sequence[Rule], *, first_match: bool = False) -> tuple[Target, ...]:
+    """Where the rows of a table go: by every rule that matches, or by the first; else to a table of the same id.
+
+    Rules that come to the same sink table count as one.
     """
-    found: list[str] = []
-    sources: defaultdict[tuple[str, str], list[TableId]] = defaultdict(list)
-    for table in sorted(set(tables)):
-        matching = [number for number, rule in enumerate(rules) if TablePattern(rule.source_table).matches(table)]
-        if len(matching) > 1 and not first_match:
-            found.append(f"{table} matches several rules ({', '.join(f'route[{number}]' for number in matching)})")
-        sink_table = route(table, rules)
-        sources[sink_table.database.casefold(), sink_table.table.casefold()].append(table)
-    for group in sources.values():
-        if len(group) > 1:
-            found.append(f"{', '.join(map(str, group))} would all go to {route(group[0], rules)}")
-    return found
-
-
-def check_collisions(
-    tables: Iterable[TableId], rules: Sequence[Rule], *, first_match: bool = False, file: str = ""
-) -> None:
-    """Raise SpecError when `collisions` finds any; `file` is the pipeline file, for the messages."""
-    hint = "one source table to one sink table in this version; route-mode first_match lets the first rule win"
-    problems = [Problem(file, 1, 1, "route", text, hint) for text in collisions(tables, rules, first_match=first_match)]
-    if problems:
-        raise SpecError(problems)
+    found: dict[TableId, Target] = {}
+    for rule in rules:
+        if not TablePattern(rule.source_table).matches(table):
+            continue
+        sink_table = target(table, rule)
+        found.setdefault(sink_table, Target(sink_table, rule.shard_column))
+        if first_match:
+            break
+    return tuple(found.values()) or (Target(table),)
 
 
 class RouteTable:
     """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        self._rules = tuple(rules)
-        self._known: dict[TableId, TableId] = {}
+    def __init__(self, rules: Iterable[Rule] = (), *, first_match: bool = False) -> None:
+        self._rules, self._first_match = tuple(rules), first_match
+        self._known: dict[TableId, tuple[Target, ...]] = {}
 
-    def __call__(self, table: TableId) -> TableId:
-        """The sink table of a source table."""
+    def __call__(self, table: TableId) -> tuple[TableId, ...]:
+        """The sink tables of a source table."""
+        return tuple(target.table for target in self.targets(table))
+
+    def targets(self, table: TableId) -> tuple[Target, ...]:
+        """The same, with what is added to the rows."""
         if table not in self._known:
-            self._known[table] = route(table, self._rules)
+            self._known[table] = route(table, self._rules, first_match=self._first_match)
         return self._known[table]
+
+    def has_rule(self, table: TableId) -> bool:
+        """Whether a rule matches a source table."""
+        return any(TablePattern(rule.source_table).matches(table) for rule in self._rules)
+
+
+def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
+    """Sink tables whose names differ only in case, which many sinks take for the same; empty when there are none."""
+    spelled: defaultdict[tuple[str, str], dict[TableId, list[TableId]]] = defaultdict(dict)
+    for table in sorted(set(tables)):
+        for sink_table in route(table):
+            names = spelled[sink_table.database.casefold(), sink_table.table.casefold()]
+            names.setdefault(sink_table, []).append(table)
+    return [
+        "; ".join(f"{_listed(sources)} would go to {name}" for name, sources in names.items())
+        for names in spelled.values()
+        if len(names) > 1
+    ]
+
+
+def _listed(tables: Sequence[TableId], most: int = 3) -> str:
+    names = ", ".join(map(str, tables[:most]))
+    return names if len(tables) <= most else f"{names} and {len(tables) - most} more"
+
+
+def check_collisions(tables: Iterable[TableId], route: RouteTable, *, file: str = "") -> None:
+    """Raise SpecError when `collisions` finds any; `file` is the pipeline file, for the messages."""
+    hint = "sinks may take such names for the same: write them alike to merge the tables, or tell them apart"
+    problems = [Problem(file, 1, 1, "route", text, hint) for text in collisions(tables, route)]
+    if problems:
+        raise SpecError(problems)
 
 
 class RouteGuard:
-    """Refuses a change after which two captured tables would share a sink table. Driver.
+    """Refuses a change after which the sink's tables could not be told apart. Driver.
 
     It knows the tables from the changes alone, each of which it is told in log order: what the source has today may be
     the result of changes that are still to come. `check` is given all tables and raises SpecError.
@@ -115,10 +175,3 @@ class RouteGuard:
         if tables != self._tables:
             self._check(sorted(tables))
             self._tables = tables
-
-
-def routed(change: SchemaChange, to_sink: Callable[[TableId], TableId]) -> SchemaChange:
-    """The change as the sink sees it: with the sink's table names."""
-    if isinstance(change, RenameTable):
-        return RenameTable(to_sink(change.table), to_sink(change.new_table))
-    return replace(change, table=to_sink(change.table))

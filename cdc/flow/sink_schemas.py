@@ -15,6 +15,7 @@ from typing import Any
 from cdc.block import ChangeBlock
 from cdc.errors import EngineError, StateError
 from cdc.evolution.apply import apply_changes
+from cdc.evolution.merge import same_key
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import RESTORE, Store
@@ -35,6 +36,8 @@ class SinkSchemas:
     def _forget(self) -> None:
         self._generation, self._read, self._batch = 0, 0, -1
         self._known: dict[TableId, TableSchema] = {}
+        self._merged: frozenset[TableId] = frozenset()
+        self._over: frozenset[TableId] = frozenset()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_log": self._log, "_where": self._where}
@@ -64,10 +67,31 @@ class SinkSchemas:
         before = self.at(batch)
         if not changes:
             return len(self._log)
-        after = apply_changes(before, changes)
+        return self.record(batch, apply_changes(before, changes), self._merged, self._over)
+
+    def record(
+        self, batch: int, after: Schemas, merged: frozenset[TableId], over: frozenset[TableId] = frozenset()
+    ) -> int:
+        """The tables as they are behind a batch's changes, and which of them `merged` and `written_over` give then.
+
+        Returns how many entries there are then. Driver, before the batch's tasks.
+        """
+        before = self.at(batch)
         changed = [table for table in {**before, **after} if before.get(table) != after.get(table)]
-        tables = [[table_to_json(table), _to_json(after.get(table))] for table in changed]
-        return self._log.append({"batch": batch, "tables": tables})
+        entry: dict[str, Any] = {
+            "batch": batch,
+            "tables": [[table_to_json(table), _to_json(after.get(table))] for table in changed],
+        }
+        if merged != self._merged:
+            entry["merged"] = [table_to_json(table) for table in sorted(merged - self._merged)]
+        if over != self._over:
+            entry["over"] = [table_to_json(table) for table in sorted(over)]
+        return self._log.append(entry) if changed or len(entry) > len(("batch", "tables")) else len(self._log)
+
+    def merged(self, batch: int) -> frozenset[TableId]:
+        """The sink tables that several source tables go to, or went to. Driver and executors."""
+        self.at(batch)
+        return self._merged
 
     def __len__(self) -> int:
         """How many entries there are, of earlier batches and of the one at hand."""
@@ -87,8 +111,16 @@ class SinkSchemas:
         self._batch = batch
         return self._known
 
+    def written_over(self, batch: int) -> frozenset[TableId]:
+        """The sink tables that are copied anew over the rows that are there. Driver and executors."""
+        self.at(batch)
+        return self._over
+
     def _take(self, entry: Mapping[str, Any]) -> None:
         try:
+            self._merged |= {table_from_json(name) for name in entry.get("merged", ())}
+            if "over" in entry:
+                self._over = frozenset(table_from_json(name) for name in entry["over"])
             for name, schema in entry["tables"]:
                 table = table_from_json(name)
                 if schema is None:
@@ -103,19 +135,18 @@ def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:
     return None if schema is None else schema_to_json(schema)
 
 
-def check_columns(block: ChangeBlock, schemas: Schemas) -> None:
-    """Raise EngineError when a routed block has other columns, or another key, than the sink's table has by now.
+def check_columns(block: ChangeBlock, known: TableSchema, *, exact: bool) -> None:
+    """Raise EngineError when a routed block has another key than the sink's table, or other columns though `exact`.
 
-    Their order does not count: a column that is moved in the source stays where it is in the sink. Tables whose
-    creation the pipeline has not seen are not looked at: a run in memory may continue one without its state.
+    Their order does not count: a column that is moved in the source stays where it is in the sink.
     """
-    known = schemas.get(block.table)
-    if known is None or known is block.schema:
+    if known is block.schema or (
+        same_key(known, block.schema) and not (exact and {*known.names} != {*block.schema.names})
+    ):
         return
-    if {*known.names} != {*block.schema.names} or known.primary_key != block.schema.primary_key:
-        raise EngineError(
-            f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
-            f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
-            where=str(block.table),
-            hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
-        )
+    raise EngineError(
+        f"rows with the columns {', '.join(block.schema.names)} and the key {block.schema.primary_key} do not fit "
+        f"the sink's table, which has {', '.join(known.names)} and the key {known.primary_key}",
+        where=str(block.table),
+        hint="the source's log and the state directory are of different pipelines, or this is a defect: report it",
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,9 @@ from cdc.block import ChangeBlock
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
 from cdc.flow.copying import block_for
+from cdc.flow.gather import gathered
+from cdc.flow.routing import Routing
+from cdc.flow.shard import with_source
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
@@ -25,8 +28,6 @@ from cdc.without_pandas import keep_pandas_out
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
-
-Route = Callable[[TableId], TableId]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class PrepareTask:
 
     source: Source
     sink: Sink
-    route: Route
+    routing: Routing
     schemas: SinkSchemas
     rules: Rules | None = None
 
@@ -103,7 +104,8 @@ class PrepareTask:
         try:
             read = newest.watch(self._placed(self.source.read(split, count, reports.append)))
             with RuleSteps(self.rules, split.moment_ms, count) as steps:
-                blocks = self._routed(batch, steps.applied(read), only)
+                routed = self._routed(batch, steps.applied(read), only, count)
+                blocks = gathered(routed, self.schemas.merged(batch))
                 prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
@@ -118,16 +120,23 @@ class PrepareTask:
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
         return (replace(block, position_text=position_text) for block in blocks)
 
-    def _routed(self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None) -> Iterator[ChangeBlock]:
-        """The blocks as the sink sees them, each with the columns of its sink table."""
-        schemas = self.schemas.at(batch)
+    def _routed(
+        self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
+    ) -> Iterator[ChangeBlock]:
+        """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
+        schemas, merged, over = self.schemas.at(batch), self.schemas.merged(batch), self.schemas.written_over(batch)
         for block in blocks:
-            routed = replace(block, table=self.route(block.table))
-            found = block_for(self.sink, routed)
-            if found is None or (only is not None and str(found.table) not in only):
-                continue
-            check_columns(routed, schemas)
-            yield found
+            for target in self.routing.table.targets(block.table):
+                routed = replace(with_source(block, target), table=target.table)
+                found = block_for(self.sink, routed, over)
+                if found is None or (only is not None and str(found.table) not in only):
+                    continue
+                known = schemas.get(target.table)
+                if known is None:  # a run in memory may continue a table without its state
+                    yield found
+                    continue
+                check_columns(routed, known, exact=self.routing.policy.exact and target.table not in merged)
+                yield self.routing.coercion(found, known, count)
 
 
 class RuleSteps:

@@ -19,13 +19,14 @@ from pydantic import ValidationError
 
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.offsets import source_offset
-from cdc.flow.route import RouteTable
+from cdc.flow.route import Target
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.options import SinkOptions
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
 from cdc.sink import Confirms, Remembers, Sink
 from cdc.source import Resyncs, Source
 from cdc.spec.model import PipelineSpec, RouteRule
+from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
@@ -140,10 +141,10 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     return Fingerprint(spec.sink.type, places, tuple(rules), spec.pipeline.route_mode)
 
 
-def targets(spec: PipelineSpec, tables: Iterable[TableId]) -> Mapping[TableId, tuple[TableId, ...]]:
-    """The sink tables of each source table."""
-    route = RouteTable(spec.route)
-    return {table: (route(table),) for table in tables}
+def targets(spec: PipelineSpec, tables: Iterable[TableId]) -> Mapping[TableId, tuple[Target, ...]]:
+    """Where the rows of each source table go."""
+    route = made_routing(spec).table
+    return {table: route.targets(table) for table in tables}
 
 
 def captured(changes: Iterable[SchemaChange]) -> list[TableId]:
@@ -160,8 +161,11 @@ def captured(changes: Iterable[SchemaChange]) -> list[TableId]:
     return sorted(tables)
 
 
-def _names(tables: Sequence[TableId]) -> str:
-    return " and ".join(map(str, tables)) or "no table"
+def _names(targets: Sequence[Target]) -> str:
+    return " and ".join(
+        f"{target.table} with the column {target.shard_column}" if target.shard_column else str(target.table)
+        for target in targets
+    )
 
 
 def _copies(source: Source) -> str:

@@ -82,8 +82,11 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot) -> None:
-        """The table at the end: one row per sink table, then what was counted and why."""
+    def summary(self, now: Snapshot, behavior: str = "") -> None:
+        """The table at the end: one row per sink table, then what was counted and why.
+
+        `behavior` is what became of schema changes; how many were held back is among the counts.
+        """
         self._erase()
         elapsed = time.monotonic() - self._started
         if self._json:
@@ -96,11 +99,20 @@ class Reporter:
                 }
                 for table, totals in sorted(now.tables.items())
             }
-            self.line("summary", rows=now.rows, batches=now.batches, tables=tables, counts=dict(now.counts))
+            self.line(
+                "summary",
+                rows=now.rows,
+                batches=now.batches,
+                tables=tables,
+                counts=dict(now.counts),
+                schema_changes=behavior,
+            )
             return
         for text in _table(now):
             self._out.write(printed(text) + "\n")
         self._out.write(f"{now.rows:,} changes in {now.batches:,} batches, {elapsed:.1f} s\n")
+        if behavior:
+            self._out.write(f"schema changes: {behavior}{_held_back(now)}\n")
         for reason, number in sorted(now.counts.items()):
             self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
         self._out.flush()
@@ -109,6 +121,11 @@ class Reporter:
         if self._shown:
             self._err.write(_CLEAR + _UP * (self._shown - 1))
             self._shown = 0
+
+
+def _held_back(now: Snapshot) -> str:
+    held = sum(number for reason, number in now.counts.items() if reason.startswith(("held-back ", "refused-by-sink ")))
+    return f", {held:,} held back" if held else ""
 
 
 def _width(terminal: IO[str]) -> int:

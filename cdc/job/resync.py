@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
-from cdc.flow.route import RouteTable
 from cdc.job.state_location import state_root
 from cdc.schema import TableId
 from cdc.source import Context, Resyncs
 from cdc.spec.model import PipelineSpec
+from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 
@@ -34,4 +34,5 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
     found, log = TableId.parse(table), CommitLog(state.commits)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
     source.resync(found)
-    log.note_resync(RouteTable(spec.route)(found), last)
+    for sink_table in made_routing(spec).table(found):
+        log.note_resync(sink_table, last)

@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.route import RouteGuard
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.checkpoint import mend
@@ -43,9 +43,10 @@ from cdc.job.session import (
 from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import JAVA_GONE, Signals, Watch
-from cdc.planning import check_routes, check_rules
+from cdc.planning import behavior_text, check_merges, check_routes, check_rules
 from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
+from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -123,19 +124,23 @@ def _run_locked(
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     with without_variables(spec.secret_variables):
         java = choose_java(os.environ)
-    reporter.line(f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}", state=str(state.root), java=str(java))
+    reporter.line(
+        f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}, schema changes: {behavior_text(spec)}",
+        state=str(state.root),
+        java=str(java),
+    )
     other_defaults = spec.other_defaults()
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
+    routing = made_routing(spec)
     progress, signals, rules = control.progress, Signals(control.stop), made_rules(spec)
     if not source.bounded and state.initial_offset() is None:
         tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
         check_routes(spec, tables)
-        check_rules(rules, tables)
+        check_merges(routing, check_rules(rules, tables))
     guard = RouteGuard(partial(check_routes, spec))
-    route = RouteTable(spec.route)
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=signals.stop.is_set, waiting=progress.waiting)
-    runner = BatchRunner(source, sink, route, guard, state, OffsetLog(state), progress, retry, rules)
+    runner = BatchRunner(source, sink, routing, guard, state, OffsetLog(state), progress, retry, rules)
     edits = Edits(spec, state)
     edits.check_sink(sink)
     sink.check()
@@ -148,7 +153,7 @@ def _run_locked(
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
-        task = PrepareTask(source, sink, route, SinkSchemas(state.store), rules)
+        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules)
         plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)
@@ -160,7 +165,7 @@ def _run_locked(
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot())
+            reporter.summary(progress.snapshot(), behavior_text(spec))
 
 
 def _limits(spec: PipelineSpec) -> Limits:

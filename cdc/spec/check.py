@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from cdc import registry
 from cdc.errors import Problem, SpecError
-from cdc.options import Block, OptionError, Options, Remark, SecretStr, SourceOptions
+from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
 from cdc.spec import functions, reader, rules, schemas, tree
@@ -120,6 +120,8 @@ class _Checker:
         if isinstance(source, SourceOptions):
             self._check_route_parts(routes, source)
         written, shared = self._written_rules(transforms, source, pipeline)
+        if isinstance(sink, SinkOptions):
+            self._check_table_options(transforms, sink)
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -289,6 +291,17 @@ class _Checker:
         place = tree.place_of(self.root, where, key=True)
         message, hint = self.explain.masked(remark.message), self.explain.masked(remark.hint)
         self.warnings.append(SpecWarning(self.file, place.line, place.column, tree.dotted(where), message, hint))
+
+    def _check_table_options(self, transforms: list[TransformRule | None], sink: SinkOptions) -> None:
+        for index, rule in enumerate(transforms):
+            if rule is not None and rule.table_options and not sink.takes_table_options:
+                path = ("transform", index, "table-options")
+                message = f"new tables of the sink {sink.type} have no properties"
+                self._report(path, self.explain.problem(path, message, "remove the key"))
+            if rule is not None and rule.partition_keys and not sink.takes_partition_keys:
+                hint = "a table that you create yourself may have some, the sink fills it"
+                message = f"has no effect: the sink {sink.type} creates tables without partitions"
+                self._warn(("transform", index), Remark("partition-keys", message, hint))
 
     def _check_route_parts(self, routes: list[RouteRule | None], source: SourceOptions) -> None:
         for index, rule in enumerate(routes):

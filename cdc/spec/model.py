@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, InstanceOf, SerializeAsAny
 
+from cdc.flow.route import missing_groups
 from cdc.options import (
     AnyCase,
     AtLeast,
@@ -22,6 +24,7 @@ from cdc.options import (
     Tables,
     Zone,
 )
+from cdc.pattern import TablePattern
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -35,13 +38,14 @@ def _check_sink_table(text: str) -> str:
 
 
 class RouteRule(Block):
-    """Where the rows of some source tables go. One source table goes to one sink table."""
+    """Where the rows of some source tables go. Several tables may go to one, and one to several."""
 
     source_table: Tables = Field(
         alias="source-table", description=r"Table id patterns, such as `shop.orders` or `shop.\.*`."
     )
     sink_table: Annotated[str, AfterValidator(_check_sink_table)] = Field(
-        alias="sink-table", description="Table id in the sink; may hold the replace-symbol."
+        alias="sink-table",
+        description="Table id in the sink; may hold the replace-symbol, or `$1`, `$2` for the groups of source-table.",
     )
     replace_symbol: str | None = Field(
         None,
@@ -49,16 +53,30 @@ class RouteRule(Block):
         min_length=1,
         description="Text in sink-table that stands for the source table's name (without its database), such as `<>`.",
     )
+    shard_column: Line | None = Field(
+        None,
+        alias="shard-column",
+        min_length=1,
+        description="A column that is added to the sink table and its key, and holds the id of the source table that a "
+        "row is from: for tables that go to one sink table and may have equal keys.",
+    )
     description: str | None = Field(None, description="For people; no effect.")
 
     def problems(self) -> Iterator[Remark]:
-        """Capture groups are refused; a symbol that is nowhere in the sink table is a slip."""
-        if self.replace_symbol is None and "$" in self.sink_table:
-            hint = "use replace-symbol, or one rule for each table"
-            yield Remark("sink-table", f"a capture group of source-table in sink-table {_LATER}", hint)
-        if self.replace_symbol is not None and self.replace_symbol not in self.sink_table:
+        """A symbol that is nowhere in the sink table is a slip, and so is a group that the pattern has not."""
+        if self.replace_symbol is None:
+            for group in missing_groups(self):
+                count = TablePattern(self.source_table).group_count
+                there = f"source-table has {count} of them" if count else "source-table has none"
+                hint = "a group is a part of the pattern in brackets, such as (\\.*)"
+                yield Remark("sink-table", f"there is no group {group}: {there}", hint)
+            return
+        if self.replace_symbol not in self.sink_table:
             hint = f"write it where the table's name goes, such as ods.{self.replace_symbol}"
             yield Remark("sink-table", f"does not hold the replace-symbol {self.replace_symbol!r}", hint)
+        elif re.search(r"\$\d", self.sink_table.replace(self.replace_symbol, "")):
+            hint = "write groups only, such as $1 for the first one of source-table, or the symbol only"
+            yield Remark("sink-table", "holds both the replace-symbol and groups", hint)
 
 
 class TransformRule(Block):
@@ -135,17 +153,25 @@ class PipelineOptions(Block):
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
     )
-    schema_change_behavior: Annotated[
-        Literal["evolve", "exception", "try_evolve", "lenient", "ignore"] | None, AnyCase
-    ] = Field(
+    schema_change_behavior: Annotated[Literal["evolve", "exception", "try_evolve", "lenient", "ignore"], AnyCase] = (
+        Field(
+            "lenient",
+            alias="schema.change.behavior",
+            description="What a schema change of the source does to the sink: with `lenient` nothing that is there is "
+            "lost, with `evolve` the sink mirrors the source, drops and truncates included.",
+        )
+    )
+    lost_values: Annotated[Literal["fail", "null"] | None, AnyCase] = Field(
         None,
-        alias="schema.change.behavior",
-        description="What a schema change of the source does to the sink. Only `evolve`, the default, in this version.",
+        alias="schema.change.lost-values",
+        description="What becomes of a value that the sink table's type cannot hold, as a change of type was held back "
+        "or tables are merged: the run stops, or it becomes NULL and is counted. Default: fail with `evolve` and "
+        "`exception`, else null.",
     )
     route_mode: Annotated[Literal["all_match", "first_match"], AnyCase] = Field(
         "all_match",
         alias="route-mode",
-        description="What happens when several route rules match: the first counts, or all (refused in this version).",
+        description="Which route rules count when several match a table: all of them, or the first.",
     )
     user_defined_function: list[dict[str, object]] | None = Field(
         None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
@@ -154,11 +180,6 @@ class PipelineOptions(Block):
 
     def problems(self) -> Iterator[Remark]:
         """What this version does not do is refused by name."""
-        behavior = self.schema_change_behavior
-        if behavior not in (None, "evolve"):
-            yield Remark(
-                "schema.change.behavior", f"`{behavior}` {_LATER}", "write evolve: every change is carried out"
-            )
         if self.runtime_mode == "batch":
             hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
             yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)
@@ -167,15 +188,6 @@ class PipelineOptions(Block):
             yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)
         if self.model:
             yield Remark("model", f"an AI model {_LATER}", "remove the key")
-
-    def warnings(self) -> Iterator[Remark]:
-        """Where the default differs from Flink CDC's."""
-        if self.schema_change_behavior is None:
-            yield Remark(
-                "schema.change.behavior",
-                "is not set: Flink CDC would be lenient, this tool evolves exactly: drops, renames and truncates too",
-                "write evolve to say so",
-            )
 
 
 @dataclass(frozen=True, slots=True)

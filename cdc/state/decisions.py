@@ -17,9 +17,9 @@ from cdc.state.store import RESTORE, Store
 class Decision:
     """The coordinator's word on one batch: these handles are to be committed. `start` and `end` are its offsets.
 
-    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `schemas` how many
-    entries of the log of sink schemas hold behind the batch; None in decisions of versions that had no such log.
-    `stages` is what else the stages between source and sink keep (`cdc.flow.derive`), by their names.
+    `reports` is what the tasks that made the handles have to tell the source (see `Learns.decided`), `stages` what the
+    stages between source and sink need to go on behind the batch (`cdc.flow.derive`), by their names. `schemas` is from
+    versions without stages: how many entries of the log of sink schemas hold; None where there was no such log.
     `generation` counts how often rows that the sink gave up were prepared anew.
     """
 
@@ -44,6 +44,10 @@ class Decision:
             "generation": self.generation,
             "stages": self.stages,
         }
+
+    def all_stages(self, sink: str) -> dict[str, Any]:
+        """What each stage needs; where there were none, `sink` is the name of the one that keeps the sink's schemas."""
+        return {sink: self.schemas, **self.stages}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +17,11 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
-from cdc.flow.route import RouteGuard, RouteTable
+from cdc.flow.route import RouteGuard
+from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
-from cdc.flow.task import PrepareTask, Route, TaskResult
+from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.source import Limits, Offset, Releases, Source, close
@@ -46,15 +47,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Middle:
-    """What a pipeline does between source and sink: by default it takes rows to tables of the same names.
+    """What a pipeline does between source and sink: by default the sink's tables mirror those of the source.
 
     Attributes:
-        route: source table to sink table.
+        routing: source tables to sink tables, and what becomes of schema changes.
         guard: refuses tables that cannot be told apart in the sink; it remembers tables, so it is for one run.
         rules: the transform rules, None without any.
     """
 
-    route: Route = field(default_factory=lambda: RouteTable(()))
+    routing: Routing = field(default_factory=Routing)
     guard: RouteGuard = field(default_factory=lambda: RouteGuard(lambda tables: None))
     rules: Rules | None = None
 
@@ -84,8 +85,8 @@ def run_in_memory(
     Raises CdcError; what was decided before is committed by then.
     """
     at = source.initial_offset() if start is None else start
-    with TemporaryDirectory(prefix="cdc-run-") as folder:
-        root = state or Path(folder)
+    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(str(state)) as folder:
+        root = Path(folder)
         pipeline = LocalPipeline(
             source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
             now,
@@ -172,10 +173,10 @@ class LocalPipeline:
         between = self._middle
         self._recovered = False
         self._task = PrepareTask(
-            self._source, sink, between.route, SinkSchemas(self._state.store), between.rules
+            self._source, sink, between.routing, SinkSchemas(self._state.store), between.rules
         )  # fmt: skip
         self._runner = BatchRunner(
-            self._source, sink, between.route, between.guard, self._state, self._planned.__getitem__, self._progress,
+            self._source, sink, between.routing, between.guard, self._state, self._planned.__getitem__, self._progress,
             RetryPolicy(timeout_s=10.0), between.rules,
         )  # fmt: skip
 

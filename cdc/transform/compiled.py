@@ -163,7 +163,8 @@ def typing_of(rule: Rule, schema: TableSchema) -> Typing:
 def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool = True) -> CompiledRule:
     """Check a rule against a table's schema and prepare it. Raises SpecError with every problem of the rule.
 
-    With `prove`, each expression is also tried alone on no row: what only the engine can refuse is then found here.
+    With `prove`, it is also tried on no row, and its constants by themselves: what only the engine can refuse is then
+    found here.
     """
     checked = typing_of(rule, schema)
     made, result, wanted = checked.outputs, checked.schema, checked.condition
@@ -176,8 +177,6 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
     names = (*(name for name in used if name != "__row"), "__row")
     translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in rule.own})
     arrow = inputs.engine_schema(schema, names)
-    if prove:
-        _prove(rule, checked, translator, engine, arrow)
     expressions = tuple(
         Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))
         for output in computed
@@ -188,6 +187,9 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
         select = [*(['"__row"'] if condition_ is not None else []), *(each.sql for each in expressions)]
         try:
             statement = engine.shared(select, condition_.sql if condition_ is not None else None, arrow)
+            if prove:
+                statement.run(pa.RecordBatch.from_pylist([], schema=arrow))
+                _try_constants(checked, translator, engine, arrow)
         except ExpressionFailed:
             _prove(rule, checked, translator, engine, arrow)
             raise
@@ -234,6 +236,15 @@ def _condition(rule: Rule, node: Typed, translator: Translator) -> Expression:
         return Expression("", text.text.strip(), translator.sql(node), _secret(rule, node))
     except ExpressionError as error:
         raise SpecError([text.problem(each) for each in error.mistakes]) from error
+
+
+def _try_constants(checked: Typing, translator: Translator, engine: Engine, schema: pa.Schema) -> None:
+    """Evaluate what reads no column. Raises ExpressionFailed."""
+    nodes = [*(output.node for output in checked.outputs), *([checked.condition] if checked.condition else [])]
+    found = [translator.sql(constant) for node in nodes for constant in _constants(node)]
+    if found:
+        with engine.prepare(found, None, schema) as statement:
+            statement.run(pa.RecordBatch.from_pylist([{}], schema=schema))
 
 
 def _prove(rule: Rule, checked: Typing, translator: Translator, engine: Engine, schema: pa.Schema) -> None:

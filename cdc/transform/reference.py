@@ -52,7 +52,7 @@ _HEAD = """# Functions and operators of transform rules
 
 Generated from the catalogue of functions by `make schemas`; edit that, not this page.
 
-The language is there, tested by itself; a pipeline file with `transform` rules is still refused in this version.
+For the projection and the filter of [transform rules](transform.md).
 
 Expressions are SQL: NULL is unknown, numbers of different types compare by value, `AND`, `OR`, `CASE` and `COALESCE`
 look at an operand only where those before it leave the answer open. Text is compared character by character, in case.

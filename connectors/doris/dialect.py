@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
 from connectors.doris.types import LONGEST_VARCHAR, WHOLE, SqlType, data_type, default_text, holds, wanted
@@ -40,6 +40,10 @@ class DorisDialect(Dialect[SqlType]):
     unseen = "if it is there, GRANT SELECT_PRIV on it to the user, who cannot see it"
     sessions = 8
     native_bytes = False
+
+    def with_options(self, change: CreateTable) -> DorisDialect:
+        """As further properties, which win."""
+        return replace(self, properties={**self.properties, **dict(change.options)})
 
     def quoted(self, name: str) -> str:
         """In backquotes."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from cdc.errors import ChangeRefused
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
-from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from connectors.shared.sql.client import quoted, text_literal
 from connectors.starrocks.catalog import StarRocksTable
 from connectors.starrocks.options import KEYED_PROPERTIES
@@ -49,6 +49,10 @@ class StarRocksDialect(Dialect[SqlType]):
     unseen = "if it is there, GRANT SELECT on it to the user, who cannot see it"
     sessions = 8
     all_in_jobs = True
+
+    def with_options(self, change: CreateTable) -> StarRocksDialect:
+        """As further properties, which win."""
+        return replace(self, properties=tuple({**dict(self.properties), **dict(change.options)}.items()))
 
     def quoted(self, name: str) -> str:
         """In backquotes."""

@@ -83,6 +83,7 @@ class LoadSinkOptions(SinkOptions):
         packing_header, packings: how bodies are compressed, by the values of that header.
     """
 
+    takes_table_options: ClassVar[bool] = True
     set_by_sink: ClassVar[frozenset[str]]
     harmful: ClassVar[Mapping[str, str]]
     harmless: ClassVar[frozenset[str]]

@@ -49,6 +49,8 @@ class ValuesSinkOptions(SinkOptions):
     """Writes schema changes and row images as JSON lines, to a file or to the terminal."""
 
     implementation: ClassVar[str] = "connectors.values.sink:ValuesSink"
+    takes_table_options: ClassVar[bool] = True
+    takes_partition_keys: ClassVar[bool] = True
 
     type: Literal["values"] = Field(description="Connector name.")
     path: FilePath = Field(

@@ -22,11 +22,12 @@ from cdc.flow.batch import BatchRunner
 from cdc.flow.offsets import BATCH_KEY
 from cdc.flow.progress import Progress
 from cdc.flow.retry import RetryPolicy
+from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
-from cdc.schema import SchemaChange, TableId
+from cdc.schema import SchemaChange
 from cdc.sink import Sink
 from cdc.state.directory import StateDir
 from cdc.state.store import Store
@@ -108,7 +109,7 @@ class _Frame:
         )
         engine.rng.shuffle(splits)
         schemas = SinkSchemas(engine.state.store)
-        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), _same, schemas)
+        task = PrepareTask(source, pickle.loads(pickle.dumps(self._sink)), Routing(), schemas)
         return [(self._run(lambda split=split: task(self._batch, split)).to_json(),) for split in splits]
 
     def _run(self, task: Callable[[], TaskResult]) -> TaskResult:
@@ -120,10 +121,6 @@ class _Frame:
             except WorkerDied:
                 pass
         return task()
-
-
-def _same(table: TableId) -> TableId:
-    return table
 
 
 @dataclass
@@ -196,7 +193,7 @@ class LoadEngine:
         sink, first = self.make_sink(self.state.sink), self.logged
         source, offsets = ListSource(self.items), OffsetLog(self.state)
         runner = BatchRunner(
-            source, sink, _same, _NoGuard(), self.state, offsets, Progress(), RETRY  # type: ignore[arg-type]
+            source, sink, Routing(), _NoGuard(), self.state, offsets, Progress(), RETRY  # type: ignore[arg-type]
         )  # fmt: skip
         try:
             runner.recover()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from cdc_process import Pipeline
 
@@ -93,3 +95,34 @@ def _present_end(server: MySqlServer) -> dict[str, object]:
     variable = "@@gtid_executed" if server.flavor == "mysql" else "@@gtid_binlog_pos"
     done = str(server.execute(f"SELECT {variable}")[0][0]).replace("\n", "")
     return {"scan__startup__mode": "specific-offset", "scan__startup__specific_offset__gtid_set": done}
+
+
+class Writing:
+    """Rounds of a workload in a thread of their own, as many as were asked for: a slow machine gets no more to do than
+    a fast one. `alter_every`: after so many rounds the tables get another column; 0: never."""
+
+    def __init__(self, work: SmallWorkload, alter_every: int = 0) -> None:
+        self._work, self._alter_every = work, alter_every
+        self._enough, self._asked = threading.Event(), threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._write)
+
+    def more(self, rounds: int) -> None:
+        """Write so many rounds more, beginning now."""
+        self._asked.release(rounds)
+
+    def __enter__(self) -> Writing:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._enough.set()
+        self._thread.join()
+
+    def _write(self) -> None:
+        while not self._enough.is_set():
+            if self._asked.acquire(timeout=0.05):
+                self._work.round(10)
+                if self._alter_every and self._work.rounds % self._alter_every == 0:
+                    self._work.change_columns()

@@ -5,36 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 from cdc_process import CdcRun, ended, mysql_pipeline, wait_for
-from small_workload import SmallWorkload
+from small_workload import SmallWorkload, Writing
 
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.mysql, pytest.mark.timeout(1200)]
-
-
-@contextmanager
-def _written_meanwhile(work: SmallWorkload) -> Iterator[None]:
-    """Rounds of the workload, one after the other, in a thread of their own."""
-    enough = threading.Event()
-
-    def write() -> None:
-        while not enough.wait(0.05):
-            work.round(10)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        writer.join()
 
 
 def test_a_kill_of_the_driver_at_a_random_moment(mariadb_server: MySqlServer, tmp_path: Path) -> None:
@@ -43,8 +24,9 @@ def test_a_kill_of_the_driver_at_a_random_moment(mariadb_server: MySqlServer, tm
     with ended(pipeline):
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
-        with _written_meanwhile(work):
-            run.shows(work.seen(work.rounds), "a round that was written before")
+        run.shows(work.seen(work.round()), "the first round")
+        with Writing(work) as writing:
+            writing.more(20)
             threading.Event().wait(Random().random())
             run.kill9()
         pipeline.catch_up()
@@ -70,11 +52,14 @@ def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) ->
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
         run.shows(work.seen(work.round()), "the first round")
-        with _written_meanwhile(work):
+        with Writing(work) as writing:
             for kill, (word, most) in enumerate([(WORKER, 1), (WORKER, 99), (READER, 99)]):
+                writing.more(10)
                 threading.Event().wait(Random().random())
                 _killed(run, word, most)
-                run.shows(work.seen(work.rounds), f"a round that was written before, after kill {kill}")
+                later = work.rounds + 1
+                writing.more(2)
+                run.shows(work.seen(later), f"a round that was written after kill {kill}")
         run.shows(work.seen(work.rounds), "the last round")
         run.stop()
         work.assert_equal(pipeline)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 from cdc_process import ended, mysql_pipeline, wait_for
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
-from small_workload import SmallWorkload
+from small_workload import SmallWorkload, Writing
 
 from cdc_services.server import MySqlServer
 
@@ -27,26 +25,6 @@ class LoadWorkload(SmallWorkload):
         super().run(*kept)
 
 
-@contextmanager
-def _written_meanwhile(work: LoadWorkload) -> Iterator[None]:
-    """Rounds of the workload and now and then another column, in a thread."""
-    enough = threading.Event()
-
-    def write() -> None:
-        while not enough.wait(0.1):
-            work.round(10)
-            if work.rounds % 10 == 0:
-                work.change_columns()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        writer.join()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_of_the_driver_under_a_live_workload(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
     work = LoadWorkload.on(mysql_server)
@@ -57,8 +35,9 @@ def test_a_kill_of_the_driver_under_a_live_workload(kind: str, mysql_server: MyS
     ):
         run = pipeline.start()
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
-        with _written_meanwhile(work):
-            run.shows(work.seen(work.rounds + 1), "a round")
+        run.shows(work.seen(work.round()), "the first round")
+        with Writing(work, alter_every=5) as writing:
+            writing.more(12)
             threading.Event().wait(Random().random())
             run.kill9()
         pipeline.catch_up()

@@ -6,7 +6,7 @@ import datetime
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cdc_process import Pipeline
@@ -24,6 +24,11 @@ _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "yea
 
 def differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) -> list[str]:
     """What is not equal, one line each; empty when every table of the databases has the same columns and rows."""
+    with pipeline.reading():
+        return list(_differences(server, pipeline, databases))
+
+
+def _differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) -> Iterator[str]:
     source = source_columns(server, databases)
     names = ", ".join(f"'{database}'" for database in databases)
     found: dict[tuple[str, str], set[str]] = {}
@@ -31,11 +36,10 @@ def differences(server: MySqlServer, pipeline: Pipeline, databases: list[str]) -
         f"SELECT schema_name, table_name, column_name FROM duckdb_columns() WHERE schema_name IN ({names})"
     ):
         found.setdefault((database, table), set()).add(column)
-    problems = [f"{table}: not in the sink" for table in sorted(source.keys() - found.keys())]
-    problems += [f"{table}: only in the sink" for table in sorted(found.keys() - source.keys())]
+    yield from (f"{table}: not in the sink" for table in sorted(source.keys() - found.keys()))
+    yield from (f"{table}: only in the sink" for table in sorted(found.keys() - source.keys()))
     for table in sorted(source.keys() & found.keys()):
-        problems += _compare(server, pipeline, table, source[table], found[table])
-    return problems
+        yield from _compare(server, pipeline, table, source[table], found[table])
 
 
 def source_columns(server: MySqlServer, databases: list[str]) -> dict[tuple[str, str], dict[str, str]]:

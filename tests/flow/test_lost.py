@@ -13,12 +13,15 @@ from cdc.errors import LoadsLost, PositionLost, SinkUnavailable
 from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
 from cdc.flow.retry import RetryPolicy
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Count, Report, Split
+from cdc.spec.model import RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.testing import ListSink, ListSource, block
@@ -34,6 +37,9 @@ ITEMS = (
     block(B, SCHEMA, [("+I", {"id": 4})], sequence=4),
 )
 RETRY = RetryPolicy(timeout_s=0.0)
+
+
+TO_LAKE = Routing(RouteTable([RouteRule(source_table=r"\.*.\.*", sink_table="lake.<>", replace_symbol="<>")]))
 
 
 def to_lake(table: TableId) -> TableId:
@@ -72,7 +78,7 @@ class World:
         self.log = CommitLog(self.state.commits)
         start, end = numbered({"item": 0}, 0), numbered({"item": len(ITEMS)}, 1)
         splits = SplitLog(self.state.splits).splits(source, start, end, 3)
-        first = PrepareTask(ListSource(ITEMS), self.sink, to_lake, SinkSchemas(self.state.store))
+        first = PrepareTask(ListSource(ITEMS), self.sink, TO_LAKE, SinkSchemas(self.state.store))
         handles = [handle for split in splits for handle in first(0, split).prepared]
         self.decision = Decision(0, start, end, tuple(handles))
         self.log.decide(self.decision)

@@ -1,66 +1,80 @@
-from __future__ import annotations
+"""Where the rows of a table go."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
 import pytest
 
 from cdc.errors import SpecError
-from cdc.flow.route import check_collisions, collisions, route
+from cdc.flow.route import RouteTable, Target, check_collisions, collisions, missing_groups, route
 from cdc.schema import TableId
-
-
-@dataclass(frozen=True)
-class Rule:
-    source_table: str
-    sink_table: str
-    replace_symbol: str | None = None
-
+from cdc.spec.model import RouteRule
 
 ORDERS, ITEMS = TableId("shop", "orders"), TableId("shop", "items")
 
 
+def rule(source: str, sink: str, symbol: str | None = None, shard: str | None = None) -> RouteRule:
+    return RouteRule(source_table=source, sink_table=sink, replace_symbol=symbol, shard_column=shard)
+
+
+def sinks(table: TableId, *rules: RouteRule, first_match: bool = False) -> list[str]:
+    return [str(target.table) for target in route(table, rules, first_match=first_match)]
+
+
 def test_a_table_without_a_rule_keeps_its_id() -> None:
-    assert route(ORDERS, [Rule("other.orders", "ods.x")]) == ORDERS
+    assert sinks(ORDERS, rule("other.orders", "ods.x")) == ["shop.orders"]
 
 
 def test_a_table_goes_where_its_rule_says() -> None:
-    assert route(ORDERS, [Rule("shop.orders", "ods.sales")]) == TableId("ods", "sales")
+    assert sinks(ORDERS, rule("shop.orders", "ods.sales")) == ["ods.sales"]
 
 
 def test_the_symbol_stands_for_the_table_name_wherever_it_is() -> None:
-    rules = [Rule(r"shop.\.*", "ods_<>.t_<>_all", "<>")]
-    assert route(ITEMS, rules) == TableId("ods_items", "t_items_all")
+    assert sinks(ITEMS, rule(r"shop.\.*", "ods_<>.t_<>_all", "<>")) == ["ods_items.t_items_all"]
 
 
 def test_a_symbol_is_text_and_no_regular_expression() -> None:
-    assert route(ITEMS, [Rule(r"shop.\.*", "ods.$", "$")]) == TableId("ods", "items")
+    assert sinks(ITEMS, rule(r"shop.\.*", "ods.$", "$")) == ["ods.items"]
 
 
-def test_the_first_matching_rule_counts() -> None:
-    rules = [Rule("shop.orders", "a.first"), Rule(r"shop.\.*", "a.second")]
-    assert route(ORDERS, rules) == TableId("a", "first")
+@pytest.mark.parametrize(
+    ("source", "sink", "expected"),
+    [
+        (r"db_(\.*).(\.*)_tbl", "sink_$1.t_$2", "sink_7.t_orders"),
+        (r"db_(\d+).\.*", "ods.all_$1$1", "ods.all_77"),
+        (r"(\.*).x,db_(7).(\.*)_tbl", "ods.[$1]$2_$3", "ods.[]7_orders"),
+        (r"(db_7.orders_tbl|db_8.items)", "ods.all", "ods.all"),
+        (r"(db_(\d).(\.*)_tbl|db_8.items)", "ods.$2_$3", "ods.7_orders"),
+        (r"db_(\d).(\.*)_tbl", r"ods.\$1_$1", "ods.$1_7"),
+        (r"db_(\d).(\.*)_tbl", "ods.t$10", "ods.t70"),
+    ],
+)
+def test_groups_of_the_pattern_in_the_sink_table(source: str, sink: str, expected: str) -> None:
+    assert sinks(TableId("db_7", "orders_tbl"), rule(source, sink)) == [expected]
 
 
-def test_two_tables_into_one_are_refused() -> None:
-    rules = [Rule(r"shop.\.*", "ods.all")]
-    assert collisions([ORDERS, ITEMS], rules) == ["shop.items, shop.orders would all go to ods.all"]
-    with pytest.raises(SpecError, match=r"p\.yaml:1:1: route: shop\.items, shop\.orders would all go to ods\.all"):
-        check_collisions([ORDERS, ITEMS], rules, file="p.yaml")
+def test_a_group_that_is_not_there_is_known_by_name() -> None:
+    assert missing_groups(rule(r"db_(\d).(\.*)", "ods.$1_$3")) == ["$3"]
+    assert missing_groups(rule("shop.orders", "ods.$1")) == ["$1"]
+    assert missing_groups(rule(r"db_(\d).(\.*)", "ods.$2_$1")) == []
 
 
-def test_a_route_onto_the_name_of_an_unrouted_table_is_refused() -> None:
-    assert collisions([ORDERS, ITEMS], [Rule("shop.orders", "shop.items")])
+def test_every_matching_rule_counts_or_the_first() -> None:
+    rules = [rule("shop.orders", "a.first"), rule(r"shop.\.*", "b.<>", "<>"), rule(r"\.*.orders", "a.first")]
+    assert sinks(ORDERS, *rules) == ["a.first", "b.orders"]
+    assert sinks(ORDERS, *rules, first_match=True) == ["a.first"]
 
 
-def test_names_that_differ_only_in_case_collide() -> None:
-    assert collisions([ORDERS, TableId("Shop", "Orders")], [])
+def test_several_tables_may_go_to_one() -> None:
+    table = RouteTable([rule(r"shop.\.*", "ods.all", shard="origin")])
+    assert table(ORDERS) == table(ITEMS) == (TableId("ods", "all"),)
+    assert table.targets(ITEMS) == (Target(TableId("ods", "all"), "origin"),)
+    assert collisions([ORDERS, ITEMS], table) == []
 
 
-def test_a_table_that_several_rules_match_needs_first_match() -> None:
-    rules = [Rule("shop.orders", "a.first"), Rule(r"shop.\.*", "b.<>", "<>")]
-    assert collisions([ORDERS], rules) == ["shop.orders matches several rules (route[0], route[1])"]
-    assert collisions([ORDERS, ITEMS], rules, first_match=True) == []
-
-
-def test_one_to_one_rules_pass() -> None:
-    check_collisions([ORDERS, ITEMS], [Rule(r"shop.\.*", "ods.<>", "<>")])
+def test_sink_tables_whose_names_differ_only_in_case_are_refused() -> None:
+    table = RouteTable([rule("shop.orders", "ods.All"), rule("shop.items", "ods.all")])
+    told = "shop.items would go to ods.all; shop.orders would go to ods.All"
+    assert collisions([ORDERS, ITEMS], table) == [told]
+    assert collisions([ORDERS, TableId("Shop", "Orders")], RouteTable())
+    with pytest.raises(SpecError, match=rf"p\.yaml:1:1: route: {told} \(sinks may take such names for the same"):
+        check_collisions([ORDERS, ITEMS], table, file="p.yaml")

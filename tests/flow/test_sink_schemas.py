@@ -86,8 +86,9 @@ def test_only_changed_tables_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "sink_schemas.jsonl").stat().st_size - before < 400
 
 
-def decided(root: Path, batch: int) -> int | None:
-    return json.loads((root / "commits" / f"{batch}.json").read_text())["schemas"]
+def decided(root: Path, batch: int) -> list[int]:
+    """How many entries hold: of the tables before routing, and of the sink's."""
+    return json.loads((root / "commits" / f"{batch}.json").read_text())["stages"]["sink"]
 
 
 def test_decisions_say_which_schemas_hold(tmp_path: Path) -> None:
@@ -98,12 +99,13 @@ def test_decisions_say_which_schemas_hold(tmp_path: Path) -> None:
     for start, end in pairwise(at):
         pipeline.batch(start, end, 1, [FailAt.PREPARED])
     pipeline.finished(3, at[-1])
-    assert [decided(tmp_path, batch) for batch in range(3)] == [1, 2, 2]
+    assert [decided(tmp_path, batch) for batch in range(3)] == [[1, 1], [2, 2], [2, 2]]
     assert schemas(tmp_path).at(2) == {T: WIDE}
     assert sink.rows(T) == [{"id": 1, "note": None}, {"id": 2, "note": None}]
 
 
-def test_a_state_directory_of_an_older_version_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept_schemas", [True, False])
+def test_a_state_directory_of_an_older_version_goes_on(tmp_path: Path, kept_schemas: bool) -> None:
     items = [CREATED, block(T, NARROW, [("+I", {"id": 1})]), ADDED, block(T, WIDE, [("+I", {"id": 2})], sequence=2)]
     sink, source = ListSink(), ListSource(items)
     at: list[Offset] = [numbered({"item": item}, batch) for batch, item in enumerate((0, 2, 4))]
@@ -111,15 +113,18 @@ def test_a_state_directory_of_an_older_version_goes_on(tmp_path: Path) -> None:
     pipeline.batch(at[0], at[1], 1)
     pipeline.finished(1, at[1])
     decision = json.loads((tmp_path / "commits" / "0.json").read_text())
-    del decision["schemas"]
+    del decision["stages"]
+    decision["schemas"] = 1 if kept_schemas else None
     (tmp_path / "commits" / "0.json").write_text(json.dumps(decision))
-    (tmp_path / "sink_schemas.jsonl").unlink()
+    (tmp_path / "routed_schemas.jsonl").unlink()
+    if not kept_schemas:
+        (tmp_path / "sink_schemas.jsonl").unlink()
     again = LocalPipeline(source, sink, tmp_path, at[0], lambda: sink)
     again.plan(at[0], at[1])
     again.batch(at[1], at[2], 1)
     again.finished(1, at[2])
     assert schemas(tmp_path).at(1) == {T: WIDE}
-    assert decided(tmp_path, 1) == 2
+    assert decided(tmp_path, 1) == [2, 2]
 
 
 def test_rows_of_other_columns_than_the_sinks_never_reach_it() -> None:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from cdc.errors import SourceError, SourceUnavailable, StateError, UnsupportedChange
 from cdc.flow.offsets import BATCH_KEY, source_offset
+from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.job.error_transport import CrossingError, recover
@@ -29,10 +30,6 @@ ITEMS = (
     block(T, SCHEMA, [("-D", {"id": 1})], sequence=2),
 )
 ALL = ReadAllAvailable()
-
-
-def same(table: TableId) -> TableId:
-    return table
 
 
 class Strict(ListSource):
@@ -53,7 +50,7 @@ class Strict(ListSource):
 def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> StreamReader:
     state = StateDir(folder)
     state.open(name="p", source="list")
-    task = PrepareTask(source, sink or ListSink(), same, SinkSchemas(state.store))
+    task = PrepareTask(source, sink or ListSink(), Routing(), SinkSchemas(state.store))
     return StreamReader(SealedPlan(StreamPlan(task, state, Limits(1, 1), 2, state.put_token())))
 
 

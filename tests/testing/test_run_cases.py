@@ -72,6 +72,7 @@ def test_what_was_committed_before_an_error_is_in_the_output() -> None:
     gone = {"change": "drop.table", "table": "shop.orders"}
     clash = {**CREATE, "table": "shop.invoices"}
     pipeline = ROUTE.replace("shop.orders", r"shop.\.*").replace("ods.orders", "ods.<>\n    replace-symbol: <>")
+    pipeline += "pipeline:\n  schema.change.behavior: evolve\n"
     result = of(
         pipeline=pipeline, input=[CREATE, row("+I", 1), gone, clash], sink_tables={"ods.invoices": {"columns": COLUMNS}}
     )

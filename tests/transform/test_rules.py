@@ -83,6 +83,9 @@ def test_schema_changes_go_through_the_tables_rule() -> None:
     assert isinstance(made, CreateTable)
     assert made.schema.names == ("id",)
     assert rules.changes(OTHER, None, DropTable(OTHER)) == [DropTable(OTHER)]
+    (made,) = rules.changes(TABLE, None, CreateTable(TABLE, SCHEMA))
+    assert isinstance(made, CreateTable)
+    assert (made.options, made.partition_keys) == ((("k", "v"),), ("id",))
 
 
 def test_the_key_of_hash_is_never_shown() -> None:

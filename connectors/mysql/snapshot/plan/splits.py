@@ -102,14 +102,14 @@ class SnapshotSplits:
                 continue
             if begin is not None and begin.truncate and change.table not in emptied:
                 emptied[change.table] = None
-                found.append(TruncateTable(change.table))
+                found.append(TruncateTable(change.table, copied=True))
             if begin is not None and isinstance(change, AlterColumnType):
                 change = replace(change, copied=True)
             found.append(change)
         later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
         beside = (begin for begin in begun.values() if begin.beside)
         copies = (CopyTable(begin.table, schema(begin.table) if begin.frozen else None) for begin in beside)
-        return [*found, *map(TruncateTable, later), *copies]
+        return [*found, *(TruncateTable(table, copied=True) for table in later), *copies]
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:
         """The splits of a batch: those of the log, filtered where tables are being copied, then chunks in groups."""

@@ -1,0 +1,290 @@
+"""What a schema change of the source does to a sink table: the five behaviors of Flink CDC, and its filters. Pure.
+
+| change | evolve, try_evolve | lenient | ignore | exception |
+|---|---|---|---|---|
+| create.table | carried out | carried out | carried out | carried out |
+| add.column | carried out | last, nullable | held back | the run stops |
+| alter.column.type | carried out | widened to what holds old and new values | held back | the run stops |
+| rename.column | carried out | the new name is added, the old column stays, nullable | held back | the run stops |
+| drop.column | carried out | the column stays, nullable | held back | the run stops |
+| truncate.table, drop.table | carried out | held back unless `exclude.schema.changes` is `[]` | held back | it stops |
+| rename.table, alter.table.comment | carried out | carried out | held back | the run stops |
+| alter.primary.key | carried out | carried out | the run stops | the run stops |
+
+A change that does not fit the sink's table, as one before it was held back, is fitted: a column that is there already
+is widened, one that is to stand behind a missing one comes last. With try_evolve a change that the sink refuses is held
+back (`cdc.flow.attempt`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.merge import common_type, find
+from cdc.schema import (
+    LAST,
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    Column,
+    CreateTable,
+    DropColumn,
+    DropTable,
+    Position,
+    RenameColumn,
+    SchemaChange,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.schema_json import change_name
+
+
+class Behavior(StrEnum):
+    """`schema.change.behavior`."""
+
+    EXCEPTION = "exception"
+    EVOLVE = "evolve"
+    TRY_EVOLVE = "try_evolve"
+    LENIENT = "lenient"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The behavior, and which changes may be carried out at all.
+
+    Attributes:
+        include: names or parts of names (`add`, `column`, `add.column`); None for all. create.table always counts.
+        exclude: what is held back although included; None without the key, which matters to lenient.
+    """
+
+    behavior: Behavior = Behavior.LENIENT
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+
+    def allows(self, change: SchemaChange) -> bool:
+        """Whether the filters let a change through."""
+        name = change_name(change)
+        if self.exclude is None and self.behavior is Behavior.LENIENT and name in _LEFT_OUT:
+            return False
+        if _named(name, self.exclude or ()):
+            return False
+        return self.include is None or isinstance(change, CreateTable) or _named(name, self.include)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every change is carried out as it is."""
+        return self.behavior in (Behavior.EVOLVE, Behavior.EXCEPTION) and self.include is None and not self.exclude
+
+
+_LEFT_OUT = ("truncate.table", "drop.table")
+
+
+def _named(name: str, chosen: tuple[str, ...]) -> bool:
+    return any(each == name or each in name.split(".") for each in chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What becomes of one change in one sink table.
+
+    Attributes:
+        changes: carried out, in order.
+        held: what is not, in words that follow the table's name; empty when nothing is held back.
+    """
+
+    changes: tuple[SchemaChange, ...] = ()
+    held: str = ""
+
+
+def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
+    """What to carry out in a sink table that is there.
+
+    Args:
+        change: with the sink's table name; no CreateTable and no RenameTable.
+        sink: the table's schema in the sink before it.
+        source: the source table's schema after the change, None when it is gone.
+
+    Raises ChangeRefused with the behavior `exception`, and for a change of the key that may not be carried out.
+    """
+    behavior = policy.behavior
+    if behavior is Behavior.EXCEPTION:
+        raise ChangeRefused(
+            f"the source changed the table ({told(change)}), and schema.change.behavior is exception",
+            where=str(change.table),
+            hint="write evolve or lenient to carry such changes out, or ignore, and start again",
+        )
+    if behavior is Behavior.IGNORE or not policy.allows(change):
+        if isinstance(change, AlterPrimaryKey) and not _key_stays(change, sink):
+            raise _another_key(change, sink)
+        why = "ignored" if behavior is Behavior.IGNORE else "left out"
+        changes = () if behavior is Behavior.IGNORE else _without_values(change, sink)
+        return Outcome(changes, held=f"{told(change)} is {why}: {_kept(change)}")
+    if behavior is Behavior.LENIENT:
+        return _lenient(change, sink, source)
+    return fitted(change, sink)
+
+
+def told(change: SchemaChange) -> str:
+    """A change in a few words: its name and the column."""
+    match change:
+        case AddColumn(column=column) | AlterColumnType(column=column):
+            return f"{change_name(change)} {column.name} {column.type}"
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return f"{change_name(change)} {old_name} to {new_name}"
+        case DropColumn(name=name):
+            return f"{change_name(change)} {name}"
+        case _:
+            return change_name(change)
+
+
+def _kept(change: SchemaChange) -> str:
+    match change:
+        case AddColumn(column=column):
+            return f"values of {column.name} do not get into the sink"
+        case AlterColumnType(column=column):
+            return f"{column.name} keeps its type"
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return f"values of {new_name} do not get into the sink, {old_name} is NULL from now on"
+        case DropColumn(name=name):
+            return f"{name} stays, NULL from now on"
+        case TruncateTable():
+            return "its rows stay"
+        case DropTable():
+            return "the table stays"
+        case _:
+            return "the table stays as it is"
+
+
+def fitted(change: SchemaChange, sink: TableSchema) -> Outcome:
+    """A change as it is where it fits the sink's table, else what comes nearest."""
+    match change:
+        case AddColumn(column=column, position=position):
+            there = find(sink, column.name)
+            if there is not None:
+                return Outcome(_widened(change, there, replace(column, nullable=True)))
+            return Outcome((replace(change, position=_position(position, sink)),))
+        case AlterColumnType(column=column, old=old):
+            there = find(sink, column.name)
+            if there is None:
+                return Outcome(held=f"{told(change)}: the sink's table has no such column")
+            if old is None or there.type == old.type:
+                return Outcome((replace(change, column=replace(column, name=there.name)),))
+            return Outcome(_widened(change, there, column))
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return _renamed(change, find(sink, old_name), find(sink, new_name))
+        case DropColumn(name=name):
+            there = find(sink, name)
+            return Outcome() if there is None else Outcome((DropColumn(change.table, there.name),))
+        case AlterPrimaryKey(primary_key=key):
+            found = [find(sink, name) for name in key]
+            if any(column is None for column in found):
+                raise _another_key(change, sink)
+            names = tuple(column.name for column in found if column is not None)
+            return Outcome((AlterPrimaryKey(change.table, names),))
+        case _:
+            return Outcome((change,))
+
+
+def _renamed(change: RenameColumn, there: Column | None, taken: Column | None) -> Outcome:
+    if there is None:
+        return Outcome(held=f"{told(change)}: the sink's table has no column {change.old_name}")
+    if taken is not None and taken is not there:
+        return Outcome(held=f"{told(change)}: the sink's table has both columns, {there.name} is NULL from now on")
+    return Outcome((RenameColumn(change.table, there.name, change.new_name),))
+
+
+def _position(position: Position, sink: TableSchema) -> Position:
+    if position.after is None:
+        return position
+    there = find(sink, position.after)
+    return LAST if there is None else Position(after=there.name)
+
+
+def _widened(change: AddColumn | AlterColumnType, there: Column, new: Column) -> tuple[SchemaChange, ...]:
+    """The sink's column with room for the values of both."""
+    wide = replace(
+        there,
+        type=common_type(there.type, new.type),
+        nullable=there.nullable or new.nullable,
+        comment=new.comment or there.comment,
+    )
+    copied = isinstance(change, AlterColumnType) and change.copied
+    return () if wide == there else (AlterColumnType(change.table, wide, there, copied),)
+
+
+def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:
+    match change:
+        case AddColumn(column=column):
+            return Outcome(_added(change, sink, column))
+        case AlterColumnType(column=column):
+            there = find(sink, column.name)
+            if there is None:
+                return Outcome(_added(AddColumn(change.table, column), sink, column))
+            wide = _widened(change, there, column)
+            narrower = common_type(there.type, column.type) != column.type
+            return Outcome(wide, f"{told(change)}: {there.name} stays wide enough for all values" if narrower else "")
+        case RenameColumn(old_name=old_name, new_name=new_name):
+            return _lenient_rename(change, sink, source, old_name, new_name)
+        case DropColumn(name=name):
+            there = find(sink, name)
+            if there is None:
+                return Outcome()
+            changes = (*_out_of_key(change, sink, there), *_nullable(change, there))
+            return Outcome(changes, f"{told(change)}: it stays, NULL from now on")
+        case _:
+            return fitted(change, sink)
+
+
+def _lenient_rename(
+    change: RenameColumn, sink: TableSchema, source: TableSchema | None, old_name: str, new_name: str
+) -> Outcome:
+    there, column = find(sink, old_name), None if source is None else find(source, new_name)
+    if column is None or there is find(sink, new_name):
+        return Outcome()  # another spelling of the same name, which sinks do not tell apart
+    if there is not None and there.name in sink.primary_key:  # a key is never NULL, so no column can take over from it
+        return fitted(change, sink)
+    added = _added(AddColumn(change.table, column), sink, replace(column, default=None))
+    if there is None:
+        return Outcome(added)
+    held = f"{told(change)}: {new_name} is a column of its own, {there.name} stays, NULL from now on"
+    return Outcome((*added, *_nullable(change, there)), held)
+
+
+def _added(change: AddColumn, sink: TableSchema, column: Column) -> tuple[SchemaChange, ...]:
+    there, new = find(sink, column.name), replace(column, nullable=True)
+    return (AddColumn(change.table, new),) if there is None else _widened(change, there, new)
+
+
+def _nullable(change: SchemaChange, there: Column) -> tuple[SchemaChange, ...]:
+    return () if there.nullable else (AlterColumnType(change.table, replace(there, nullable=True), there),)
+
+
+def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChange, ...]:
+    """A column that gets no values from now on has to take NULL, or no row could be written any more."""
+    name = (
+        change.name if isinstance(change, DropColumn) else change.old_name if isinstance(change, RenameColumn) else ""
+    )
+    there = find(sink, name) if name else None
+    return () if there is None or there.name in sink.primary_key else _nullable(change, there)
+
+
+def _out_of_key(change: DropColumn, sink: TableSchema, there: Column) -> tuple[SchemaChange, ...]:
+    if there.name not in sink.primary_key:
+        return ()
+    return (AlterPrimaryKey(change.table, tuple(name for name in sink.primary_key if name != there.name)),)
+
+
+def _key_stays(change: AlterPrimaryKey, sink: TableSchema) -> bool:
+    return {name.casefold() for name in change.primary_key} == {name.casefold() for name in sink.primary_key}
+
+
+def _another_key(change: AlterPrimaryKey, sink: TableSchema) -> ChangeRefused:
+    return ChangeRefused(
+        f"the source's key is ({', '.join(change.primary_key)}) now, the sink's table keeps "
+        f"({', '.join(sink.primary_key)}): its rows could not be told apart",
+        where=str(change.table),
+        hint="write evolve or lenient and leave alter.primary.key in, or route the table to another one",
+    )

@@ -1,0 +1,74 @@
+"""`try_evolve`: the schema changes that the sink takes are carried out, those that it refuses are left out. Driver.
+
+    <state>/attempted.json   {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places]}
+
+All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
+after the other, and it is noted which are through, as changes of names do not show in the tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cdc.errors import ChangeRefused, EngineError
+from cdc.evolution.apply import apply_changes
+from cdc.evolution.journal import digest
+from cdc.flow.sink_schemas import Schemas
+from cdc.schema import CreateTable, RenameTable, SchemaChange
+from cdc.state.store import Store
+
+log = logging.getLogger(__name__)
+
+_FILE = "attempted.json"
+
+Apply = Callable[[Sequence[SchemaChange]], None]
+"""Carries changes out. Raises ChangeRefused."""
+
+
+class Attempts:
+    """Tries changes of a batch; repeatable after a crash, for the same batch and changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def apply(
+        self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply
+    ) -> tuple[list[SchemaChange], list[SchemaChange]]:
+        """What was carried out and what was refused. `before` is the sink's tables before them.
+
+        Raises ChangeRefused for a table that cannot be created, as its rows would have no place; what `apply` raises.
+        """
+        noted = self._store.read_json(_FILE) or {}
+        mine = (noted.get("batch"), noted.get("digest")) == (batch, digest(changes))
+        if not mine and not any(isinstance(change, RenameTable) for change in changes):
+            try:
+                apply(changes)
+                return list(changes), []
+            except ChangeRefused as error:
+                log.info("schema changes are tried one by one: %s", error)
+        return self._one_by_one(batch, before, changes, apply, noted if mine else {})
+
+    def _one_by_one(
+        self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, noted: dict[str, Any]
+    ) -> tuple[list[SchemaChange], list[SchemaChange]]:
+        done, refused = int(noted.get("done", 0)), set(noted.get("refused", ()))
+        schemas = dict(before)
+        for place, change in enumerate(changes):
+            if place < done:
+                schemas = schemas if place in refused else apply_changes(schemas, [change])
+                continue
+            try:
+                after = apply_changes(schemas, [change])
+                apply([change])
+                schemas = after
+            except (ChangeRefused, EngineError) as error:  # EngineError: it builds on one that was refused
+                if isinstance(change, CreateTable):
+                    raise
+                log.warning("%s: the sink does not take a schema change: %s", change.table, error)
+                refused.add(place)
+            note = {"batch": batch, "digest": digest(changes), "done": place + 1, "refused": sorted(refused)}
+            self._store.write_json(_FILE, note)
+        accepted = [change for place, change in enumerate(changes) if place not in refused]
+        return accepted, [change for place, change in enumerate(changes) if place in refused]

@@ -1,0 +1,165 @@
+"""Values of one column type as those of another, by the Arrow column. Pure; executor.
+
+Into text: numbers plain (`12.50`, never an exponent for decimals), times in ISO form, bytes in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import arrow_type
+from cdc.evolution.certain import BYTES, TEXTS
+from cdc.schema import DataType, Kind
+
+Cast = Callable[[pa.Array], pa.Array]
+"""Raises ArrowInvalid, ValueError or ArithmeticError when one of the values does not fit."""
+
+_EXACT = Context(prec=100)
+_MOST = 76
+"""Digits of Arrow's longest decimal."""
+
+
+def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
+    """How values get from one type to another; None when they are the same as they are."""
+    if source == target:
+        return None
+    kinds = (source.kind, target.kind)
+    if target.kind in (*TEXTS, Kind.JSON):
+        return _to_text(source)
+    if target.kind is Kind.DECIMAL and arrow_type(target) == pa.string():
+        return _decimal_text(target)
+    if source.kind is Kind.DECIMAL and arrow_type(source) == pa.string():
+        return _parsed(target)
+    if kinds in (_MOMENTS, _MOMENTS[::-1]):
+        return _zoned(target, zone)
+    if source.kind is Kind.DATE and target.kind is Kind.TIMESTAMP_LTZ:
+        return lambda values: _zoned(target, zone)(values.cast(pa.timestamp("us")))
+    if arrow_type(source) == arrow_type(target):
+        return None
+    if target.kind is Kind.DECIMAL:
+        return _to_decimal(target)
+    if target.kind in BYTES and source.kind in TEXTS:
+        return lambda values: values.cast(pa.binary())
+    wanted = arrow_type(target)
+    return lambda values: pc.cast(values, wanted, safe=True)
+
+
+_MOMENTS = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+
+
+def _zoned(target: DataType, zone: str) -> Cast:
+    if target.kind is Kind.TIMESTAMP_LTZ:
+
+        def to_instant(values: pa.Array) -> pa.Array:
+            local = pc.assume_timezone(values, zone, ambiguous="earliest", nonexistent="latest")
+            return local.cast(arrow_type(target))
+
+        return to_instant
+    return lambda values: pc.local_timestamp(values.cast(pa.timestamp("us", tz=zone)))
+
+
+def _to_decimal(target: DataType) -> Cast:
+    """By way of more digits than any value has: Arrow looks at the types, not at the values."""
+    wanted = arrow_type(target)
+
+    def cast(values: pa.Array) -> pa.Array:
+        if pa.types.is_decimal(values.type):
+            return values.cast(pa.decimal256(_MOST, max(values.type.scale, target.scale or 0))).cast(wanted)
+        if pa.types.is_integer(values.type):
+            return values.cast(pa.decimal256(_MOST, target.scale or 0)).cast(wanted)
+        return pa.array([_number(value) for value in values.to_pylist()], wanted)
+
+    return cast
+
+
+def _decimal_text(target: DataType) -> Cast:
+    """Decimals of more than 38 digits travel as text with all digits of their scale."""
+    places, whole = Decimal(1).scaleb(-(target.scale or 0)), (target.length or 10) - (target.scale or 0)
+
+    def text(value: Any) -> str | None:
+        number = _number(value)
+        if number is None:
+            return None
+        if abs(number) >= Decimal(10) ** whole or number != number.quantize(places, context=_EXACT):
+            raise ValueError(value)
+        return f"{number.quantize(places, context=_EXACT):f}"
+
+    return lambda values: pa.array([text(value) for value in values.to_pylist()], pa.string())
+
+
+def _number(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(str(value).strip())
+
+
+def _parsed(target: DataType) -> Cast:
+    """Text of a long decimal as another number."""
+    wanted = arrow_type(target)
+    if target.kind in (Kind.FLOAT, Kind.DOUBLE):
+        return lambda values: values.cast(wanted)
+
+    def cast(values: pa.Array) -> pa.Array:
+        numbers = [_number(value) for value in values.to_pylist()]
+        if target.kind is Kind.DECIMAL:
+            return pa.array(numbers, wanted)
+        return pa.array([None if number is None else _whole(number) for number in numbers], wanted)
+
+    return cast
+
+
+def _whole(number: Decimal) -> int:
+    if number != number.to_integral_value():
+        raise ValueError(number)
+    return int(number)
+
+
+def _to_text(source: DataType) -> Cast | None:
+    kind = source.kind
+    if kind in TEXTS or kind is Kind.JSON:
+        return None
+    if kind is Kind.DECIMAL:
+        return None if arrow_type(source) == pa.string() else _each(lambda value: f"{value:f}")
+    if kind in BYTES or kind is Kind.GEOMETRY:
+        return _each(lambda value: base64.b64encode(value).decode())
+    if kind is Kind.TIME:
+        return _each(_span_text)
+    if kind in _MOMENTS:
+        return _moment_text("Z" if kind is Kind.TIMESTAMP_LTZ else "")
+    if kind is Kind.VECTOR:
+        return _each(json.dumps)
+    return lambda values: pc.cast(values, pa.string())
+
+
+def _each(text: Callable[[Any], str]) -> Cast:
+    def cast(values: pa.Array) -> pa.Array:
+        return pa.array([None if value is None else text(value) for value in values.to_pylist()], pa.string())
+
+    return cast
+
+
+def _moment_text(suffix: str) -> Cast:
+    def cast(values: pa.Array) -> pa.Array:
+        naive = values.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us")) if suffix else values
+        text = _without_zeros(pc.replace_substring(naive.cast(pa.string()), " ", "T"))
+        return pc.binary_join_element_wise(text, pa.scalar(suffix), pa.scalar(""))
+
+    return cast
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """The fraction without zeros at its end."""
+    return pc.replace_substring_regex(text, r"(\.\d*[1-9])0+$|\.0+$", r"\1")
+
+
+def _span_text(span: timedelta) -> str:
+    seconds, micros = divmod(abs(span) // timedelta(microseconds=1), 1_000_000)
+    fraction = f".{micros:06d}".rstrip("0") if micros else ""
+    sign = "-" if span < timedelta() else ""
+    return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"

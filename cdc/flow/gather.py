@@ -1,0 +1,111 @@
+"""The blocks of merged sink tables, in the order of the source's log. Executor.
+
+A source hands out blocks table by table: in log order inside a table, but not from one to the other. Where several
+tables go to one sink table, rows of the same key must still get there in log order. So the blocks of such a sink table
+are held until there are many, put in order, and handed on as a few large ones, which also is what a sink does best.
+
+Not everything held is handed on: blocks still to come may be from before its end. A source goes through its log in
+pieces of some megabytes (`REORDERED_BYTES`), so what is kept back is larger than such a piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.schema import TableId
+
+REORDERED_BYTES = 64 << 20
+"""So many bytes of rows, at most, may come from blocks of different tables before they are in order."""
+
+_MOST_HELD = 4 * REORDERED_BYTES
+_BLOCK_ROWS = 65_536
+
+
+@dataclass
+class _Held:
+    blocks: list[ChangeBlock] = field(default_factory=list)
+    bytes: int = 0
+
+
+def gathered(blocks: Iterator[ChangeBlock], merged: frozenset[TableId]) -> Iterator[ChangeBlock]:
+    """The blocks, those of `merged` sink tables in log order over all of their source tables."""
+    held: dict[TableId, _Held] = {}
+    total = 0
+    for block in blocks:
+        if block.table not in merged:
+            yield block
+            continue
+        own = held.setdefault(block.table, _Held())
+        size = int(block.rows.nbytes)
+        own.blocks.append(block)
+        own.bytes += size
+        total += size
+        if total > _MOST_HELD:
+            largest = max(held.values(), key=lambda item: item.bytes)
+            yield from _released(largest)
+            total = sum(item.bytes for item in held.values())
+    for own in held.values():
+        yield from _cut(_ordered(own.blocks))
+
+
+def _released(held: _Held) -> Iterator[ChangeBlock]:
+    """The first rows, as many as can go; the others stay."""
+    whole = _ordered(held.blocks)
+    kept = min(len(whole), int(len(whole) * REORDERED_BYTES / max(1, held.bytes)) + 1)
+    end = _whole_update(whole, len(whole) - kept)
+    yield from _cut(_part(whole, 0, end))
+    rest = _part(whole, end, len(whole) - end)
+    held.blocks, held.bytes = [rest], held.bytes * len(rest) // max(1, len(whole))
+
+
+def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
+    """One block of all, its rows by sequence and row; all are of one schema."""
+    first = blocks[0]
+    if len(blocks) == 1:
+        return first
+    rows = pa.Table.from_batches([block.rows for block in blocks]).combine_chunks()
+    sequence = np.concatenate([block.sequence.to_numpy() for block in blocks])
+    number = np.concatenate([block.row.to_numpy() for block in blocks])
+    kinds = np.concatenate([block.kinds.to_numpy() for block in blocks])
+    times = np.concatenate([block.timestamps_ms.to_numpy() for block in blocks])
+    batch = rows.to_batches()[0] if rows.num_rows else first.rows
+    if bool(np.all(sequence[1:] > sequence[:-1])):
+        order: Any = None
+    else:
+        order = np.lexsort((number, sequence))
+        batch = batch.take(pa.array(order))
+        sequence, number, kinds, times = sequence[order], number[order], kinds[order], times[order]
+    return replace(
+        first, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence), row=pa.array(number),
+        timestamps_ms=pa.array(times),
+    )  # fmt: skip
+
+
+def _cut(block: ChangeBlock) -> Iterator[ChangeBlock]:
+    """In blocks of a bounded number of rows."""
+    start = 0
+    while start < len(block):
+        end = _whole_update(block, min(start + _BLOCK_ROWS, len(block)))
+        yield _part(block, start, end - start)
+        start = end
+
+
+def _whole_update(block: ChangeBlock, end: int) -> int:
+    """The end, or the row after it, so that an update's two images stay together."""
+    return end + (0 < end < len(block) and block.kinds[end - 1].as_py() == RowKind.UPDATE_BEFORE)
+
+
+def _part(block: ChangeBlock, start: int, count: int) -> ChangeBlock:
+    if count == len(block):
+        return block
+    return replace(
+        block, rows=block.rows.slice(start, count), kinds=block.kinds.slice(start, count),
+        sequence=block.sequence.slice(start, count), row=block.row.slice(start, count),
+        timestamps_ms=block.timestamps_ms.slice(start, count),
+    )  # fmt: skip
