@@ -21,6 +21,7 @@ from cdc.transform.failures import Counts
 from cdc.transform.kept import kept
 from cdc.transform.rule import Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
+from cdc.transform.typed import columns
 from cdc.transform.user import Loaded, load
 
 
@@ -83,6 +84,16 @@ class Rules:
         if rule is None:
             return Result(schema)
         return Result(typing_of(rule, schema).schema, rule.partition_keys, tuple(rule.table_options.items()))
+
+    def reading(self, table: TableId, schema: TableSchema, column: str) -> list[str]:
+        """What the table's rule computes of a source column: names of resulting columns, and `the filter`."""
+        rule = self.rule(table)
+        if rule is None:
+            return []
+        made = typing_of(rule, schema)
+        found = [each.column.name for each in made.outputs if not each.passes and column in columns(each.node)]
+        filtered = made.condition is not None and column in columns(made.condition)
+        return [*found, *(["the filter"] if filtered else [])]
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
         """What a change of the source table, whose schema was `schema`, changes behind the table's rule.
