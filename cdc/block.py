@@ -95,6 +95,7 @@ class ChangeBlock:
         position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
             engine sets it. Empty for a row that is from no log.
         during: what it is for while the table is copied anew.
+        snapshot: whether these are rows as a copy of the table read them, not changes of its log.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -108,6 +109,7 @@ class ChangeBlock:
     timestamps_ms: pa.Array
     position_text: Callable[[int], str] = str
     during: During = During.NO_COPY
+    snapshot: bool = False
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
