@@ -96,6 +96,9 @@ class ChangeBlock:
             engine sets it. Empty for a row that is from no log.
         during: what it is for while the table is copied anew.
 
+        metadata: what the source knows of each row besides, by names of its `metadata.list`: given a name and the
+            sequences of rows, the column (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
+
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
 
@@ -108,6 +111,7 @@ class ChangeBlock:
     timestamps_ms: pa.Array
     position_text: Callable[[int], str] = str
     during: During = During.NO_COPY
+    metadata: Callable[[str, pa.Array], pa.Array] | None = None
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
