@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -22,6 +22,7 @@ from cdc.schema import (
 )
 from cdc.source import Count
 from cdc.state.store import Store
+from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.options import LogOptions
@@ -37,6 +38,7 @@ Wanted = Callable[[TableId], bool]
 
 
 _FROM_METADATA = "-- from the metadata of its rows"
+_ROLLED_BACK = "-- rows that were rolled back"
 _NEWLY_CAPTURED = "-- captured from here on"
 
 
@@ -153,7 +155,7 @@ class Tracker:
         self._notices = notices
 
     def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
         self._refuse(result, query, where)
@@ -189,6 +191,15 @@ class Tracker:
             hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
             "or have the server write binlog_row_metadata=FULL",
         )
+
+    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        """As `segmenter.SchemaTracker` says."""
+        if not all(map(self._catalog.copied_when_uncertain, tables)):
+            return False
+        result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))
+        at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+        self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
+        return True
 
     def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
         if result.dml:
