@@ -196,6 +196,11 @@ class MySqlSourceOptions(SnapshotOptions):
         default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
+    def copied_when_added(self, table: TableId) -> bool:
+        """Whether the rows of a table that newly matches are copied: also where the whole log makes up the others."""
+        default = "initial" if self.startup_mode in ("initial", "snapshot", "earliest-offset") else "latest-offset"
+        return (self.table_mode(table) or default) == "initial"
+
     def copies_new(self, table: TableId) -> bool:
         """As in `LogOptions`."""
         return self.newly_added and self.copied_at_first(table)
