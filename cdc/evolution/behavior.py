@@ -120,7 +120,8 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         if isinstance(change, AlterPrimaryKey) and not _key_stays(change, sink):
             raise _another_key(change, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
-        return Outcome(held=f"{told(change)} is {why}: {_kept(change)}")
+        changes = () if behavior is Behavior.IGNORE else _without_values(change, sink)
+        return Outcome(changes, held=f"{told(change)} is {why}: {_kept(change)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
     return fitted(change, sink)
@@ -259,6 +260,15 @@ def _added(change: AddColumn, sink: TableSchema, column: Column) -> tuple[Schema
 
 def _nullable(change: SchemaChange, there: Column) -> tuple[SchemaChange, ...]:
     return () if there.nullable else (AlterColumnType(change.table, replace(there, nullable=True), there),)
+
+
+def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChange, ...]:
+    """A column that gets no values from now on has to take NULL, or no row could be written any more."""
+    name = (
+        change.name if isinstance(change, DropColumn) else change.old_name if isinstance(change, RenameColumn) else ""
+    )
+    there = find(sink, name) if name else None
+    return () if there is None or there.name in sink.primary_key else _nullable(change, there)
 
 
 def _out_of_key(change: DropColumn, sink: TableSchema, there: Column) -> tuple[SchemaChange, ...]:

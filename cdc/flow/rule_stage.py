@@ -9,6 +9,8 @@ same tables: the first batch of the run then begins with the changes that lead t
 
 from __future__ import annotations
 
+import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,11 +19,14 @@ from cdc.evolution.apply import apply_changes
 from cdc.evolution.diff import Table, diff
 from cdc.flow.derive import Past
 from cdc.flow.sink_schemas import Schemas, SinkSchemas
-from cdc.schema import AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import AddColumn, AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
+
+
+log = logging.getLogger(__name__)
 
 
 class RuleStage:
@@ -52,8 +57,12 @@ class RuleStage:
             return changes
         sources = dict(self._source.at(batch))
         made = edits(self._rules, sources, self._behind.at(batch)) if self._edited else []
+        _tell(made)
         for change in changes:
-            made += through(self._rules, sources.get(change.table), change)
+            schema = sources.get(change.table)
+            if self._rules is not None and schema is not None:
+                _tell_stale(self._rules, schema, change)
+            made += through(self._rules, schema, change)
             sources = apply_changes(sources, [change])
         self._source.change(batch, changes)
         self._behind.change(batch, made)
@@ -63,6 +72,35 @@ class RuleStage:
     def state(self) -> list[int] | None:
         """How many entries hold, of both logs."""
         return [len(self._source), len(self._behind)] if self._active else None
+
+
+def _tell(changes: Sequence[SchemaChange]) -> None:
+    """Say what edited rules leave as it is: rows that are there were made by the earlier ones."""
+    columns: defaultdict[TableId, list[str]] = defaultdict(list)
+    for change in changes:
+        if isinstance(change, AddColumn | AlterColumnType):
+            columns[change.table].append(change.column.name)
+    for table, names in columns.items():
+        log.warning(
+            "%s: the rules have changed: rows that are there keep what they have, without values in %s; "
+            "`cdc resync FILE %s` copies them anew", table, ", ".join(names), table,
+        )  # fmt: skip
+
+
+def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None:
+    """Say which computed columns are not computed again when a column that they read gets another type."""
+    if not isinstance(change, AlterColumnType) or change.copied:
+        return
+    before = next((column for column in schema.columns if column.name == change.column.name), None)
+    if before is None or before.type == change.column.type:
+        return
+    names = rules.reading(change.table, schema, change.column.name)
+    if names:
+        log.warning(
+            "%s: the source changed the type of %s from %s to %s: rows that are there keep what was computed of it in "
+            "%s; `cdc resync FILE %s` copies them anew", change.table, before.name, before.type, change.column.type,
+            ", ".join(names), change.table,
+        )  # fmt: skip
 
 
 def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:

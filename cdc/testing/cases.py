@@ -5,6 +5,7 @@ Each case goes through the engine's own flow (`cdc.flow`), batch by batch, from 
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 from cdc.evolution.apply import apply_changes
 from cdc.flow.route import RouteGuard
 from cdc.lines.source import LineSource
-from cdc.planning import check_routes, check_rules
+from cdc.planning import check_merges, check_routes, check_rules
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
@@ -28,6 +29,9 @@ from cdc.testing.memory import Middle, run_in_memory
 
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
 _MEMORY = Path("/dev/shm")
+
+logging.getLogger("cdc").addHandler(logging.NullHandler())
+"""What is held back is for those who listen: without any listener Python would print it."""
 
 
 def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
@@ -45,7 +49,9 @@ def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yam
     """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
     source, between = CaseSource(case.input), middle(spec)
-    check_rules(between.rules, source.first_tables())
+    tables = source.first_tables()
+    check_routes(spec, tables)
+    check_merges(between.routing, check_rules(between.rules, tables))
     run_in_memory(source, sink, state=folder, middle=between, now=case.now)
 
 

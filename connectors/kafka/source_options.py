@@ -16,6 +16,7 @@ from cdc.options import (
     Line,
     OptionError,
     Remark,
+    Size,
     SourceOptions,
     TablePattern,
     Tables,
@@ -81,6 +82,12 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
     prefixes: ClassVar[dict[str, str]] = ConnectionOptions.connection_prefixes
 
     type: Literal["kafka"] = Field(description="Connector name.")
+    max_batch_bytes: Size = Field(
+        256 << 20,
+        alias="max-batch-bytes",
+        gt=0,
+        description="How much one batch may hold, in bytes of messages, with the schemas that are in them.",
+    )
     topics: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
         None, description="Names of the topics to read, separated by commas."
     )

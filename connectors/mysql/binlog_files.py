@@ -25,7 +25,7 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
-from connectors.mysql.schema.schemas import Known, Schemas, shown_schema
+from connectors.mysql.schema.schemas import Known, Schemas, of_captured, shown_schema
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 
@@ -103,7 +103,8 @@ class BinlogFilesSource(Source):
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
-        return self._schemas().changes(MySqlOffset.from_json(start).schemas, MySqlOffset.from_json(end).schemas)
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        return of_captured(self._schemas().changes(begin.schemas, stop.schemas), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""

@@ -115,6 +115,11 @@ STATEMENTS = {
         "CREATE TABLE t (n INT PRIMARY KEY, m VARCHAR(9))",
         "ALTER TABLE t CHANGE m renamed VARCHAR(1) NOT NULL",
     ),
+    "a dropped partition": (
+        "CREATE TABLE t (n INT PRIMARY KEY) PARTITION BY RANGE (n) (PARTITION p VALUES LESS THAN (2), "
+        "PARTITION q VALUES LESS THAN MAXVALUE)",
+        "ALTER TABLE t DROP PARTITION p",
+    ),
     "an exchanged partition": (
         "CREATE TABLE t (n INT PRIMARY KEY) PARTITION BY RANGE (n) (PARTITION p VALUES LESS THAN MAXVALUE)",
         "CREATE TABLE other (n INT PRIMARY KEY); INSERT INTO other VALUES (77); "
@@ -134,6 +139,22 @@ def test_what_the_server_computed_is_copied(any_server: MySqlServer, tmp_path: P
     changed = altered(any_server, database, statements.split("; "), "")
     assert changed == len(statements.split("; "))
     any_server.execute("DELETE FROM t LIMIT 1", database=database)
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_rows_that_were_rolled_back_after_they_were_delivered_are_copied(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = any_server.new_database("uncertain")
+    create = "CREATE TABLE t (n INT PRIMARY KEY)"
+    any_server.execute(create, "INSERT INTO t VALUES (1), (2), (3)", database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(
+        "XA START 'f'", "INSERT INTO t VALUES (4)", "DELETE FROM t WHERE n = 2", "XA END 'f'", "XA PREPARE 'f'",
+        "XA ROLLBACK 'f'", "INSERT INTO t VALUES (5)", database=database,
+    )  # fmt: skip
     runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
 

@@ -160,7 +160,9 @@ def test_a_table_that_is_renamed_gets_the_rule_of_its_new_name(tmp_path: Path) -
     assert sink.rows(U) == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]
 
 
-def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_columns(tmp_path: Path) -> None:
+def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_columns(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     items: list[Item] = [
         CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "name": "a", "qty": 3})),
         rows(T, SCHEMA, 2, ("+I", {"id": 2, "name": "b", "qty": 4})),
@@ -177,6 +179,25 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
     assert [row["qty"] for row in sink.rows(T)] == [None, None, None, 6]
     column = SinkSchemas(LocalStore(tmp_path)).at(1)[T].column("twice")
     assert column.nullable
+    assert [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()] == [
+        "shop.t: the rules have changed: rows that are there keep what they have, without values in twice; "
+        "`cdc resync FILE shop.t` copies them anew",
+        "shop.t: the rules have changed: rows that are there keep what they have, without values in qty; "
+        "`cdc resync FILE shop.t` copies them anew",
+    ]
+
+
+@pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])
+def test_a_new_type_below_a_computed_column_is_told_unless_the_table_is_copied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, copied: bool, told: int
+) -> None:
+    wider = AlterColumnType(T, Column("qty", DataType.parse("DECIMAL(10, 2)")), QTY, copied=copied)
+    named = AlterColumnType(T, Column("name", DataType.parse("VARCHAR(9)")), NAME)
+    made = rules(("shop.t", {"projection": r"\*, qty / 2 AS half", "filter": "qty > 0"}))
+    run(tmp_path, [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 3})), wider, named], made, ListSink(), 2, 4)
+    messages = [record.getMessage() for record in caplog.records if "keep what was computed" in record.getMessage()]
+    assert len(messages) == told
+    assert all("the type of qty from INT to DECIMAL(10, 2)" in each and "half, the filter" in each for each in messages)
 
 
 def test_edited_rules_that_do_not_fit_a_table_are_refused_before_anything_is_applied(tmp_path: Path) -> None:

@@ -52,23 +52,11 @@ class DebeziumFormat:
     def read(self, messages: Messages) -> Reading:
         """As in `Format`."""
         reading = Reading()
-        numbers: list[int] = []
-        payloads: list[bytes] = []
-        shapes: list[int] = []
-        for number, value in enumerate(messages.values):
-            if value is None:
-                continue
-            try:
-                payload, shape = self._wrapped.payload(value)
-            except ValueError as error:
-                reading.unreadable[number] = str(error)
-                continue
-            numbers.append(number)
-            payloads.append(payload)
-            shapes.append(shape.number)
-        if payloads:
-            scan = _ENVELOPE.scan(Texts.of(payloads))
-            self._sort(messages, reading, scan, np.array(numbers), np.array(shapes))
+        found = self._wrapped.payloads(messages.values)
+        reading.unreadable.update(found.unreadable)
+        if found.payloads:
+            scan = _ENVELOPE.scan(Texts.of(found.payloads))
+            self._sort(messages, reading, scan, np.array(found.numbers), np.array(found.shapes))
         return reading
 
     def natural(self, column: Column) -> Field:

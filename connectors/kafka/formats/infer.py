@@ -50,9 +50,12 @@ def misfit(images: Images, schema: TableSchema) -> int | None:
 
 
 def _outside(cells: Cells, data_type: DataType, allowed: tuple[int, ...]) -> Any:
-    bad = ~np.isin(cells.kinds, (*allowed, NULL, ABSENT))
+    refused = np.ones(ARRAY + 1, bool)
+    refused[[*allowed, NULL, ABSENT]] = False
+    bad = refused[cells.kinds]
     if data_type == BIGINT:
-        for row in np.flatnonzero((cells.kinds == INTEGER) & (cells.stops - cells.starts > _LONG)):
+        long = cells.stops - cells.starts > _LONG
+        for row in np.flatnonzero(long & (cells.kinds == INTEGER)) if long.any() else ():
             bad[row] = not -(2**63) <= int(cells.raw(int(row))) < 2**63
     return bad
 

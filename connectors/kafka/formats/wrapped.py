@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,18 @@ class Shape:
 
 
 BARE = Shape(0, None)
+_ENVELOPE = b'{"before"'
+"""How Debezium's envelope begins when nothing is around it."""
+
+
+@dataclass(slots=True)
+class Payloads:
+    """Payloads with the numbers of their values and of their shapes, and the reasons of those that have none."""
+
+    numbers: list[int]
+    payloads: list[bytes]
+    shapes: list[int]
+    unreadable: dict[int, str]
 
 
 class Unwrapper:
@@ -37,11 +49,44 @@ class Unwrapper:
         self.shapes: list[Shape] = [BARE]
         self._prefix, self._shape = b"", BARE
 
+    def payloads(self, values: Sequence[bytes | None]) -> Payloads:
+        """The payloads of all values there are; values that follow one of the same schema are taken in one go."""
+        found = Payloads([], [], [], {})
+        number, total = 0, len(values)
+        while number < total:
+            value = values[number]
+            if value is not None:
+                try:
+                    payload, shape = self.payload(value)
+                except ValueError as error:
+                    found.unreadable[number] = str(error)
+                else:
+                    found.numbers.append(number)
+                    found.payloads.append(payload)
+                    found.shapes.append(shape.number)
+            number += 1
+            number += self._run(values, number, found) if self._prefix else 0
+        return found
+
+    def _run(self, values: Sequence[bytes | None], first: int, found: Payloads) -> int:
+        """Take the values that begin as the last one did; how many."""
+        prefix, cut = self._prefix, len(self._prefix)
+        count = 0
+        for at in range(first, len(values)):
+            value = values[at]
+            if value is None or not value.startswith(prefix) or value[-1] != 125:
+                break
+            found.payloads.append(value[cut:-1])
+            count += 1
+        found.numbers.extend(range(first, first + count))
+        found.shapes.extend([self._shape.number] * count)
+        return count
+
     def payload(self, value: bytes) -> tuple[bytes, Shape]:
         """The payload of a value; a value without a schema around it is its own. Raises ValueError."""
         if self._prefix and value.startswith(self._prefix) and value[-1] == 125:
             return value[len(self._prefix) : -1], self._shape
-        if b'"payload"' not in value:
+        if value.startswith(_ENVELOPE) or b'"payload"' not in value:
             return value, BARE
         found = _WRAPPED.scan(Texts.of([value]))
         payload, schema = found.cells("payload"), found.cells("schema")

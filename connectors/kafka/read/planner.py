@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -29,7 +29,7 @@ from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
-_AT_ONCE = 5_000
+_AT_ONCE = 10_000
 _TOLD = re.compile(r"\s*(truncate|drop\s+table|rename\s|alter\s.*\b(drop|rename|change)\b)", re.IGNORECASE | re.DOTALL)
 """Statements that leave the sink with rows, names or columns that the source has no more."""
 _DRAIN_S = 0.5
@@ -38,10 +38,29 @@ _DRAIN_S = 0.5
 
 @dataclass(slots=True)
 class _Fit:
-    """How many of a partition's messages fit, and what the next one needs."""
+    """How many of a partition's messages fit, and what the first one needs when none does."""
 
     count: int
     needs: list[Entry]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch in the making: where it ends in each partition so far, and partitions held up by the schemas."""
+
+    schemas: Mapping[TableId, TableSchema]
+    ends: dict[str, int] = field(default_factory=dict)
+    held: dict[str, _Fit] = field(default_factory=dict)
+    rows: int = 0
+    bytes: int = 0
+
+    def needs(self) -> list[Entry]:
+        """What the first messages of held partitions need; of one table what the first of them needs."""
+        found: dict[str, Entry] = {}
+        for fit in self.held.values():
+            for entry in fit.needs:
+                found.setdefault(str(entry["table"]), entry)
+        return list(found.values())
 
 
 class Planner:
@@ -82,13 +101,18 @@ class Planner:
         """The end of the next batch, `start` when there is nothing. Raises SourceError."""
         self._begin(start)
         found = self._discovered(start)
-        self._gather(limits, wait_s)
-        at = KafkaOffset(len(self._history), {**start.partitions, **found})
-        end = self._planned(at)
-        if end.partitions == at.partitions and not found:
+        count = len(self._history)
+        batch = _Batch(self._history.at(count).schemas)
+        self._take(batch)
+        self._gather(batch, limits, wait_s)
+        if not batch.ends and (needs := batch.needs()):
+            count = self._history.append(needs)
+            batch = _Batch(self._history.at(count).schemas)
+            self._take(batch)
+        if not batch.ends and not found:
             return start
-        self._at = end
-        return end
+        self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends})
+        return self._at
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -134,25 +158,40 @@ class Planner:
         self._assign()
         return found
 
-    def _gather(self, limits: Limits | None, wait_s: float) -> None:
-        """Read until the limits are reached, or nothing more is there."""
+    def _gather(self, batch: _Batch, limits: Limits | None, wait_s: float) -> None:
+        """Read and plan until the limits are reached, or nothing more is there."""
         rows = limits.max_rows if limits is not None else 1 << 62
         room = limits.max_bytes if limits is not None else 1 << 62
         held = sum(len(part.records) for part in self._parts.values())
-        size = sum(part.bytes for part in self._parts.values())
-        began, wait = time.monotonic(), 0.0 if held else wait_s
-        while held < rows and size < room and not self._all_read() and not self.stopped:
-            found = self._consume(min(_AT_ONCE, rows - held), wait)
-            got = self._collect(found)
-            held, size = held + len(found), size + got
+        size = sum(part.bytes for part in self._parts.values()) + batch.bytes
+        read = batch.rows + held
+        began, wait = time.monotonic(), 0.0 if read else wait_s
+        while read < rows and size < room and not self._all_read(read) and not self.stopped:
+            found = self._consume(min(_AT_ONCE, rows - read), wait)
+            size += self._collect(found)
+            read += len(found)
+            self._take(batch)
             now = time.monotonic()
-            if self._ends is None and (now - began > wait_s + _DRAIN_S or (not found and held)):
+            if self._ends is None and (now - began > wait_s + _DRAIN_S or (not found and read)):
                 break
-            if self._ends is None and not held and now - began >= wait_s:
+            if self._ends is None and not read and now - began >= wait_s:
                 break
             if self._ends is not None and not found and now - began > self._policy.timeout_s:
                 raise SourceUnavailable("no answer while reading", where=self._cluster.where)
-            wait = 0.02 if held else max(0.0, wait_s - (now - began)) if self._ends is None else 0.1
+            wait = 0.02 if read else max(0.0, wait_s - (now - began)) if self._ends is None else 0.1
+
+    def _take(self, batch: _Batch) -> None:
+        """Plan what fits of each partition, up to the first message that does not."""
+        for part in self._parts.values():
+            if not part.records or part.name in batch.held:
+                continue
+            fit = self._fit(part, batch.schemas)
+            if fit.count:
+                batch.ends[part.name] = records.offset_of(part.records[fit.count - 1]) + 1
+                batch.rows += fit.count
+                batch.bytes += part.drop(fit.count)
+            if part.records:
+                batch.held[part.name] = fit
 
     def _consume(self, number: int, wait_s: float) -> list[Message]:
         """Wait for the first message, and take the others that are there already."""
@@ -186,31 +225,11 @@ class Planner:
         part.position = low
         self._assign()
 
-    def _all_read(self) -> bool:
-        """Nothing more is to come for this batch."""
+    def _all_read(self, read: int) -> bool:
+        """Nothing more is to come for this batch, of which `read` messages are here."""
         if self._ends is None:
-            return bool(self._parts) and all(part.at_end for part in self._parts.values()) and self._some()
+            return read > 0 and all(part.at_end for part in self._parts.values())
         return all(part.at_end or part.position >= self._ends.get(part.name, 0) for part in self._parts.values())
-
-    def _some(self) -> bool:
-        return any(part.records for part in self._parts.values())
-
-    def _planned(self, at: KafkaOffset, *, changed: bool = False) -> KafkaOffset:
-        """What fits of each partition; when nothing does, after the schemas have been changed."""
-        known = self._history.at(at.schemas)
-        fits = {part.name: self._fit(part, known.schemas) for part in self._parts.values() if part.records}
-        if not any(fit.count for fit in fits.values()):
-            needs = self._needs(at, fits)
-            if not needs or changed:
-                return at
-            return self._planned(KafkaOffset(self._history.append(needs), at.partitions), changed=True)
-        partitions = dict(at.partitions)
-        for part in self._parts.values():
-            fit = fits.get(part.name)
-            if fit is not None and fit.count:
-                partitions[part.name] = records.offset_of(part.records[fit.count - 1]) + 1
-                part.drop(fit.count)
-        return KafkaOffset(at.schemas, partitions)
 
     def _fit(self, part: Pending, schemas: Mapping[TableId, TableSchema]) -> _Fit:
         messages = part.messages()
@@ -235,14 +254,6 @@ class Planner:
 
     def _need(self, group: Group, schemas: Mapping[TableId, TableSchema]) -> Entry:
         return schema_entry(group.table, self._tables.needed(group, schemas.get(group.table)))
-
-    def _needs(self, at: KafkaOffset, fits: Mapping[str, _Fit]) -> list[Entry]:
-        """What the first messages of the partitions need; partitions that need the same table wait for one another."""
-        found: dict[str, Entry] = {}
-        for fit in fits.values():
-            for entry in fit.needs:
-                found.setdefault(str(entry["table"]), entry)
-        return list(found.values())
 
     def lag(self) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +68,12 @@ class Pending:
         """What was read, as formats take it."""
         return messages_of(self.topic, self.partition, self.records)
 
-    def drop(self, count: int) -> None:
-        """The first `count` messages are planned."""
-        self.bytes -= sum(len(record) for record in self.records[:count])
+    def drop(self, count: int) -> int:
+        """The first `count` messages are planned; how many bytes they have."""
+        size = self.bytes if count == len(self.records) else sum(map(len, self.records[:count]))
+        self.bytes -= size
         del self.records[:count]
+        return size
 
 
 class _Times(Sequence[int]):
@@ -97,41 +100,53 @@ def offset_of(message: Message) -> int:
 
 def messages_of(topic: str, partition: int, records: Sequence[Message]) -> Messages:
     """Records of one partition, as formats take them."""
-    return Messages(
-        topic, partition,
-        [offset_of(record) for record in records], _Times(records),
-        [record.key() for record in records], [record.value() for record in records],
-    )  # fmt: skip
+    offsets: list[Any] = list(map(Message.offset, records))
+    keys, values = list(map(Message.key, records)), list(map(Message.value, records))
+    return Messages(topic, partition, offsets, _Times(records), keys, values)
 
 
-def collect(cluster: Cluster, found: Iterable[Message], pending: Mapping[tuple[str, int], Pending]) -> int:
+def collect(cluster: Cluster, found: Sequence[Message], pending: Mapping[tuple[str, int], Pending]) -> int:
     """Sort what a consumer gave into partitions; how many bytes came. Raises the source's errors."""
+    bad = [message for message in found if message.error() is not None] if any(map(Message.error, found)) else []
+    good = [message for message in found if message.error() is None] if bad else found
     size = 0
-    for message in found:
-        error = message.error()
-        topic, partition = message.topic() or "", message.partition() or 0
-        if error is not None:
-            _take_error(cluster, message, error, pending)
-            continue
-        part = pending.get((topic, partition))
-        if part is None:
-            continue
-        part.records.append(message)
-        part.position = offset_of(message) + 1
+    for part, records in _by_partition(good, pending):
+        more = sum(map(len, records))
+        part.records += records
+        part.position = offset_of(records[-1]) + 1
         part.at_end = False
-        part.bytes += len(message)
-        size += len(message)
+        part.bytes += more
+        size += more
+    for message in bad:
+        _take_error(cluster, message, message.error(), pending)
     return size
 
 
+def _by_partition(
+    found: Sequence[Message], pending: Mapping[tuple[str, int], Pending]
+) -> Iterator[tuple[Pending, Sequence[Message]]]:
+    """Runs of messages of one partition: a client gives many at once of each."""
+    names = zip(map(Message.topic, found), map(Message.partition, found), strict=True)
+    at = 0
+    for name, run in itertools.groupby(names):
+        count = sum(1 for _ in run)
+        part = pending.get((name[0] or "", name[1] or 0))
+        if part is not None:
+            yield part, found[at : at + count]
+        at += count
+
+
 def _take_error(
-    cluster: Cluster, message: Message, error: KafkaError, pending: Mapping[tuple[str, int], Pending]
+    cluster: Cluster, message: Message, error: KafkaError | None, pending: Mapping[tuple[str, int], Pending]
 ) -> None:
     topic, partition = message.topic() or "", message.partition() or 0
     part = pending.get((topic, partition))
+    if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return  # the client asks for a group's coordinator, which nothing here needs
     if error.code() == KafkaError._PARTITION_EOF:
         if part is not None:
-            part.at_end = True
+            # What came before and what comes after arrive in their order, but may be one answer of the client.
+            part.at_end = part.position <= offset_of(message)
             part.position = max(part.position, offset_of(message))
         return
     if error.code() in _OUT_OF_RANGE and part is not None:

@@ -1,0 +1,58 @@
+"""`pipelines/kafka_to_duckdb.yaml` as users run it, from a real broker, through a kill -9."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+from cdc_process import Pipeline
+from debezium_messages import INT64, TEXT, envelope, text, with_schema
+from kafka_servers import KafkaServer
+
+FILE = Path(__file__).resolve().parents[3] / "pipelines" / "kafka_to_duckdb.yaml"
+FIELDS = {"id": INT64, "name": TEXT}
+
+
+class FromKafka(Pipeline):
+    """The pipeline of the file, with the address of the test's broker and topics of its own."""
+
+    def __init__(self, folder: Path, broker: KafkaServer, prefix: str) -> None:
+        self.document: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+        super().__init__(folder, self.document["source"], "")
+        own = {"properties.bootstrap.servers": broker.bootstrap, "topic-pattern": rf"{prefix}\.shop\..*"}
+        self.document["source"].update(own)
+        self.document["sink"]["path"] = str(folder / "mirror.duckdb")
+
+    def write(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(self.document), encoding="utf-8")
+
+
+def change(op: str, before: dict[str, Any] | None, after: dict[str, Any] | None, partition: int) -> dict[str, Any]:
+    value = with_schema(FIELDS, envelope(op, before, after), required=("id",))
+    return {"value": value, "key": text({"id": (after or before or {})["id"]}), "partition": partition}
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_table_is_what_the_messages_tell(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    prefix = kafka_broker.new_name("dbz")
+    topic = f"{prefix}.shop.orders"
+    kafka_broker.create(topic, partitions=2)
+    kafka_broker.produce(topic, [
+        *(change("c", None, {"id": number, "name": "a"}, number % 2) for number in range(50)),
+        *(change("u", {"id": number, "name": "a"}, {"id": number, "name": "b"}, number % 2) for number in range(10)),
+        change("d", {"id": 20, "name": "a"}, None, 0),
+    ])  # fmt: skip
+    pipeline = FromKafka(tmp_path, kafka_broker, prefix)
+    # Every task has prepared its rows, and the driver dies before it has decided that.
+    pipeline.start("--until-caught-up", env={"CDC_CRASH_AT": "after-prepare"}).ends(-signal.SIGKILL)
+    pipeline.catch_up()
+    with duckdb.connect(str(tmp_path / "mirror.duckdb"), read_only=True) as database:
+        rows = database.execute("SELECT id, name FROM shop.orders ORDER BY id").fetchall()
+    assert rows == [(number, "b" if number < 10 else "a") for number in range(50) if number != 20]
