@@ -275,6 +275,7 @@ class MySqlSource(Source):
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
         """One range; `moved` is called when it is read on another server."""
         from connectors.mysql.log.moved_range import read_anywhere
+        from connectors.mysql.rows.metadata import LogMetadata
 
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         reader, elsewhere = 1 + index, False
@@ -285,8 +286,9 @@ class MySqlSource(Source):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
+        metadata = LogMetadata(self._options.metadata_names())
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
-            yield from rows.decode(chunk)
+            yield from metadata.blocks(chunk, rows.decode)
         if elsewhere:
             moved()
 

@@ -12,10 +12,11 @@ from connectors.kafka.encoding.changes import INSERT, Changes
 
 _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
+_TYPES = pa.array(["INSERT", "UPDATE", "DELETE"])
 
 
 def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` (one ASCII byte), `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`."""
+    """Columns of m values: `op` (one ASCII byte), `type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`."""
     sequence = _numbers(block.sequence)[changes.row]
     copied = block.snapshot
     op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
@@ -23,6 +24,7 @@ def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Ar
     count = len(changes)
     return {
         "op": pa.array(op),
+        "type": _TYPES.take(pa.array(changes.kind)),
         "snapshot": pa.array(["true" if copied else "false"] * count, pa.string()),
         **_times("ts", ts_ms),
         **_times("now", np.full(count, now_ms, np.int64)),
