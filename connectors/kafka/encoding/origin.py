@@ -12,21 +12,20 @@ from connectors.kafka.encoding.changes import INSERT, Changes
 
 _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
+_TYPES = pa.array(["INSERT", "UPDATE", "DELETE"])
 
 
 def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` (one ASCII byte), `snapshot`, `ts_ms`, `ts_us`, `ts_ns`, `file`, `pos`, `row`, `now_*`.
-
-    A row that is from no log is one that a snapshot read.
-    """
+    """Columns of m values: `op` (one ASCII byte), `type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`."""
     sequence = _numbers(block.sequence)[changes.row]
-    logged = sequence > 0
-    op = np.where((changes.kind == INSERT) & ~logged, _READ, _OPS[changes.kind]).astype(np.uint8)
+    copied = block.snapshot
+    op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
     ts_ms = _numbers(block.timestamps_ms)[changes.row]
     count = len(changes)
     return {
         "op": pa.array(op),
-        "snapshot": pa.DictionaryArray.from_arrays(pa.array(logged.astype(np.int32)), ["true", "false"]).cast("string"),
+        "type": _TYPES.take(pa.array(changes.kind)),
+        "snapshot": pa.array(["true" if copied else "false"] * count, pa.string()),
         **_times("ts", ts_ms),
         **_times("now", np.full(count, now_ms, np.int64)),
         **_places(block, sequence),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +16,7 @@ from cdc.schema import (
     AlterTableComment,
     Column,
     CreateTable,
+    RenameTable,
     SchemaChange,
     TableId,
     TableSchema,
@@ -82,9 +83,23 @@ class Schemas:
     ) -> int:
         """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
+        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        return self._add(count, result, at, *before)
+
+    def capture(
+        self,
+        count: int,
+        tables: Sequence[MySqlTable],
+        leftover: Collection[TableId],
+        wanted: Wanted,
+        at: LogPosition,
+    ) -> int:
+        """As `add`, for tables that are captured from `at` on; those of `leftover` are in the sink, and go first."""
+        return self._add(count, self.catalog(count, wanted, Dialect(), 0).capture(tables, leftover), at)
+
+    def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
         writer.truncate(count)
-        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
         where = {"file": at.file, "pos": at.position}
         return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
@@ -240,6 +255,18 @@ def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
     """The schema that a sink gets for a table, under the pipeline's options."""
     schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
     return schema if options.include_comments else _bare_schema(schema)
+
+
+def of_captured(changes: Iterable[SchemaChange], wanted: Wanted) -> list[SchemaChange]:
+    """The changes but for those of tables that are left out since they were written down.
+
+    So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
+    """
+    return [
+        change
+        for change in changes
+        if wanted(change.table) or (isinstance(change, RenameTable) and wanted(change.new_table))
+    ]
 
 
 def without_comments(change: SchemaChange) -> SchemaChange | None:

@@ -100,7 +100,7 @@ class Coordinator:
         """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
         self.open(start)
         return self._plan.append(
-            Begin(table, "new") for table in sorted(tables) if self._options.copied_at_first(table)
+            Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
         )
 
     def begin_anew(self, start: MySqlOffset, tables: Mapping[TableId, MySqlTable]) -> int:

@@ -1,0 +1,65 @@
+"""The recorded workload: blocks of its binlogs, and our messages of them, to compare with those of the real tools."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from connectors.kafka.encoding.encoder import Encoder
+from connectors.kafka.encoding.layout import Layout
+from connectors.mysql.binlog_files import BinlogFilesSource
+from connectors.mysql.options import BinlogFilesSourceOptions
+
+FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
+Record = tuple[Any, Any, list[list[str]]]
+"""Key and value as JSON values, and headers."""
+
+
+def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
+    """The row changes of a recorded binlog, in log order within each table."""
+    options = BinlogFilesSourceOptions.model_validate(
+        {"type": "binlog-files", "path": str(FOLDER / flavor / "binlog.*"), "tables": r"types_db.\.*,shop.\.*"}
+    )
+    source = BinlogFilesSource(options, Context("recorded", LocalStore(folder)))
+    at = source.initial_offset()
+    while (end := source.latest_offset(at, None, 0.0)) != at:
+        for split in source.splits(at, end, 1):
+            for block in source.read(split, lambda reason, number: None, lambda report: None):
+                yield replace(block, position_text=source.position_text)
+        at = end
+
+
+def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout]) -> dict[str, list[Record]]:
+    """Our messages of a recorded binlog, by table."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for block in blocks(flavor, folder):
+        encoder = Encoder(layout(block), tombstones=True, now_ms=lambda: 0)
+        for messages in encoder.encode(block):
+            for index, (key, value) in enumerate(zip(messages.keys, messages.values, strict=True)):
+                headers = [[name, text.decode()] for name, text in messages.headers.get(index, [])]
+                found[str(block.table)].append((key and json.loads(key), value and json.loads(value), headers))
+    return dict(found)
+
+
+def theirs(name: str) -> list[Any]:
+    """The lines of a recorded file."""
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+def differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two JSON values differ: the path, and both values there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*one, *other]):
+            yield from differences(f"{path}.{key}", one.get(key, "missing"), other.get(key, "missing"))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(f"{path}[{index}]", a, b)
+    elif one != other:
+        yield path, one, other
