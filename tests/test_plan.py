@@ -111,8 +111,8 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
     assert plan_text(make_plan(spec(ALL + "    shard-column: origin\n"), tables, None)).splitlines()[3:] == [
         "shop_1.orders, shop_2.orders -> ods.all  (new)",
         "    id      BIGINT  (INT in shop_1.orders and BIGINT in shop_2.orders)",
-        "    note    VARCHAR(40)",
         "    origin  VARCHAR(255) NOT NULL",
+        "    note    VARCHAR(40)",
         "    x       DATE  (NULL for shop_1.orders, which lacks it)",
         "    primary key (id, origin)",
     ]
