@@ -95,6 +95,9 @@ class ChangeBlock:
         position_text: a sequence's place in the log, in the source's words, for messages (`cdc.source.Positions`); the
             engine sets it. Empty for a row that is from no log.
         during: what it is for while the table is copied anew.
+        snapshot: whether these are rows as a copy of the table read them, not changes of its log.
+        metadata: what the source knows of each row besides, by names of its `metadata.list`: given a name and the
+            sequences of rows, the column (`cdc.transform.check.SOURCE_METADATA` has the types). None: all are NULL.
 
     (sequence, row) is strictly increasing inside one block and from block to block of a table.
     """
@@ -108,6 +111,8 @@ class ChangeBlock:
     timestamps_ms: pa.Array
     position_text: Callable[[int], str] = str
     during: During = During.NO_COPY
+    snapshot: bool = False
+    metadata: Callable[[str, pa.Array], pa.Array] | None = None
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)

@@ -264,10 +264,20 @@ class CopyTable:
     Attributes:
         schema: the rows that come have this schema, whatever the table has, and no change of the table was told for
             it; None for the schema that the table has.
+        options, partition_keys: as in CreateTable; of a copy with a schema.
     """
 
     table: TableId
     schema: TableSchema | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    partition_keys: tuple[str, ...] = ()
+
+    @property
+    def created(self) -> CreateTable | None:
+        """How the table would be created that the rows come into; None for one that is like the table."""
+        if self.schema is None:
+            return None
+        return CreateTable(self.table, self.schema, self.options, self.partition_keys)
 
 
 @dataclass(frozen=True, slots=True)

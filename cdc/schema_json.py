@@ -135,9 +135,9 @@ def change_to_json(change: SchemaChange) -> Json:
             value["new_table"] = table_to_json(new_table)
         case AlterTableComment(comment=comment):
             value["comment"] = comment
-        case CopyTable(schema=new):
-            if new is not None:
-                value["schema"] = schema_to_json(new)
+        case CopyTable(created=created):
+            if created is not None:
+                value |= {**change_to_json(created), "change": value["change"]}
         case TruncateTable() | DropTable() | TableCopied():
             pass
     return value
@@ -180,7 +180,7 @@ _NAMES: dict[type[SchemaChange], str] = {
 }
 
 
-def _create_table(table: TableId, fields: Json) -> SchemaChange:
+def _create_table(table: TableId, fields: Json) -> CreateTable:
     options = fields.get("options", {})
     if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in options.values()):
         raise ValueError(f"options are an object of texts, got {options!r}")
@@ -193,8 +193,10 @@ def _add_column(table: TableId, fields: Json) -> SchemaChange:
 
 
 def _copy_table(table: TableId, fields: Json) -> SchemaChange:
-    schema = fields.get("schema")
-    return CopyTable(table, None if schema is None else schema_from_json(schema))
+    if fields.get("schema") is None:
+        return CopyTable(table)
+    created = _create_table(table, fields)
+    return CopyTable(table, created.schema, created.options, created.partition_keys)
 
 
 def _alter_column(table: TableId, fields: Json) -> SchemaChange:
@@ -220,7 +222,7 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChang
     "truncate.table": ((), lambda table, _: TruncateTable(table)),
     "drop.table": ((), lambda table, _: DropTable(table)),
     "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
-    "copy.table": (("schema",), _copy_table),
+    "copy.table": (("schema", "options", "partition_keys"), _copy_table),
     "table.copied": ((), lambda table, _: TableCopied(table)),
 }
 

@@ -103,6 +103,7 @@ class TableProgress:
         chunks: copied. `planned_chunks`: as far as they are known yet.
         started_s, updated_s: when its first and last part was copied, seconds since the epoch; 0 before.
         rows_per_s: over the last seconds.
+        why: it is copied anew; empty for a table that is copied for the first time.
     """
 
     table: TableId
@@ -114,6 +115,7 @@ class TableProgress:
     started_s: float = 0.0
     updated_s: float = 0.0
     rows_per_s: float = 0.0
+    why: str = ""
 
     @property
     def eta_s(self) -> float | None:

@@ -14,6 +14,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
@@ -23,6 +24,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -46,6 +48,9 @@ CHANGES = st.one_of(
     st.builds(RenameTable, IDS, IDS),
     st.builds(TruncateTable, IDS),
     st.builds(DropTable, IDS),
+    st.builds(CopyTable, IDS),
+    st.builds(CopyTable, IDS, SCHEMAS),
+    st.builds(TableCopied, IDS),
     st.builds(AlterTableComment, IDS, st.text(max_size=3)),
 )
 

@@ -28,12 +28,12 @@ def beside_of(table: TableId) -> TableId:
     return TableId(table.database, f"cdc_copy_{digest}")
 
 
-def begin(dialect: Dialect[T], layout: Layout[T], new: ActualTable[T]) -> Iterator[Step]:
-    """Create the table that the rows of a copy come into, as `new` is; afresh when there is one."""
-    copy = replace(new, id=beside_of(new.id))
-    yield from let_go(dialect, layout, new.id)
-    for sql in dialect.create_table(copy):
-        yield Statement(new.id, sql)
+def begin(dialect: Dialect[T], layout: Layout[T], table: ActualTable[T], new: ActualTable[T] | None) -> Iterator[Step]:
+    """Create the table that a copy goes to, as `new` is or else like the table; afresh when there is one."""
+    copy = replace(new or table, id=beside_of(table.id))
+    yield from let_go(dialect, layout, table.id)
+    for sql in dialect.create_like(table, copy.id) if new is None else dialect.create_table(copy):
+        yield Statement(table.id, sql)
     layout.put(copy)
 
 

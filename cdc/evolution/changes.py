@@ -56,7 +56,7 @@ class SchemaChanges(Generic[T]):
             tables = tables_of(session.dialect, left)
             session.wait_for_earlier(tables)
             layout = session.read(tables)
-            if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun):
+            if journal.begun is not None and swapped(session, layout, left[0].table, journal.begun["identity"]):
                 journal.note(journal.done + 1)
                 left = left[1:]
             planned = plan(session.dialect, layout, left)
@@ -161,7 +161,7 @@ def side_by_side(
         one.result()
 
 
-def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str) -> bool:
+def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identity: str | None) -> bool:
     """Whether a copy that was about to take its table's place, when a run ended, has done so; ends it then. Driver.
 
     `identity` is that of the copy before. `layout` is left as it is then. Raises as `SchemaSession.execute`.
@@ -169,7 +169,7 @@ def swapped(session: SchemaSession[T], layout: Layout[T], table: TableId, identi
     copy = beside_of(table)
     if layout.get(copy) is None:
         return True
-    if not identity or session.identity(table) != identity:
+    if identity is None or session.identity(table) != identity:
         return False
     session.execute(Statement(table, session.dialect.drop_copy(copy)))
     layout.remove(copy)

@@ -86,7 +86,9 @@ class ColumnPlanner(Generic[T]):
             return
         if taken is not None and taken is not there:
             reason = f"column {old_name} cannot be renamed to {new_name}: that column exists"
-            hint = f"rename or drop the other column in {self._dialect.name}"
+            name = self._dialect.name
+            hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "
+            hint += "and start anew with an empty --state-dir"
             raise ChangeRefused(reason, where=str(table.id), hint=hint)
         self._dialect.check_column(table.id, new_name)
         sql = self._dialect.rename_column(table.id, there.name, new_name)

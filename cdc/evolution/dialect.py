@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar, Generic, Self
 
 from cdc.errors import ChangeRefused
@@ -189,6 +190,10 @@ class Dialect(ABC, Generic[T]):
     @abstractmethod
     def create_table(self, table: ActualTable[T]) -> Sequence[str]:
         """With its comments."""
+
+    def create_like(self, table: ActualTable[T], new: TableId) -> Sequence[str]:
+        """An empty table with all that another one is made of, what somebody chose by hand included."""
+        return self.create_table(replace(table, id=new))
 
     def drop_table(self, table: TableId) -> str:
         """When there is one."""

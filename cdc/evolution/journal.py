@@ -9,8 +9,9 @@ One change does not show even then: a copy that takes its table's place by a swa
 done is noted before, with what tells the copy from the table.
 
 Format: `applied.json` in the sink's part of the state directory:
-    {"batch": number, "digest": sha256 of the changes as JSON, "done": how many, "begun": "" or a copy's identity}
-"begun" is there when the change after those that are done is such a swap, and was begun.
+    {"batch": number, "digest": sha256 of the changes as JSON, "done": how many,
+     "begun": {"identity": that of a copy, or null}}
+"begun" is there when in the change after those that are done a copy takes its table's place, and it was begun.
 Without "batch" it was written by an earlier version, which removed it when the batch was committed.
 """
 
@@ -40,16 +41,16 @@ class Journal:
         self.done, self.begun = done, None
         self._store.write_json(FILE, self._fields())
 
-    def note_begun(self, identity: str) -> None:
+    def note_begun(self, identity: str | None) -> None:
         """The copy of that identity is about to take the place of its table. Durable when it returns."""
-        self.begun = identity
-        self._store.write_json(FILE, {**self._fields(), "begun": identity})
+        self.begun = {"identity": identity}
+        self._store.write_json(FILE, {**self._fields(), "begun": self.begun})
 
     def _fields(self) -> dict[str, object]:
         return {"batch": self._batch, "digest": self._digest, "done": self.done}
 
-    def _read(self) -> tuple[int, str | None]:
-        """How many are done, and the identity of a copy whose swap was begun."""
+    def _read(self) -> tuple[int, dict[str, str | None] | None]:
+        """How many are done, and which copy was about to take its table's place."""
         fields = self._store.read_json(FILE)
         if fields is None:
             return 0, None

@@ -127,13 +127,15 @@ class Planner(Generic[T]):
 
     def _copy(self, change: CopyTable) -> Iterator[Step]:
         """A table for the copy: like the one that is there, or as one of the new schema is created."""
-        table, schema, there = change.table, change.schema, self._table(change.table)
-        if schema is not None:
-            self._dialect.check_table(table, schema)
-            for column in schema.columns:
-                self._dialect.check_column(table, column.name)
-            there = self._dialect.new_table(table, schema)
-        yield from beside.begin(self._dialect, self._layout, replace(there, id=table))
+        table, created, new = replace(self._table(change.table), id=change.table), change.created, None
+        dialect = self._dialect
+        if created is not None:
+            self._dialect.check_table(table.id, created.schema)
+            for column in created.schema.columns:
+                self._dialect.check_column(table.id, column.name)
+            dialect = self._dialect.with_options(created)
+            new = dialect.new_table(table.id, created.schema)
+        yield from beside.begin(dialect, self._layout, table, new)
 
     def _ensure_database(self, table: TableId) -> Iterator[Step]:
         if not self._layout.has_database(table.database):

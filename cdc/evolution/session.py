@@ -41,12 +41,12 @@ class SchemaSession(ABC, Generic[T]):
     def finds(self, query: str) -> bool:
         """Whether a query finds a row. Raises SinkError."""
 
-    def identity(self, table: TableId) -> str:
-        """What tells a table from any other that has its name at another time; empty when there is no such table.
+    def identity(self, table: TableId) -> str | None:
+        """What tells a table, also under another name, from one that has its name at another time.
 
-        Asked where `take_place` of the dialect leaves a table under the name of the copy. Raises SinkError.
+        None where the copy's name is free once `take_place` of the dialect is carried out. Raises SinkError.
         """
-        return ""
+        return None
 
     def missing(self, tables: Sequence[TableId]) -> list[TableId]:
         """Those of these tables that do not exist, or are hidden from the user. Raises SinkError."""

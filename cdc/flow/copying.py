@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
-from cdc.schema import CopyTable, CreateTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
+from cdc.schema import CopyTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
 from cdc.sink import CopiesBeside, Sink
 
 log = logging.getLogger(__name__)
@@ -37,9 +37,8 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
 
 
 def _emptied(change: CopyTable) -> list[SchemaChange]:
-    if change.schema is None:
-        return [TruncateTable(change.table)]
-    return [DropTable(change.table), CreateTable(change.table, change.schema)]
+    created = change.created
+    return [TruncateTable(change.table)] if created is None else [DropTable(change.table), created]
 
 
 def block_for(sink: Sink, block: ChangeBlock, over: Collection[TableId] = ()) -> ChangeBlock | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import Store
 
@@ -37,7 +38,8 @@ class Copying:
     ) -> None:
         self._ask, self._store, self._say, self._clock = ask, store, say, clock
         self._tables: Sequence[TableProgress] = ()
-        self._states: dict[Any, str] = {}
+        self._states: dict[TableId, str] = {}
+        self._copied: set[TableId] = set()
         self._asked_s = self._said_s = 0.0
 
     def update(self, *, last: bool = False) -> None:
@@ -56,6 +58,15 @@ class Copying:
             for table in self._in_flight()[:MOST_BARS]:
                 self._say("copying", **_fields(table))
 
+    def anew(self) -> list[str]:
+        """A line for each table that is copied anew, or was in this run: how far it is, and why. For the summary."""
+        lines = []
+        for table in self._tables:
+            if table.why and (table.state != "done" or table.table in self._copied):
+                how_far = "copied anew" if table.state == "done" else "is being copied anew"
+                lines.append(f"{table.table}: {how_far}, {table.rows:,} rows: {table.why}")
+        return lines
+
     def bars(self) -> list[str]:
         """One line for each table in flight; empty when none is."""
         flight = self._in_flight()
@@ -69,10 +80,13 @@ class Copying:
         return [table for table in self._tables if table.state == "copying"]
 
     def _say_ends(self) -> None:
-        """One line for each table whose copy is done."""
+        """One line for each table whose copy is done, and for one that begins anew."""
         for table in self._tables:
             before = self._states.get(table.table)
+            if table.why and table.state != "done" and before in (None, "done"):
+                self._say("is copied anew", table=str(table.table), why=table.why)
             if table.state == "done" and before is not None and before != "done":
+                self._copied.add(table.table)
                 seconds = round(table.updated_s - table.started_s, 1)
                 self._say("copied", table=str(table.table), rows=table.rows, chunks=table.chunks, seconds=seconds)
             self._states[table.table] = table.state
@@ -111,4 +125,5 @@ def _fields(table: TableProgress, *, name: bool = True) -> dict[str, Any]:
         "eta_s": None if table.eta_s is None else round(table.eta_s),
         "chunks": table.chunks,
         "planned_chunks": table.planned_chunks,
+        **({"why": table.why} if table.why else {}),
     }

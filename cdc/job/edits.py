@@ -74,8 +74,10 @@ class Edits:
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
-            self._check_routes(before, self._tables(source, last), source)
-            self._check_there(sink, sorted(SinkSchemas(self._state.store).at(last)))
+            tables = self._tables(source, last)
+            self._check_routes(before, tables, source)
+            filled = {target.table for each in targets(self._spec, tables).values() for target in each}
+            self._check_there(sink, sorted(filled & SinkSchemas(self._state.store).at(last).keys()))
         if before != self._now:
             self._kept.write(self._now)
 

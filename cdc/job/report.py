@@ -82,8 +82,8 @@ class Reporter:
             self._err.flush()
             self._shown = 1 + len(bars)
 
-    def summary(self, now: Snapshot, behavior: str = "") -> None:
-        """The table at the end: one row per sink table, then what was counted and why.
+    def summary(self, now: Snapshot, behavior: str = "", copied: Sequence[str] = ()) -> None:
+        """The table at the end: one row per sink table, then what was counted and why, and what was `copied` anew.
 
         `behavior` is what became of schema changes; how many were held back is among the counts.
         """
@@ -99,6 +99,7 @@ class Reporter:
                 }
                 for table, totals in sorted(now.tables.items())
             }
+            anew: dict[str, Any] = {"copied_anew": list(copied)} if copied else {}
             self.line(
                 "summary",
                 rows=now.rows,
@@ -106,6 +107,7 @@ class Reporter:
                 tables=tables,
                 counts=dict(now.counts),
                 schema_changes=behavior,
+                **anew,
             )
             return
         for text in _table(now):
@@ -115,6 +117,8 @@ class Reporter:
             self._out.write(f"schema changes: {behavior}{_held_back(now)}\n")
         for reason, number in sorted(now.counts.items()):
             self._out.write(printed(f"counted: {reason}: {number:,}") + "\n")
+        for text in copied:
+            self._out.write(printed(text) + "\n")
         self._out.flush()
 
     def _erase(self) -> None:

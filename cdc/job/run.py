@@ -165,7 +165,7 @@ def _run_locked(
             watch.until_end()
         finally:
             watch.report()
-            reporter.summary(progress.snapshot(), behavior_text(spec))
+            reporter.summary(progress.snapshot(), behavior_text(spec), copying.anew() if copying is not None else ())
 
 
 def _limits(spec: PipelineSpec) -> Limits:

@@ -34,17 +34,13 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
     Raises TransformError naming rule and column when the projection, the filter, a key or a mask names a column that
     the change takes away or renames, or when an expression no longer fits.
     """
-    if isinstance(change, TruncateTable | DropTable | RenameTable | TableCopied):
-        return [change]
-    if isinstance(change, CopyTable) and change.schema is None:
+    if isinstance(change, TruncateTable | DropTable | RenameTable | CopyTable | TableCopied):
         return [change]
     after = apply_change(schema, change)
     assert after is not None, "only DropTable leaves no schema"
     new = _typed(rule, after, change)
     if isinstance(change, CreateTable):
         return [CreateTable(change.table, new.schema)]
-    if isinstance(change, CopyTable):
-        return [CopyTable(change.table, new.schema)]
     old = typing_of(rule, schema)
     return diff(Table(change.table, old.schema), Table(change.table, new.schema), Hints(_origins(old, new, change)))
 

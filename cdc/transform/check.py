@@ -24,7 +24,10 @@ METADATA: dict[str, tuple[SqlType, bool]] = {
 }
 """Columns that every table has besides its own: type, and whether they can be NULL."""
 
-SOURCE_METADATA: dict[str, tuple[SqlType, bool]] = {"op_ts": (BIGINT, False), "sequence": (BIGINT, False)}
+SOURCE_METADATA: dict[str, tuple[SqlType, bool]] = {
+    "op_ts": (BIGINT, False), "sequence": (BIGINT, False), "binlog_file": (STRING, True), "binlog_pos": (BIGINT, True),
+    "server_id": (BIGINT, True), "gtid": (STRING, True),
+}  # fmt: skip
 """Columns that `metadata.list` of a source can add."""
 
 

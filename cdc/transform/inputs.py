@@ -27,6 +27,10 @@ _HIDDEN: dict[str, pa.DataType] = {
     "op_ts": pa.int64(),
     "sequence": pa.int64(),
 }
+_OF_SOURCE: dict[str, pa.DataType] = {
+    "binlog_file": pa.string(), "binlog_pos": pa.int64(), "server_id": pa.int64(), "gtid": pa.string(),
+}  # fmt: skip
+_HIDDEN |= _OF_SOURCE
 
 
 class BadText(Exception):
@@ -88,6 +92,9 @@ def hidden(block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
         return block.row
     if name == "op_ts":
         return block.timestamps_ms
+    if name in _OF_SOURCE:
+        kind = _OF_SOURCE[name]
+        return pa.nulls(count, kind) if block.metadata is None else block.metadata(name, block.sequence)
     text = {
         "__table_name__": block.table.table, "__schema_name__": block.table.database, "__namespace_name__": None,
         "__source_table": str(block.table),

@@ -171,6 +171,10 @@ class DorisDialect(Dialect[SqlType]):
         """Not into the recycle bin."""
         return f"{self.drop_table(copy)} FORCE"
 
+    def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
+        """With partitions, buckets and properties."""
+        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
+
     def rename_table(self, table: TableId, new_name: str) -> str:
         """Without TO."""
         return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"

@@ -29,5 +29,5 @@ def warm() -> int:
         timestamps_ms=pa.array([0, 0], pa.int64()),
     )
     layout = debezium.layout(_TABLE, _SCHEMA, Naming("cdc", ""), Modes(), with_schema=False)
-    encoder = Encoder(layout, tombstones=True, moved_headers=True, now_ms=lambda: 0)
+    encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
     return sum(len(messages) for messages in encoder.encode(block))

@@ -33,7 +33,7 @@ StartupMode = Literal["initial", "snapshot", "earliest-offset", "latest-offset",
 TlsMode = Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"]
 
 _HIGHEST_SERVER_ID = 2**32 - 1
-_METADATA = ("op_ts", "sequence")
+_METADATA = ("op_ts", "sequence", "binlog_file", "binlog_pos", "server_id", "gtid")
 
 
 def _server_ids(text: str) -> range:
@@ -137,7 +137,9 @@ class MySqlSourceOptions(SnapshotOptions):
         description="Start at the first transaction committed at or after this time, in milliseconds since 1970 UTC.",
     )
     metadata_list: str | None = Field(
-        None, alias="metadata.list", description="Metadata columns for transforms: `op_ts`, `sequence`."
+        None,
+        alias="metadata.list",
+        description=f"Metadata columns for transforms: {', '.join(f'`{name}`' for name in _METADATA)}.",
     )
     connect_timeout_s: Annotated[Duration, AtLeast("250 ms")] = Field(
         30.0,
@@ -192,6 +194,11 @@ class MySqlSourceOptions(SnapshotOptions):
     def copied_at_first(self, table: TableId) -> bool:
         """Whether the rows that a table has at its start are copied."""
         default = "initial" if self.startup_mode in ("initial", "snapshot") else "latest-offset"
+        return (self.table_mode(table) or default) == "initial"
+
+    def copied_when_added(self, table: TableId) -> bool:
+        """Whether the rows of a table that newly matches are copied: also where the whole log makes up the others."""
+        default = "initial" if self.startup_mode in ("initial", "snapshot", "earliest-offset") else "latest-offset"
         return (self.table_mode(table) or default) == "initial"
 
     def copies_new(self, table: TableId) -> bool:

@@ -24,7 +24,7 @@ from connectors.mysql.follow.tail import Tail
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Schemas, shown_schema
+from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
 from connectors.mysql.server.foreign_keys import unlogged_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.names import names_ignore_case
@@ -130,7 +130,9 @@ class MySqlSource(Source):
         self._coordinator().open(start)
         if not self._looked and not self._pattern().kept:
             self._looked = True
-            if (joined := self._added_tables(start)) != start:
+            joined = self._added_tables(start)
+            self._pattern().note()
+            if joined != start:
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
@@ -177,20 +179,24 @@ class MySqlSource(Source):
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:
         """Tables that match since the pipeline file was edited begin in a batch of their own."""
-        from connectors.mysql.snapshot.plan.added_tables import added_tables
+        from connectors.mysql.snapshot.plan.added_tables import added_tables, without_rows
 
-        schemas = self._schemas()
-        known = schemas.history.tables(start.schemas)
-        self._pattern().check_case(known)
-        allowed = self._options.newly_added
+        schemas, pattern = self._schemas(), self._pattern()
+        followed = schemas.history.followed(start.schemas)
+        pattern.check_case(followed)
+        left_out = {table for table in followed if self._wanted(table) and not pattern.matched(table)}
+        known, allowed = followed - left_out, self._options.newly_added
         try:
             found = added_tables(start, known, self._wanted, self._streams, allowed=allowed)
         except SourceUnavailable:
-            self._looked = False  # the log's follower waits for a server that is away
+            found = None  # the log's follower waits for a server that is away
+        if found is None:
+            self._looked = False
             return start
-        if not found:
+        self._notices += without_rows(found, left_out, self._by_name)
+        if not found and not left_out:
             return start
-        count = schemas.add(start.schemas, found, self._wanted, start.position)
+        count = schemas.capture(start.schemas, found, left_out, self._wanted, start.position)
         chunks = self._coordinator().begin_new(start, [table.id for table in found])
         return replace(start, schemas=count, chunks=chunks)
 
@@ -234,7 +240,7 @@ class MySqlSource(Source):
             return shown_schema(schemas.history.tables(stop.schemas)[table], self._options)
 
         changes = schemas.changes(begin.schemas, stop.schemas)
-        return self._chunk_splits().with_copies(changes, begin, stop, schema)
+        return of_captured(self._chunk_splits().with_copies(changes, begin, stop, schema), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
@@ -242,7 +248,8 @@ class MySqlSource(Source):
         if isinstance(split.payload, ChunkRead):
             from connectors.mysql.snapshot.read.reading import read_chunks
 
-            return read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
+            copied_rows = read_chunks(split, self._by_name, self._context.store, self._streams, count, report)
+            return (block for block in copied_rows if self._wanted(block.table))  # one may be left out by now
         if isinstance(split.payload, CopiedRange):
             from connectors.mysql.snapshot.read.reading import tail_filter, uncertain
 
@@ -268,6 +275,7 @@ class MySqlSource(Source):
     def _decoded(self, part: LogRange, index: int, count: Count, moved: Callable[[], None]) -> Iterator[ChangeBlock]:
         """One range; `moved` is called when it is read on another server."""
         from connectors.mysql.log.moved_range import read_anywhere
+        from connectors.mysql.rows.metadata import LogMetadata
 
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         reader, elsewhere = 1 + index, False
@@ -278,8 +286,9 @@ class MySqlSource(Source):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
+        metadata = LogMetadata(self._options.metadata_names())
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
-            yield from rows.decode(chunk)
+            yield from metadata.blocks(chunk, rows.decode)
         if elsewhere:
             moved()
 

@@ -197,6 +197,10 @@ class StarRocksDialect(Dialect[SqlType]):
             parts.append(f"PROPERTIES ({', '.join(pairs)})")
         return [" ".join(parts)]
 
+    def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
+        """With partitions, buckets and properties."""
+        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
+
     def rename_table(self, table: TableId, new_name: str) -> str:
         """Without TO."""
         return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"

@@ -39,7 +39,7 @@ class StarRocksSchemas(ServerSchemas[SqlType]):
     )  # fmt: skip
 
     def identity(self, table: TableId) -> str:
-        """The number of its oldest partition: every table has one, and keeps it under another name."""
+        """The number of its oldest partition, which it keeps under another name; empty for a table without any."""
         rows = self._session.rows(f"SHOW PARTITIONS FROM {self.dialect.table_name(table)}")
         return str(min((int(str(row[0])) for row in rows), default=""))
 

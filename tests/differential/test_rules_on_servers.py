@@ -34,14 +34,14 @@ source:
   tables: {database}.\.*
   tls.mode: disabled
   scan.incremental.snapshot.chunk.size: 40
-  metadata.list: op_ts
+  metadata.list: op_ts, binlog_file, binlog_pos, server_id, gtid
 sink:
   type: duckdb
   path: {path}
 transform:
   - source-table: {database}.orders
     projection: |
-      id AS number, \*, price * qty AS total,
+      id AS number, \*, price * qty AS total, binlog_file, binlog_pos, server_id, gtid,
       CASE WHEN qty > 10 THEN 'many' ELSE 'few' END AS amount
     filter: qty > 2 AND price IS NOT NULL
   - source-table: {database}.log
@@ -135,3 +135,13 @@ def test_the_sink_holds_what_the_expressions_give_on_the_server(any_server: MySq
     there = ORDERS.format("remark, extra")
     shop.same("orders", there, "number, remark, extra, qty, price, total, amount", "qty > 2 AND price IS NOT NULL")
     shop.same("log", "line, qty + 1", "line, more", "qty <> 5")
+    with duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True) as file:
+        copied = file.execute(f'SELECT gtid, server_id FROM "{shop.database}".orders WHERE number = 4').fetchall()
+        ((name, position, server, gtid),) = file.execute(
+            f'SELECT binlog_file, binlog_pos, server_id, gtid FROM "{shop.database}".orders WHERE number = 5001'
+        ).fetchall()
+    assert copied == [(None, None)]
+    assert (server,) == tuple(any_server.execute("SELECT @@server_id")[0])
+    events = any_server.execute(f"SHOW BINLOG EVENTS IN '{name}'")
+    assert any(event[4] == position for event in events if "rows" in event[2].lower())
+    assert gtid

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import comparison
+import duckdb
 import load_comparison
 import pymysql
 import pytest
@@ -17,9 +18,11 @@ from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 
 from cdc.errors import UnsupportedChange
-from cdc.schema import TruncateTable
+from cdc.schema import CopyTable, TableCopied, TableId, TruncateTable
 from cdc.source import Limits
+from cdc.state.store import LocalStore
 from cdc_services.server import MySqlServer
+from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
 LIMITS = Limits(1 << 26, 10**6)
@@ -115,6 +118,11 @@ STATEMENTS = {
         "CREATE TABLE t (n INT PRIMARY KEY, m VARCHAR(9))",
         "ALTER TABLE t CHANGE m renamed VARCHAR(1) NOT NULL",
     ),
+    "a dropped partition": (
+        "CREATE TABLE t (n INT PRIMARY KEY) PARTITION BY RANGE (n) (PARTITION p VALUES LESS THAN (2), "
+        "PARTITION q VALUES LESS THAN MAXVALUE)",
+        "ALTER TABLE t DROP PARTITION p",
+    ),
     "an exchanged partition": (
         "CREATE TABLE t (n INT PRIMARY KEY) PARTITION BY RANGE (n) (PARTITION p VALUES LESS THAN MAXVALUE)",
         "CREATE TABLE other (n INT PRIMARY KEY); INSERT INTO other VALUES (77); "
@@ -136,6 +144,39 @@ def test_what_the_server_computed_is_copied(any_server: MySqlServer, tmp_path: P
     any_server.execute("DELETE FROM t LIMIT 1", database=database)
     runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_rows_that_were_rolled_back_after_they_were_delivered_are_copied(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = any_server.new_database("uncertain")
+    create = "CREATE TABLE t (n INT PRIMARY KEY)"
+    any_server.execute(create, "INSERT INTO t VALUES (1), (2), (3)", database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(
+        "XA START 'f'", "INSERT INTO t VALUES (4)", "DELETE FROM t WHERE n = 2", "XA END 'f'", "XA PREPARE 'f'",
+        "XA ROLLBACK 'f'", "INSERT INTO t VALUES (5)", database=database,
+    )  # fmt: skip
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE"])
+def test_what_only_the_sink_has_goes_with_a_copy_that_is_asked_for(
+    mysql_server: MySqlServer, tmp_path: Path, key: str
+) -> None:
+    database = filled(mysql_server, (("INT", "", ("1", "2")),), key)
+    pipeline = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*")
+    runs = DirectRuns(pipeline)
+    runs.catch_up(LIMITS)
+    with duckdb.connect(str(pipeline.database)) as connection:
+        connection.execute(f"INSERT INTO {database}.t00 VALUES (77, 7); UPDATE {database}.t00 SET c = 5 WHERE id = 1")
+    assert comparison.differences(mysql_server, pipeline, [database]) != []
+    Requests(LocalStore(pipeline.state / "source")).add(TableId(database, "t00"))
+    run = runs.catch_up(LIMITS)
+    assert run.changes == [CopyTable(TableId(database, "t00")), TableCopied(TableId(database, "t00"))]
+    assert comparison.differences(mysql_server, pipeline, [database]) == []
 
 
 CERTAIN = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,17 @@ def test_the_log_says_when_a_table_is_done_and_now_and_then_how_far_it_is(tmp_pa
         ("copied", 1000),
     ]
     assert world.lines[-1][1]["seconds"] == 4.0
+
+
+def test_a_table_that_is_copied_anew_is_told_with_the_reason(tmp_path: Path) -> None:
+    """In a log line as it begins, in the file, and in the summary: as long as it is, and once it was in this run."""
+    world = World(tmp_path)
+    before = replace(part(1000, state="done"), why="of an earlier run")
+    world.at(2, before, part(10, table=U))
+    assert world.copying.anew() == []
+    world.at(4, replace(part(250), why="cdc resync"), part(20, table=U))
+    assert ("is copied anew", {"table": "shop.orders", "why": "cdc resync"}) in world.lines
+    assert world.file()["tables"]["shop.orders"]["why"] == "cdc resync"
+    assert world.copying.anew() == ["shop.orders: is being copied anew, 250 rows: cdc resync"]
+    world.at(6, replace(part(1000, state="done"), why="cdc resync"), part(1000, table=U, state="done"))
+    assert world.copying.anew() == ["shop.orders: copied anew, 1,000 rows: cdc resync"]

@@ -67,6 +67,8 @@ def encoded(column: Column, modes: Modes) -> Encoded:
 def _integer(column: Column) -> Encoded:
     op, name = _INTEGERS[column.type.kind]
     year = re.match(r"year\b", column.source_type, re.IGNORECASE) is not None
+    if column.source_type.lower().startswith("mediumint"):
+        name = "int32"
     return Encoded(Field(column.name, op), _named("int32", "io.debezium.time.Year") if year else {"type": name})
 
 

@@ -63,12 +63,13 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
     prepare = {column.name: found.prepare for column, found in columns if found.prepare is not None}
     value = _envelope(table, naming, tuple(fields.values()))
     key: tuple[Part, ...] = (Row(KEY, tuple(fields[name] for name in schema.primary_key)),)
+    moved = key if schema.primary_key else None
     if with_schema:
         full = f"{naming.name}.{table}"
         value = (*_with(_value_schema(full, columns, modes)), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
         key = (*_with(_key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
-    return Layout(value, key if schema.primary_key else None, prepare)
+    return Layout(value, key if schema.primary_key else None, prepare, moved=moved)
 
 
 def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:

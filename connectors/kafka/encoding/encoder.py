@@ -48,12 +48,12 @@ class Messages:
 class Encoder:
     """Encodes blocks of one table at one schema."""
 
-    def __init__(self, layout: Layout, *, tombstones: bool, moved_headers: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int]) -> None:
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
-        self._moved_headers = moved_headers and layout.key is not None
         self._value = Template(layout.value)
         self._key = Template(layout.key) if layout.key is not None else None
+        self._moved = Template(layout.moved) if layout.moved is not None else None
 
     def encode(self, block: ChangeBlock) -> Iterator[Messages]:
         """The block's messages, a part at a time."""
@@ -85,8 +85,8 @@ class Encoder:
         if self._key is not None:
             written = self._key.write(near, here, picks, np.zeros(count, np.uint8))
             keys, size = _texts(written, None), size + len(written.data)
-            if self._moved_headers:
-                headers = _moved(keys, found.moved[part], picks, self._key, near, here)
+        if self._moved is not None:
+            headers = _moved(found.moved[part], picks, self._moved, near, here)
         return Messages(table, keys, values, headers, self._key is not None, size)
 
 
@@ -101,7 +101,6 @@ def _texts(texts: Texts, skipped: np.ndarray | None) -> list[bytes | None]:
 
 
 def _moved(
-    keys: list[bytes | None],
     moved: np.ndarray,
     picks: np.ndarray,
     template: Template,

@@ -30,6 +30,7 @@ class Layout:
     """The parts of values and keys; `key` is None for messages without one.
 
     Attributes:
+        moved: the parts of a key in headers, which say where a row went whose key changed; None for no headers.
         prepare: columns that the kernel cannot read as they are, each with what makes them readable.
         tombstones: whether a delete of a key may be followed by a message without a value.
         split_keys: whether an update that changes the key is a delete and an insert.
@@ -40,3 +41,4 @@ class Layout:
     prepare: Mapping[str, Prepare] = field(default_factory=dict)
     tombstones: bool = True
     split_keys: bool = True
+    moved: tuple[Part, ...] | None = None

@@ -152,7 +152,7 @@ def _rows_moved(table: TableId, statement: AlterTable, work: Work) -> None:
                 where=str(left[0]),
                 hint="copy the table anew: start with a new state directory, or take the table out of `tables`",
             )
-        if work.wanted(table) and not brings:
+        if work.wanted(table) and not brings and not _copied(table, clause.what, work):
             work.notices.append(f"{table}: {clause.what} removed rows that the log does not name; the sink keeps them")
 
 

@@ -11,12 +11,12 @@ schema changes need them. Rules for names that leave or enter the captured table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
-from cdc.schema import SchemaChange, TableId
+from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
@@ -151,6 +151,19 @@ class Catalog:
                 work.put(table.id, table)
                 if self.wanted(table.id):
                     work.emit(old, table)
+        return self._result(work, (), ())
+
+    def capture(self, tables: Iterable[MySqlTable], leftover: Collection[TableId]) -> DdlResult:
+        """Tables are captured from here on, with these definitions, known or not.
+
+        `leftover` are tables that the sink has from an earlier time: those go first, as nobody followed them since.
+        """
+        work = Work(self, self.dialect, "utf8mb4", None)
+        work.changes += [DropTable(table) for table in sorted(leftover)]
+        for table in tables:
+            work.put(table.id, table)
+            work.put_mark(table.id, None)
+            work.emit(None, table)
         return self._result(work, (), ())
 
     def ignore_sequences(self, sequences: Iterable[TableId]) -> DdlResult:

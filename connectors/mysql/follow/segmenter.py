@@ -8,7 +8,7 @@ prepared XA transactions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ class SchemaTracker(Protocol):
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
+
+    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        """From here on the log does not tell the rows of these tables; False when not all are copied anew for that."""
 
 
 @dataclass(slots=True)
@@ -81,7 +84,7 @@ class Segmenter:
         self._segment_bytes = SEGMENT_BYTES if limits is None else min(SEGMENT_BYTES, limits.max_bytes)
         self._segment_rows = _ANY_ROWS if limits is None else limits.max_rows
         self._ids: dict[int, TableId | None] = {}
-        self._xa: dict[tuple[str, ...], bool] = {}
+        self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
         self._in_transaction = self._announced = False
         self._open = _Open()
@@ -170,38 +173,43 @@ class Segmenter:
         data = body[13 : 13 + gtrid + bqual]
         one_phase = body[0] != 0
         if not one_phase:
-            self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._has_rows(view, first, index)
+            self._xa[data[:gtrid].hex(), data[gtrid:].hex(), str(format_id)] = self._rows_before(view, first, index)
         return frozenset()
 
     def _xa_end(self, view: BufferView, index: int, text: str) -> None:
         """XA COMMIT or XA ROLLBACK of a prepared transaction."""
         view.is_end[index] = True
         xid = _XID.search(text)
-        had_rows = self._xa.pop(tuple(part.lower() for part in xid.groups()), True) if xid else True
-        if had_rows and text.split()[1].upper() == "ROLLBACK":
+        tables = self._xa.pop(tuple(part.lower() for part in xid.groups()), None) if xid else None
+        if text.split()[1].upper() != "ROLLBACK" or tables == frozenset():
+            return
+        reason = "a prepared XA transaction was rolled back after its rows may have been delivered"
+        if tables is None or not self._schemas.unsure(view.buffer, index, tables, reason):
             raise UnsupportedChange(
-                "a prepared XA transaction was rolled back after its rows may have been delivered",
-                where=view.buffer.where(index),
-                hint="start the pipeline anew after this position",
+                reason, where=view.buffer.where(index), hint="start the pipeline anew after this position"
             )
 
     def _rollback(self, view: BufferView, first: int, index: int) -> None:
-        """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction, else refused."""
-        if self._has_rows(view, first, index):
+        """ROLLBACK or ROLLBACK TO in the log: fine without rows of ours before it in the transaction.
+
+        Else their tables are copied anew, or it is refused.
+        """
+        tables = self._rows_before(view, first, index)
+        reason = "the log holds rows that were rolled back (a transaction that mixes engines)"
+        if tables and not self._schemas.unsure(view.buffer, index, tables, reason):
             raise UnsupportedChange(
-                "the log holds rows that were rolled back (a transaction that mixes engines)",
+                reason,
                 where=view.buffer.where(index),
                 hint="leave the tables out that are not transactional, or start anew after this position",
             )
         text = parse_query(view.buffer, index).sql.upper().split()
         view.is_end[index] = "TO" not in text[:4]
 
-    def _has_rows(self, view: BufferView, first: int, index: int) -> bool:
-        """Whether the transaction that holds the event at `index` has rows of captured tables before it."""
+    def _rows_before(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
+        """Captured tables of which the transaction that holds the event at `index` has rows before it."""
         begin = view.stop_before(index)
-        if self._tables(view, max(begin, first), index):
-            return True
-        return begin == 0 and bool(self._open.tables)
+        found = self._tables(view, max(begin, first), index)
+        return frozenset(found | self._open.tables if begin == 0 else found)
 
     def _segments(self, view: BufferView, first: int, stop: int) -> Iterator[Segment]:
         """Close what is open with events `first` up to `stop`, in pieces that keep to the limits."""

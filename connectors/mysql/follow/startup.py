@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -252,6 +252,10 @@ class ChangedTables:
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows redefine nothing."""
         return frozenset()
+
+    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        """Nor does what became of them."""
+        return True
 
 
 def redefined(statement: Statement, known: Iterable[TableId]) -> Iterator[TableId]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -16,12 +16,14 @@ from cdc.schema import (
     AlterTableComment,
     Column,
     CreateTable,
+    RenameTable,
     SchemaChange,
     TableId,
     TableSchema,
 )
 from cdc.source import Count
 from cdc.state.store import Store
+from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.options import LogOptions
@@ -37,6 +39,7 @@ Wanted = Callable[[TableId], bool]
 
 
 _FROM_METADATA = "-- from the metadata of its rows"
+_ROLLED_BACK = "-- rows that were rolled back"
 _NEWLY_CAPTURED = "-- captured from here on"
 
 
@@ -80,9 +83,23 @@ class Schemas:
     ) -> int:
         """Write tables as they are from `at` on behind `count` entries, and `before` in front; returns the new
         count. For the one writer, while nobody follows the log."""
+        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
+        return self._add(count, result, at, *before)
+
+    def capture(
+        self,
+        count: int,
+        tables: Sequence[MySqlTable],
+        leftover: Collection[TableId],
+        wanted: Wanted,
+        at: LogPosition,
+    ) -> int:
+        """As `add`, for tables that are captured from `at` on; those of `leftover` are in the sink, and go first."""
+        return self._add(count, self.catalog(count, wanted, Dialect(), 0).capture(tables, leftover), at)
+
+    def _add(self, count: int, result: DdlResult, at: LogPosition, *before: SchemaEntry) -> int:
         writer = SchemaHistory(self._store)
         writer.truncate(count)
-        result = self.catalog(count, wanted, Dialect(), 0).define(tables)
         where = {"file": at.file, "pos": at.position}
         return writer.append(*before, SchemaEntry.of(result, where, _NEWLY_CAPTURED))
 
@@ -153,7 +170,7 @@ class Tracker:
         self._notices = notices
 
     def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        """As `planner.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
         self._refuse(result, query, where)
@@ -189,6 +206,15 @@ class Tracker:
             hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
             "or have the server write binlog_row_metadata=FULL",
         )
+
+    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        """As `segmenter.SchemaTracker` says."""
+        if not all(map(self._catalog.copied_when_uncertain, tables)):
+            return False
+        result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))
+        at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+        self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
+        return True
 
     def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
         if result.dml:
@@ -229,6 +255,18 @@ def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:
     """The schema that a sink gets for a table, under the pipeline's options."""
     schema = table_schema(definition, tinyint1_as_boolean=options.tinyint1_as_boolean)
     return schema if options.include_comments else _bare_schema(schema)
+
+
+def of_captured(changes: Iterable[SchemaChange], wanted: Wanted) -> list[SchemaChange]:
+    """The changes but for those of tables that are left out since they were written down.
+
+    So a table that is left out because the sink refuses a change of it leaves a batch that was planned already, too.
+    """
+    return [
+        change
+        for change in changes
+        if wanted(change.table) or (isinstance(change, RenameTable) and wanted(change.new_table))
+    ]
 
 
 def without_comments(change: SchemaChange) -> SchemaChange | None:

@@ -3,7 +3,7 @@
 Entries of the plan, in the order in which batches take them; an entry's number is its place in the plan:
 
     {"kind": "begin", "table": ["shop", "orders"], "why": "initial", "truncate": false, "request": "", "refresh": false,
-     "beside": false, "frozen": false, "reason": ""}
+     "beside": false, "frozen": false, "altered": false, "reason": ""}
     {"kind": "chunk", "table": [...], "columns": ["id"], "collations": [null], "lower": [100], "upper": [200], ...}
     {"kind": "end", "table": [...], "why": "truncated"}
     {"kind": "rename", "table": [...], "new": [...]}
@@ -36,7 +36,8 @@ class Begin:
             whatever chunk its key is in: a sink that keeps one row for each key comes to the same end.
         beside: the sink keeps its rows, and the chunks go beside them: the copy takes their place when it is whole.
             Until then the log counts for the rows that are there as it is, and for the copy as for any copy.
-        frozen: of a copy beside: the rows that are there have other columns, and get nothing of the log any more.
+        frozen: of a copy beside: the rows that are there get nothing of the log any more.
+        altered: of a copy beside that is frozen: they have other columns than the copy.
         reason: for the user, why it is copied anew.
     """
 
@@ -47,6 +48,7 @@ class Begin:
     refresh: bool = False
     beside: bool = False
     frozen: bool = False
+    altered: bool = False
     reason: str = ""
 
 

@@ -32,6 +32,8 @@ class _Table:
     complete: bool = False
     started_s: float = 0.0
     updated_s: float = 0.0
+    why: str = ""
+    beside: bool = False
     recent: deque[tuple[float, int]] = field(default_factory=deque)
 
 
@@ -77,14 +79,16 @@ class DriverSide:
         for index, entry in enumerate(self._plan.entries(self._taken, count), start=self._taken):
             match entry:
                 case Begin(table=table):  # what an earlier copy has read does not count for this one
-                    self._tables[table] = _Table()
+                    self._tables[table] = _Table(why=entry.reason, beside=entry.beside)
                 case Chunk(table=table):
                     known = self._tables[table]
                     known.planned += entry.replaces is None
                     known.estimated = max(known.estimated, entry.table_rows)
                     known.complete = known.complete or entry.last
                     self._chunks[index] = known
-                case End(table=table, why=why) if why not in ("done", COPIED):
+                case End(table=table, why=why) if why == COPIED:
+                    self._tables[table].beside = False
+                case End(table=table, why=why) if why != "done":
                     self._tables.pop(table, None)
                 case Rename(table=table, new_table=new) if table in self._tables:
                     self._tables[new] = self._tables.pop(table)
@@ -108,7 +112,7 @@ def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
     while known.recent and known.recent[0][0] < now - RATE_S:
         known.recent.popleft()
     span_s = min(RATE_S, max(1.0, now - known.started_s))
-    complete = known.complete and known.done >= known.planned
+    complete = known.complete and known.done >= known.planned and not known.beside
     return TableProgress(
         table,
         "done" if complete else "copying" if known.done else "waiting",
@@ -119,4 +123,5 @@ def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
         known.started_s,
         known.updated_s,
         0.0 if complete else sum(rows for _, rows in known.recent) / span_s,
+        known.why,
     )

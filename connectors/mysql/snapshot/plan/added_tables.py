@@ -17,6 +17,7 @@ from connectors.mysql.follow.startup import ChangedTables, whole_log
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import LogPosition
@@ -31,8 +32,10 @@ def added_tables(
     streams: Streams,
     *,
     allowed: bool,
-) -> Sequence[MySqlTable]:
+) -> Sequence[MySqlTable] | None:
     """The definitions of tables that are wanted, there now, and not known at `start`; they are as they were there.
+
+    None while the server is another one than that of `start`: its log has to be joined first.
 
     Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
     """
@@ -40,7 +43,9 @@ def added_tables(
     try:
         info = check_server(connection)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
-        if not fresh or info.identity != start.server:
+        if info.identity != start.server:
+            return None
+        if not fresh:
             return ()
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
@@ -63,6 +68,23 @@ def added_tables(
             hint="run `cdc run --until-caught-up` once with the table left out (tables.exclude), then with it",
         )
     return list(found.values())
+
+
+def without_rows(found: Sequence[MySqlTable], left_out: Collection[TableId], options: MySqlSourceOptions) -> list[str]:
+    """Notices on tables that begin without the rows that they have. `left_out` were captured before, and not lately.
+
+    Raises SourceError for those of them that would have a gap.
+    """
+    bare = sorted(definition.id for definition in found if not options.copied_when_added(definition.id))
+    gaps = [str(table) for table in bare if table in left_out]
+    if gaps:
+        raise SourceError(
+            f"{', '.join(gaps)}: was left out for a time, so its changes were not read, and it is not to be copied",
+            where="source.tables",
+            hint="have it copied with scan.startup.table-modes (the table, and initial), or leave it out",
+        )
+    why = "the rows that it has are not copied, as the startup mode says"
+    return [f"{table} is captured from here on; {why}" for table in bare]
 
 
 class _Changes(ChangedTables):

@@ -7,7 +7,7 @@ written to disk before. All it needs to know is in the two files and in the offs
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,13 @@ from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.finder import Finder, TableToCut
-from connectors.mysql.snapshot.plan.following import Arrival, Following, SequencedChange, UncertainRows
+from connectors.mysql.snapshot.plan.following import (
+    Arrival,
+    Following,
+    SequencedChange,
+    UncertainRows,
+    begun_behind_a_gap,
+)
 from connectors.mysql.snapshot.plan.requests import Requests, begun_again
 from connectors.mysql.snapshot.plan.split_points import ChunkSize
 from connectors.mysql.snapshot.plan.uncertain import announced
@@ -94,10 +100,10 @@ class Coordinator:
         """Tables that are new to a pipeline that runs: those to be copied begin; returns the plan's new count."""
         self.open(start)
         return self._plan.append(
-            Begin(table, "new") for table in sorted(tables) if self._options.copied_at_first(table)
+            Begin(table, "new") for table in sorted(tables) if self._options.copied_when_added(table)
         )
 
-    def begin_anew(self, start: MySqlOffset, tables: Iterable[TableId]) -> int:
+    def begin_anew(self, start: MySqlOffset, tables: Mapping[TableId, MySqlTable]) -> int:
         """The log between the two offsets of a batch is lost: all tables begin anew; returns the plan's new count.
 
         What the sink has of a table stays as it is until the copy beside it is whole.
@@ -109,12 +115,9 @@ class Coordinator:
         if self._finder is not None:
             self._finder.stop()
             self._finder = None
-        names = sorted(tables)
-        ends = [End(table, "gone") for table in self._plan.copies(self._plan.count()) if table not in names]
-        begun = Begin(TableId("", ""), "restart", reason="the server had purged a part of its log that was not read")
-        old, new = replace(begun, beside=True, frozen=True), replace(begun, truncate=True)
-        entries = (replace(old if table in known else new, table=table) for table in names)
-        return self._plan.append([Lost(), *ends, *entries])
+        copies = self._plan.copies(start.chunks)
+        ends = [End(table, "gone") for table in copies if table not in tables]
+        return self._plan.append([Lost(), *ends, *begun_behind_a_gap(copies, known, tables)])
 
     def jumped(self, entries: int, at: MySqlOffset) -> bool:
         """Whether a batch up to `at` has left log out, behind the first `entries` of the plan."""

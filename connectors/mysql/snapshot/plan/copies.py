@@ -51,6 +51,11 @@ class TableCopy:
         return self.beginning is not None and self.beginning.frozen
 
     @property
+    def altered(self) -> bool:
+        """Beside rows with other columns."""
+        return self.beginning is not None and self.beginning.altered
+
+    @property
     def first(self) -> bool:
         """It fills a table that has no rows but those of the copy."""
         return not (self.refresh or self.beside)
@@ -77,8 +82,8 @@ class TableCopy:
         `altered`: the table's definition is another one since.
         """
         begun = Begin(table, "restart") if self.beginning is None else replace(self.beginning, table=table, request="")
-        frozen = begun.beside and (begun.frozen or altered)
-        return replace(begun, why="restart", truncate=self.first, frozen=frozen)
+        altered = begun.beside and (begun.altered or altered)
+        return replace(begun, why="restart", truncate=self.first, frozen=begun.frozen or altered, altered=altered)
 
     def end(self, table: TableId) -> End:
         """The entry that ends it when it is whole."""

@@ -140,7 +140,7 @@ class Following:
         if self._whole(copy, sequence) and table not in self._renamed and table not in self._truncated:
             self._entries.append(copy.end(table))
         else:
-            altered = _definition(old.get(copy.table)) != _definition(new.get(table))
+            altered = not alike(old.get(copy.table), new.get(table))
             self._entries.append(copy.begun_anew(table, altered=altered or table in self._renamed))
 
     def _begun(self, table: TableId, why: Uncertain, old: Tables, new: Tables) -> Begin:
@@ -158,8 +158,8 @@ class Following:
             return replace(begun, refresh=True)
         if copy is not None and copy.first:
             return replace(begun, truncate=True)
-        altered = table not in old or _definition(old[table]) != _definition(new[table])
-        return replace(begun, beside=True, frozen=altered or (copy is not None and copy.frozen))
+        altered = not alike(old.get(table), new[table]) or (copy is not None and copy.altered)
+        return replace(begun, beside=True, frozen=altered or (copy is not None and copy.frozen), altered=altered)
 
     def _ended(self, table: TableId, copy: TableCopy) -> bool:
         """Whether nothing is left of the copy where the table's rows became uncertain."""
@@ -173,9 +173,11 @@ class Following:
         return copy.done(self._before, self._marks) and (highest is None or highest.sequence < sequence)
 
 
-def _definition(table: MySqlTable | None) -> object:
-    """What a table's rows are like."""
-    return None if table is None else (table.columns, table.primary_key)
+def alike(left: MySqlTable | None, right: MySqlTable | None) -> bool:
+    """Whether rows of two tables have the same columns and the same key."""
+    if left is None or right is None:
+        return False
+    return (left.columns, left.primary_key) == (right.columns, right.primary_key)
 
 
 def _same_primary_key(old: MySqlTable | None, new: MySqlTable | None) -> bool:
@@ -190,3 +192,20 @@ def _key_changed(copy: TableCopy, old: Tables, new: MySqlTable) -> bool:
     names = copy.chunks[0].columns
     known = [{column.name: column for column in table.columns} for table in (before, new)]
     return any(known[0].get(name) != known[1].get(name) for name in names)
+
+
+def begun_behind_a_gap(copies: Mapping[TableId, TableCopy], old: Tables, new: Tables) -> list[Begin]:
+    """How all tables begin when a part of the log is lost. `old` are those before it, `new` are those behind it. Pure.
+
+    What the sink has of a table stays as it is meanwhile: the log behind the gap does not fit it.
+    """
+    reason = "the server had purged a part of its log that was not read"
+    found = []
+    for table in sorted(new):
+        begun = Begin(table, "restart", reason=reason)
+        if table in old:
+            altered = not alike(old[table], new[table]) or (table in copies and copies[table].altered)
+            found.append(replace(begun, beside=True, frozen=True, altered=altered))
+        else:
+            found.append(replace(begun, truncate=True))
+    return found

@@ -72,4 +72,5 @@ def begun_again(name: str, table: TableId, copy: TableCopy | None, begun: Begin 
     found = Begin(table, "resync", request=name, reason=reason)
     if copy is not None and copy.first and not whole:
         return replace(found, truncate=True)
-    return replace(found, beside=True, frozen=copy is not None and copy.frozen)
+    frozen, altered = (False, False) if copy is None else (copy.frozen, copy.altered)
+    return replace(found, beside=True, frozen=frozen, altered=altered)

@@ -98,7 +98,7 @@ class SnapshotSplits:
         ]
         for change in changes:
             begin = None if isinstance(change, _OF_WHOLE_TABLES) else begun.get(change.table)
-            if begin is not None and begin.frozen:
+            if begin is not None and begin.altered:
                 continue
             if begin is not None and begin.truncate and change.table not in emptied:
                 emptied[change.table] = None
@@ -108,7 +108,7 @@ class SnapshotSplits:
             found.append(change)
         later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
         beside = (begin for begin in begun.values() if begin.beside)
-        copies = (CopyTable(begin.table, schema(begin.table) if begin.frozen else None) for begin in beside)
+        copies = (CopyTable(begin.table, schema(begin.table) if begin.altered else None) for begin in beside)
         return [*found, *(TruncateTable(table, copied=True) for table in later), *copies]
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:

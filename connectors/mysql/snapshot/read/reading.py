@@ -139,7 +139,7 @@ def _marked(
         except StopIteration as end:
             found: ChunkReport = end.value
             return found
-        yield block if during is During.NO_COPY else replace(block, during=during)
+        yield replace(block, during=during, snapshot=True)
 
 
 def _settings(options: MySqlSourceOptions, table: TableId, wanted: ChunkRead) -> ReadSettings:

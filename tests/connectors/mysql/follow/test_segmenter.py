@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -44,9 +44,11 @@ FILE = "binlog.000001"
 class Tracker:
     """`ALTER shop.t` changes shop.t; any other ALTER is remembered and changes nothing of ours; REFUSED is refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, copies: bool = False) -> None:
         self.entries = 0
         self.statements: list[str] = []
+        self._copies = copies
+        self.not_told: set[TableId] = set()
 
     def statement(self, chunk: ReceiveBuffer, index: int) -> frozenset[TableId]:
         text = parse_query(chunk, index).sql
@@ -61,6 +63,12 @@ class Tracker:
 
     def table(self, chunk: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         return frozenset()
+
+    def unsure(self, chunk: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        assert "rolled back" in reason
+        self.not_told |= set(tables)
+        self.entries += self._copies
+        return self._copies
 
 
 def wanted(table: TableId) -> bool:
@@ -270,6 +278,23 @@ def test_a_prepared_xa_transaction_of_ours_that_is_rolled_back_is_refused() -> N
             plan(chunks)
     with pytest.raises(UnsupportedChange, match="XA transaction was rolled back"):  # it was prepared before the start
         plan([chunk([seen(3), sql("XA ROLLBACK X'78',X'',1")])])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        [*XA, PREPARE, seen(3), sql("XA ROLLBACK X'78',X'',1")],
+        [*insert(1, "shop.u", id_=2), seen(2), BEGIN, table_map(1, "shop.t"), rows(1), sql("ROLLBACK")],
+    ],
+    ids=["xa", "mixed engines"],
+)
+def test_tables_whose_rows_were_rolled_back_are_to_be_copied(script: list[Event]) -> None:
+    for chunks in ([chunk(script)], pieces(chunk(script))):
+        tracker = Tracker(copies=True)
+        found = plan(chunks, tracker=tracker)
+        assert tracker.not_told == {T}
+        assert found[-1].schemas == 1
+        assert found[-1].position == ends(script, len(script) - 1)[0]
 
 
 def test_a_prepared_xa_transaction_of_others_may_be_rolled_back() -> None:

@@ -44,8 +44,10 @@ class Shop:
         options = MySqlSourceOptions.model_validate({**fields, **self.options})
         return MySqlSource(options, Context("copy-1", LocalStore(self.folder)))
 
-    def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3) -> Run:
+    def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3, *, confirms: bool = True) -> Run:
         source = self.source()
+        if not confirms:  # the last batch of a run is confirmed by the run after it
+            source.commit = lambda end: None  # type: ignore[method-assign]
         source.stop_at_current()
         run = run_in_memory(
             source, self.sink, limits=limits, parallelism=parallelism, start=self.offset, first_batch=self.batches,
@@ -147,6 +149,83 @@ def test_a_newly_matching_table_that_the_unread_log_alters_is_refused(shop: Shop
     shop.options["tables"] = rf"{shop.database}.\.*"
     with pytest.raises(SourceError, match="was altered in the part of the log that is not read yet"):
         shop.catch_up()
+
+
+@pytest.mark.parametrize("confirms", [True, False], ids=["", "the engine ended before it could confirm"])
+def test_a_table_that_was_left_out_for_a_time_is_copied_anew(shop: Shop, confirms: bool) -> None:
+    """Nobody has followed it meanwhile: neither its rows nor its columns are what the sink has."""
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE out_for (id INT PRIMARY KEY, v INT)")
+    shop.run("CREATE TABLE gone (id INT PRIMARY KEY)", "INSERT INTO gone VALUES (1)")
+    shop.run("INSERT INTO out_for VALUES (1, 1), (2, 2)")
+    shop.catch_up()
+    shop.options["tables.exclude"] = rf"{shop.database}.out_for, {shop.database}.gone"
+    shop.run(
+        "DELETE FROM out_for WHERE id = 1", "ALTER TABLE out_for ADD w INT", "INSERT INTO out_for VALUES (3, 3, 3)"
+    )
+    shop.run("DROP TABLE gone", "INSERT INTO t VALUES (1)")
+    shop.catch_up(confirms=confirms)
+    del shop.options["tables.exclude"]
+    shop.run("INSERT INTO out_for VALUES (4, 4, 4)")
+    shop.catch_up()
+    shop.run(
+        "CREATE TABLE gone (id INT PRIMARY KEY)", "INSERT INTO gone VALUES (2)", "DELETE FROM out_for WHERE id = 2"
+    )
+    shop.catch_up()
+    for name, columns in (("t", "id"), ("out_for", "id, v, w"), ("gone", "id")):
+        assert not shop.differs(name, columns)
+    assert shop.catch_up().batches == 0
+
+
+def test_a_table_that_is_left_out_leaves_a_batch_that_was_planned_already(shop: Shop) -> None:
+    """As when the sink has refused one of its changes: the batch is repeated, and goes on without the table."""
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE refused (id INT PRIMARY KEY)")
+    shop.catch_up()
+    assert shop.offset is not None
+    shop.run("INSERT INTO t VALUES (1)", "ALTER TABLE refused ADD x INT", "INSERT INTO refused VALUES (1, 1)")
+    planned, at = [], shop.offset
+    before = shop.source()
+    before.stop_at_current()
+    while (end := before.latest_offset(at, LIMITS, 0.0)) != at:
+        planned.append((at, end, before.splits(at, end, 1)))
+        at = end
+    before.stop()
+    changes = [change for start, end, _ in planned for change in before.schema_changes(start, end)]
+    assert {change.table.table for change in changes} == {"refused"}
+    shop.options["tables.exclude"] = f"{shop.database}.refused"
+    after = shop.source()
+    for start, end, splits in planned:
+        assert not after.schema_changes(start, end)
+        blocks = [block for split in splits for block in after.read(split, lambda *_: None, lambda _: None)]
+        assert {block.table.table for block in blocks} <= {"t"}
+
+
+def test_a_table_that_was_left_out_is_refused_where_none_is_copied(shop: Shop) -> None:
+    shop.options["scan.startup.mode"] = "latest-offset"
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.catch_up()
+    shop.options["tables.exclude"] = f"{shop.database}.u"
+    shop.run("INSERT INTO u VALUES (1)", "INSERT INTO t VALUES (1)")
+    shop.catch_up()
+    del shop.options["tables.exclude"]
+    with pytest.raises(SourceError, match=r"\.u: was left out for a time.*table-modes"):
+        shop.catch_up()
+    shop.options["scan.startup.table-modes"] = {f"{shop.database}.u": "initial"}
+    shop.catch_up()
+    assert shop.sink.rows(shop.table("u")) == [{"id": 1}]
+
+
+def test_a_table_that_is_added_where_the_log_is_read_from_its_beginning_comes_with_its_rows(shop: Shop) -> None:
+    """Its CREATE TABLE was read long ago, when nobody wanted it."""
+    shop.run("CREATE TABLE later (id INT PRIMARY KEY)", "INSERT INTO later VALUES (1)")
+    shop.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    shop.options |= {"scan.startup.mode": "earliest-offset", "tables": f"{shop.database}.t"}
+    shop.catch_up()
+    shop.options["tables"] = rf"{shop.database}.\.*"
+    shop.run("INSERT INTO later VALUES (2)", "INSERT INTO t VALUES (2)")
+    shop.catch_up()
+    for name in ("t", "later"):
+        assert not shop.differs(name, "id")
+    assert shop.catch_up().batches == 0
 
 
 def test_resync_copies_one_table_anew(shop: Shop) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdc_standins.doris.catalog import NOW, Catalog, Column, Table
 from cdc_standins.doris.engine import Engine, physical_sql, view_sql
@@ -61,6 +61,7 @@ class Statement:
     random: bool = False
     buckets: str = "10"
     properties: dict[str, str] = field(default_factory=dict)
+    like: tuple[str, ...] = ()
 
 
 def parse_column(parser: Parser) -> Definition:
@@ -124,6 +125,10 @@ def parse_create(parser: Parser) -> Statement:
     """CREATE TABLE after these words. Raises Unparsable, SqlError."""
     if_not_exists = parser.take("IF", "NOT", "EXISTS")
     found = Statement(parser.dotted(), if_not_exists)
+    if parser.take("LIKE"):
+        found.like = parser.dotted()
+        parser.end()
+        return found
     parser.need("(")
     while True:
         if parser.sees("INDEX") or parser.sees("PRIMARY", "KEY"):
@@ -173,8 +178,10 @@ def _distribution(parser: Parser, found: Statement) -> None:
         found.buckets = "AUTO" if parser.take("AUTO") else str(parser.integer())
 
 
-def create_table(engine: Engine, statement: Statement, db: str, *, replication: int = 3) -> None:
-    """Check and make the table. Raises SqlError."""
+def create_table(
+    engine: Engine, statement: Statement, db: str, like: Table | None = None, *, replication: int = 3
+) -> None:
+    """Check and make the table, or an empty one of the same definition as `like`. Raises SqlError."""
     catalog, name = engine.catalog, statement.name[-1]
     with catalog.lock:
         catalog.need_database(db)
@@ -183,7 +190,10 @@ def create_table(engine: Engine, statement: Statement, db: str, *, replication: 
                 return
             raise sql_error(f"Table '{name}' already exists", 1050, "42S01")
         check_name(catalog, db, name)
-        table = _checked(statement, db, catalog, replication)
+        if like is None:
+            table = _checked(statement, db, catalog, replication)
+        else:
+            table = replace(like, id=catalog.new_id(), db=db, name=name, generation=0, busy=False)
         engine.change(table, physical_sql(table), view_sql(table))
 
 

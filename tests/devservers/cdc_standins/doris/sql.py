@@ -151,7 +151,12 @@ class DorisSession:
             statement = parse_create(parser)
             db, name = self.name_of(statement.name)
             self.need("CREATE_PRIV", db, name)
-            create_table(self._engine, statement, db)
+            like = None
+            if statement.like:
+                of_db, of_name = self.name_of(statement.like)
+                self.need("SELECT_PRIV", of_db, of_name)
+                like = self._engine.catalog.need(of_db, of_name)
+            create_table(self._engine, statement, db, like)
             return 0
         return Maintenance(self._engine, self._user).create(parser, self)
 

@@ -83,7 +83,13 @@ class Statements:
         self._require(who, "CREATE TABLE", database)
         if database in SYSTEM:
             raise denied(f"cannot create tables in {database}")
-        table = read_create(source, database, name, backends=1)
+        if source.take("LIKE"):
+            like = self._table(source, who)
+            self._require(who, "SELECT", like.database, like.name)
+            source.end()
+            table = replace(like, database=database, name=name)
+        else:
+            table = read_create(source, database, name, backends=1)
         catalog = self._services.catalog
         catalog.database_id(database)
         if quiet and catalog.find(database, name) is not None:

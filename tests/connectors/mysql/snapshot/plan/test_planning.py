@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from cdc.schema import (
 from cdc.state.store import LocalStore
 from cdc.testing import block, images
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
-from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost, Rename, Watermark
+from connectors.mysql.snapshot.chunk import COPIED, Begin, Chunk, End, Entry, Lost, Rename, Watermark
 from connectors.mysql.snapshot.driver_side import DriverSide
 from connectors.mysql.snapshot.filter.moments import BEFORE_ALL, microseconds
 from connectors.mysql.snapshot.filter.tail_filter import Regions, TailFilter, regions
@@ -133,6 +134,15 @@ def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -
     driver.decided([{"chunk": mark(5, 200).to_json()}])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
+
+
+def test_a_copy_beside_a_table_is_done_when_it_has_taken_the_place(tmp_path: Path) -> None:
+    driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
+    plan.append([*PLAN, Begin(T, "resync", beside=True, reason="cdc resync"), replace(chunk(5, None, None), last=True)])
+    driver.decided([{"chunk": mark(5, 200).to_json()}])
+    assert [(t.state, t.why) for t in driver.progress()] == [("copying", "cdc resync")]
+    plan.append([End(T, COPIED)])
+    assert [(t.state, t.why) for t in driver.progress()] == [("done", "cdc resync")]
 
 
 def test_a_chunk_read_anew_takes_the_place_of_the_first(tmp_path: Path) -> None:

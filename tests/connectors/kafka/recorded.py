@@ -1,0 +1,82 @@
+"""The recorded workload: blocks of its binlogs, and our messages of them, to compare with those of the real tools."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cdc.block import ChangeBlock
+from cdc.source import Context, Split
+from cdc.state.store import LocalStore
+from connectors.kafka.encoding.encoder import Encoder
+from connectors.kafka.encoding.layout import Layout
+from connectors.mysql.binlog_files import BinlogFilesSource, _buffers
+from connectors.mysql.options import BinlogFilesSourceOptions
+from connectors.mysql.rows.metadata import LogMetadata
+from connectors.mysql.snapshot.plan.payloads import opened
+
+FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
+Record = tuple[Any, Any, list[list[str]]]
+"""Key and value as JSON values, and headers."""
+
+
+class _WithMetadata(BinlogFilesSource):
+    """The blocks of files as a live server's source makes them with `metadata.list`."""
+
+    def read(self, split: Split, count: Any, report: Any) -> Iterator[ChangeBlock]:
+        part = opened(split).payload
+        rows = self._schemas().decoder(part.schemas, self._wanted, count)
+        metadata = LogMetadata(("binlog_file", "server_id", "gtid"))
+        for buffer in _buffers(self._files(), part.start, part.end):
+            yield from metadata.blocks(buffer, rows.decode)
+
+
+def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
+    """The row changes of a recorded binlog, in log order within each table."""
+    options = BinlogFilesSourceOptions.model_validate(
+        {
+            "type": "binlog-files",
+            "path": str(FOLDER / flavor / "binlog.*"),
+            "tables": r"types_db.\.*,shop.\.*",
+        }
+    )
+    source = _WithMetadata(options, Context("recorded", LocalStore(folder)))
+    at = source.initial_offset()
+    while (end := source.latest_offset(at, None, 0.0)) != at:
+        for split in source.splits(at, end, 1):
+            for block in source.read(split, lambda reason, number: None, lambda report: None):
+                yield replace(block, position_text=source.position_text)
+        at = end
+
+
+def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout]) -> dict[str, list[Record]]:
+    """Our messages of a recorded binlog, by table."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for block in blocks(flavor, folder):
+        encoder = Encoder(layout(block), tombstones=True, now_ms=lambda: 0)
+        for messages in encoder.encode(block):
+            for index, (key, value) in enumerate(zip(messages.keys, messages.values, strict=True)):
+                headers = [[name, text.decode()] for name, text in messages.headers.get(index, [])]
+                found[str(block.table)].append((key and json.loads(key), value and json.loads(value), headers))
+    return dict(found)
+
+
+def theirs(name: str) -> list[Any]:
+    """The lines of a recorded file."""
+    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+
+
+def differences(path: str, one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two JSON values differ: the path, and both values there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in dict.fromkeys([*one, *other]):
+            yield from differences(f"{path}.{key}", one.get(key, "missing"), other.get(key, "missing"))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(f"{path}[{index}]", a, b)
+    elif one != other:
+        yield path, one, other
