@@ -34,6 +34,9 @@ class TablePlan:
         schema: what the sink table gets.
         actual: the sink table as it is now, None when there is none or the sink cannot tell.
         statements: what would run in the sink before the first row.
+        rules: the transform rules that its rows come through, each once.
+        filter: what passes, as written; and
+        computed: how columns are computed, by name, as written: both where all rows come through one rule.
     """
 
     source: TableId
@@ -43,6 +46,9 @@ class TablePlan:
     statements: tuple[str, ...] = ()
     others: tuple[TableId, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    filter: str = ""
+    computed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +71,15 @@ def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describ
     Raises SpecError on collisions, and with every mistake of the rules.
     """
     check_routes(spec, tables)
-    made, routing = check_rules(made_rules(spec), tables), made_routing(spec)
+    rules, routing = made_rules(spec), made_routing(spec)
+    made = check_rules(rules, tables)
     found = check_merges(routing, made)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
     for table, schema in sorted(made.items()):
         for target in routing.table.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
+    plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans.sort(key=lambda plan: (plan.source, plan.sink))
     return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec))
 
@@ -148,6 +156,7 @@ def plan_text(plan: Plan) -> str:
         lines.append("no table matches `tables` now; tables created later that match will be captured")
     for table in plan.tables:
         lines += ["", f"{_sources(table)} -> {table.sink}  ({_state(table)})"]
+        lines += [_rule_line(table)] if table.rules else []
         lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
         lines.append(f"    primary key ({key})" if key else "    no primary key: changes are appended")
@@ -166,6 +175,25 @@ def _plan_table(
         return plan
     statements = tuple(describes.statements([CreateTable(sink_table, schema)]))
     return replace(plan, actual=describes.describe(sink_table), statements=statements)
+
+
+def _with_rules(plan: TablePlan, rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> TablePlan:
+    """The plan with what the rules of its source tables do."""
+    if rules is None:
+        return plan
+    found = [rules.rule(table) for table in (plan.source, *plan.others)]
+    own = {rule.name: rule for rule in found if rule is not None}
+    plan = replace(plan, rules=tuple(own))
+    if len(own) != 1 or None in found:
+        return plan
+    (rule,) = own.values()
+    passing = "" if rule.filter is None else rule.filter.text.text.strip()
+    return replace(plan, filter=passing, computed=rules.computed(plan.source, tables[plan.source]))
+
+
+def _rule_line(table: TablePlan) -> str:
+    passing = f", rows where {table.filter}" if table.filter else ""
+    return f"    behind {', '.join(table.rules)}{passing}"
 
 
 def _sources(table: TablePlan) -> str:
@@ -188,8 +216,8 @@ def _column(table: TablePlan, index: int) -> str:
     column = table.schema.columns[index]
     width = max(len(name) for name in table.schema.names)
     text = f"{column.name:<{width}}  {column.type}{'' if column.nullable else ' NOT NULL'}"
-    why = table.why.get(column.name)
-    return f"{text}  ({why})" if why else text
+    computed, why = table.computed.get(column.name), table.why.get(column.name)
+    return text + (f"  = {computed}" if computed else "") + (f"  ({why})" if why else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -65,6 +65,34 @@ def test_a_plan_without_tables_says_so() -> None:
     assert "no table matches" in plan_text(Plan("p", "mysql", "duckdb", ()))
 
 
+def test_a_plan_shows_what_a_rule_makes_of_its_tables() -> None:
+    projection = "'\\*, id * 2 AS twice, note AS text'"
+    rule = f"transform:\n  - {{source-table: shop.orders, projection: {projection}, filter: id > 1}}\n"
+    text = plan_text(make_plan(spec(rule + RULES), TABLES, None))
+    assert text.splitlines()[7:] == [
+        "shop.orders -> ods.orders  (new)",
+        "    behind transform[0], rows where id > 1",
+        "    id     INT NOT NULL",
+        "    note   VARCHAR(40)",
+        "    twice  INT NOT NULL  = id * 2",
+        "    text   VARCHAR(40)  = note",
+        "    primary key (id)",
+    ]
+
+
+def test_a_plan_of_merged_tables_names_the_rules_of_all() -> None:
+    rules = "transform:\n  - {source-table: a.t, projection: '\\*, 1 AS c'}\n  - {source-table: b.t, filter: id > 1}\n"
+    merge = "route:\n  - {source-table: 'a.t,b.t', sink-table: m.t}\n"
+    text = plan_text(make_plan(spec(rules + merge), {TableId("a", "t"): ORDERS, TableId("b", "t"): ORDERS}, None))
+    assert text.splitlines()[3:8] == [
+        "a.t, b.t -> m.t  (new)",
+        "    behind transform[0], transform[1]",
+        "    id    INT NOT NULL",
+        "    note  VARCHAR(40)",
+        "    c     INT  (NULL for b.t, which lacks it)",
+    ]
+
+
 ALL = "route:\n  - source-table: shop\\.*.\\.*\n    sink-table: ods.all\n"
 
 
@@ -83,8 +111,8 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
     assert plan_text(make_plan(spec(ALL + "    shard-column: origin\n"), tables, None)).splitlines()[3:] == [
         "shop_1.orders, shop_2.orders -> ods.all  (new)",
         "    id      BIGINT  (INT in shop_1.orders and BIGINT in shop_2.orders)",
-        "    note    VARCHAR(40)",
         "    origin  VARCHAR(255) NOT NULL",
+        "    note    VARCHAR(40)",
         "    x       DATE  (NULL for shop_1.orders, which lacks it)",
         "    primary key (id, origin)",
     ]
@@ -99,10 +127,11 @@ RULE = "transform:\n  - source-table: shop.\\.*\n    projection: {}\n"
 
 def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
     text = plan_text(make_plan(spec(RULE.format("UPPER(__table_name__) AS origin, *")), TABLES, None))
-    assert text.splitlines()[2:6] == [
+    assert text.splitlines()[2:7] == [
         "",
         "shop.log -> shop.log  (new)",
-        "    origin  STRING NOT NULL",
+        "    behind transform[0]",
+        "    origin  STRING NOT NULL  = UPPER(__table_name__)",
         "    line    STRING",
     ]
 

@@ -94,15 +94,20 @@ def derived(route: RouteTable, policy: Policy, before: Sides, changes: Sequence[
 
 
 def with_shard(schema: TableSchema, target: Target) -> TableSchema:
-    """A source table's schema with the target's shard column, where it has one. Raises ChangeRefused."""
+    """A source table's schema with the target's shard column, if it has one, behind the key. Raises ChangeRefused."""
     name = target.shard_column
     if name is None:
         return schema
     if find(schema, name) is not None:
         reason = f"the source table has a column {name}, which shard-column is to add"
         raise ChangeRefused(reason, where=str(target.table), hint="choose another name for shard-column")
-    key = (*schema.primary_key, name) if schema.primary_key else ()
-    return replace(schema, columns=(*schema.columns, Column(name, _SHARD_TYPE, nullable=False)), primary_key=key)
+    place = max((schema.names.index(part) + 1 for part in schema.primary_key), default=0)
+    column = Column(name, _SHARD_TYPE, nullable=False)
+    return replace(
+        schema,
+        columns=(*schema.columns[:place], column, *schema.columns[place:]),
+        primary_key=(*schema.primary_key, name) if schema.primary_key else (),
+    )
 
 
 def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[AddColumn | AlterColumnType]:
@@ -274,7 +279,7 @@ class _Work:
         """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""
         table = target.table
         if self._replaces(table) or (not there.primary_key and table not in self.merged):
-            self._emit(CopyTable(table, None if change.schema is None else source))
+            self._emit(replace(change, table=table, schema=None if change.schema is None else source))
             return
         self._check_written_over(change.table, table, there)
         self.over.add(table)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.state_location import state_root
 from cdc.schema import TableId
 from cdc.source import Context, Resyncs
@@ -33,6 +35,20 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
     found, log = TableId.parse(table), CommitLog(state.commits)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
+    sink_tables = made_routing(spec).table(found)
+    _check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
     source.resync(found)
-    for sink_table in made_routing(spec).table(found):
+    for sink_table in sink_tables:
         log.note_resync(sink_table, last)
+
+
+def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], schemas: SinkSchemas, last: int) -> None:
+    """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
+    known, merged = schemas.at(last), schemas.merged(last)
+    for sink_table in sink_tables:
+        if sink_table in merged and sink_table in known and not known[sink_table].primary_key:
+            raise SourceError(
+                f"its rows in {sink_table} cannot be told from those of other tables without a key",
+                where=str(table),
+                hint="start anew with an empty --state-dir and sink table, which copies all of them",
+            )

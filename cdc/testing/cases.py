@@ -5,6 +5,7 @@ Each case goes through the engine's own flow (`cdc.flow`), batch by batch, from 
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -28,6 +29,9 @@ from cdc.testing.memory import Middle, run_in_memory
 
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
 _MEMORY = Path("/dev/shm")
+
+logging.getLogger("cdc").addHandler(logging.NullHandler())
+"""What is held back is for those who listen: without any listener Python would print it."""
 
 
 def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:

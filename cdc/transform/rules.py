@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import pickle
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -95,6 +96,13 @@ class Rules:
         filtered = made.condition is not None and column in columns(made.condition)
         return [*found, *(["the filter"] if filtered else [])]
 
+    def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
+        """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""
+        rule = self.rule(table)
+        made = () if rule is None else typing_of(rule, schema).outputs
+        named = {output.column.name: _without_alias(output.sql, output.column.name) for output in made}
+        return {name: text for name, text in named.items() if text.strip("`") != name}
+
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
         """What a change of the source table, whose schema was `schema`, changes behind the table's rule.
 
@@ -110,6 +118,11 @@ class Rules:
             result = self.result(table, change.schema)
             return [CopyTable(change.table, result.schema, result.table_options, result.partition_keys)]
         return [change] if schema is None else rule_changes(rule, schema, change)
+
+
+def _without_alias(item: str, name: str) -> str:
+    """An item of a projection without the name that it gives."""
+    return re.sub(rf"\s+(?:AS\s+)?`?{re.escape(name)}`?\s*$", "", item, flags=re.IGNORECASE)
 
 
 @lru_cache(maxsize=4)

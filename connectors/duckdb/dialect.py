@@ -93,6 +93,11 @@ class DuckDbDialect(Dialect[str]):
 
     # tables
 
+    def is_fixed(self, table: ActualTable[str], name: str) -> bool:
+        """DuckDB drops no column that stands before one of the key."""
+        place = next((index for index, column in enumerate(table.columns) if same(column.name, name)), 0)
+        return any(table.in_key(column.name) for column in table.columns[place:])
+
     def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[str]:
         """Without the key when DuckDB cannot index one of its columns."""
         columns = tuple(self.new_column(column, key=False) for column in schema.columns)

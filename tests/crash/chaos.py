@@ -26,11 +26,15 @@ from pathlib import Path
 from random import Random
 
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
+from middle_model import differing
 from servers import FLAVORS, own_servers
 from small_workload import SmallWorkload
 
 from cdc.faults import POINTS
 from cdc.signals import ABORTED
+
+MIDDLES = 500
+"""Random pipelines without a server, by which it begins (`middle_model`)."""
 
 START_S = 20.0
 """About as long as a start takes on a busy machine: moments of the start are drawn from it."""
@@ -41,6 +45,12 @@ def main() -> None:
     options = _options()
     first = options.seed if options.seed is not None else Random().randrange(1 << 30)
     deadline = time.monotonic() + options.minutes * 60
+    middles = range(first, first + (1 if options.seed is not None else MIDDLES))
+    print(f"rules, routes and behaviors, seeds {middles.start} to {middles.stop - 1}", flush=True)
+    for text in (found := differing(middles)):
+        print(text, flush=True)
+    if found:
+        raise SystemExit(1)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +10,10 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.flow.offsets import numbered
+from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.resync import request_resync
-from cdc.schema import TableId
+from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.spec.model import PipelineOptions, RouteRule
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource
@@ -26,17 +27,11 @@ class Copying(ListSource):
             raise SourceError("the pipeline does not capture this table", where=str(table))
 
 
-@dataclass(frozen=True)
-class Rule:
-    source_table: str
-    sink_table: str
-    replace_symbol: str | None = None
-
-
 @pytest.fixture
 def spec() -> Any:
     source = SimpleNamespace(type="mysql", build=lambda context: Copying(()))
-    return SimpleNamespace(name="p", source=source, route=[Rule(r"shop.orders", "lake.orders")])
+    rules = [RouteRule(source_table="shop.orders", sink_table="lake.orders")]
+    return SimpleNamespace(name="p", source=source, sink=None, route=rules, pipeline=PipelineOptions())
 
 
 @pytest.fixture
@@ -56,6 +51,14 @@ def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
     request_resync(spec, "shop.orders", tmp_path / "state")
     assert log.resyncs(7) == {"lake.orders"}
     assert log.resyncs(8) == frozenset()
+
+
+def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
+    table, plain = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT")),))
+    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: plain}, frozenset({table}))
+    with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
+        request_resync(spec, "shop.orders", tmp_path / "state")
+    assert log.resyncs(0) == frozenset()
 
 
 def test_a_table_that_is_not_captured_keeps_its_rows(spec: Any, log: CommitLog, tmp_path: Path) -> None:

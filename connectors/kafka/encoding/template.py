@@ -39,7 +39,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A part: a row of the message as an object of these columns, null when the message has none."""
+    """A part: a row of the message as an object of these columns, null when the message has none; or `CHANGED`."""
 
     which: int
     fields: tuple[Field, ...]

@@ -162,6 +162,14 @@ def test_local_time_becomes_an_instant_only_where_no_row_has_one(shop: Shop) -> 
     assert ("made", "TIMESTAMP WITH TIME ZONE") in shop.columns("orders")
 
 
+def test_a_column_before_the_key_is_dropped(shop: Shop) -> None:
+    shop.apply(CreateTable(ORDERS, schema(("note", "INT"), ("id", "INT"), ("name", "STRING"))))
+    shop.sql("INSERT INTO shop.orders VALUES (1, 2, 'a')")
+    shop.apply(DropColumn(ORDERS, "note"))
+    assert shop.sql("SELECT * FROM shop.orders") == [(2, "a")]
+    assert shop.columns() == [("id", "INTEGER"), ("name", "VARCHAR")]
+
+
 def test_key_columns_are_renamed_and_dropped(shop: Shop) -> None:
     shop.apply(CreateTable(ORDERS, schema(("a", "INT"), ("b", "INT"), ("c", "INT"), key=("a", "b"))))
     shop.sql("INSERT INTO shop.orders VALUES (1, 2, 3)")

@@ -17,9 +17,9 @@ from connectors.kafka.encoding.kernels.values import (
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import move, peek8, poke8, signed32
 
-LITERAL, ROW, VALUE, CHANGED, CELLS = range(5)
-"""Parts of a text. ROW: an object of all columns. CHANGED: an object of the before image's values that the after image
-has not, null without a before image. CELLS: values alone, with commas. VALUE: of the message, not of a row."""
+LITERAL, ROW, VALUE, CHANGED = range(4)
+"""Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
+of the before image's values that the after image has not; null unless there are both."""
 
 BEFORE, AFTER, KEY = range(3)
 """Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
@@ -54,18 +54,11 @@ def _part(part: Ints, columns: Ints, rows: Ints, message: Int, to: Int) -> Int:
         return _value(columns[first], message, to)
     row = rows[part[3]]
     if kind == CHANGED:
-        if rows[BEFORE] < 0:
+        if rows[BEFORE] < 0 or rows[AFTER] < 0:
             return null_text(to)
         return _changed(columns, first, last, rows[BEFORE], rows[AFTER], to)
     if row < 0:
         return null_text(to)
-    if kind == CELLS:
-        for index in range(first, last):
-            if index > first:
-                poke8(to, 44)
-                to += 1
-            to = _value(columns[index], row, to)
-        return to
     return _object(columns, first, last, row, to)
 
 
@@ -84,8 +77,9 @@ def _object(columns: Ints, first: Int, last: Int, row: Int, to: Int) -> Int:
 
 @kernel
 def _changed(columns: Ints, first: Int, last: Int, before: Int, after: Int, to: Int) -> Int:
-    poke8(to, 123)
-    to += 1
+    poke8(to, 91)
+    poke8(to + 1, 123)
+    to += 2
     some = False
     for index in range(first, last):
         if not same(columns[index], before, after):
@@ -95,7 +89,8 @@ def _changed(columns: Ints, first: Int, last: Int, before: Int, after: Int, to: 
             some = True
             to = _named(columns[index], before, to)
     poke8(to, 125)
-    return to + 1
+    poke8(to + 1, 93)
+    return to + 2
 
 
 @kernel

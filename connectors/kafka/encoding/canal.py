@@ -1,0 +1,117 @@
+"""Canal's flat messages: every value as text, the columns that changed in `old`, types by name and by JDBC number.
+
+A message is about one row, so that it has the row's key (Canal puts the rows of an event into one). An update that
+changes the key is a delete and an insert, as in the other formats.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.schema import Column, Kind, TableId, TableSchema
+from connectors.kafka.encoding.kernels import messages, values
+from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Value
+
+Prepare = Callable[[pa.Array], pa.Array]
+
+_OPS: dict[Kind, tuple[int, int]] = {
+    Kind.BOOLEAN: (values.BIT_DIGIT, 4), Kind.TINYINT: (values.INT8, 8), Kind.SMALLINT: (values.INT16, 8),
+    Kind.INT: (values.INT32, 16), Kind.BIGINT: (values.INT64, 24), Kind.TINYINT_UNSIGNED: (values.UINT8, 8),
+    Kind.SMALLINT_UNSIGNED: (values.UINT16, 8), Kind.INT_UNSIGNED: (values.UINT32, 16),
+    Kind.BIGINT_UNSIGNED: (values.UINT64, 24), Kind.FLOAT: (values.FLOAT32, 32), Kind.DOUBLE: (values.FLOAT64, 32),
+    Kind.CHAR: (values.TEXT, 2), Kind.VARCHAR: (values.TEXT, 2), Kind.STRING: (values.TEXT, 2),
+    Kind.JSON: (values.TEXT, 2), Kind.BINARY: (values.LATIN1, 2), Kind.VARBINARY: (values.LATIN1, 2),
+    Kind.BYTES: (values.LATIN1, 2), Kind.DATE: (values.DATE, 16), Kind.TIME: (values.SPAN, 32),
+    Kind.TIMESTAMP: (values.MOMENT, 32), Kind.TIMESTAMP_LTZ: (values.MOMENT, 32), Kind.GEOMETRY: (values.LATIN1, 2),
+    Kind.VECTOR: (values.FLOATS, 8),
+}  # fmt: skip
+_JDBC: dict[Kind, int] = {
+    Kind.BOOLEAN: -7, Kind.TINYINT: -6, Kind.TINYINT_UNSIGNED: -6, Kind.SMALLINT: 5, Kind.SMALLINT_UNSIGNED: 5,
+    Kind.INT: 4, Kind.INT_UNSIGNED: 4, Kind.BIGINT: -5, Kind.BIGINT_UNSIGNED: -5, Kind.DECIMAL: 3, Kind.FLOAT: 7,
+    Kind.DOUBLE: 8, Kind.CHAR: 1, Kind.VARCHAR: 12, Kind.STRING: 2005, Kind.JSON: 2005, Kind.BINARY: 2004,
+    Kind.VARBINARY: 2004, Kind.BYTES: 2004, Kind.DATE: 91, Kind.TIME: 92, Kind.TIMESTAMP: 93, Kind.TIMESTAMP_LTZ: 93,
+    Kind.GEOMETRY: 2004, Kind.VECTOR: 2004,
+}  # fmt: skip
+_NAMED_JDBC = {"enum": 4, "set": -7, "bit": -7, "year": 12}
+_MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
+
+
+def layout(table: TableId, schema: TableSchema) -> Layout:
+    """How messages of a table are written. Executor; once per table and schema."""
+    fields = tuple(_field(column) for column in schema.columns)
+    prepare = {column.name: found for column in schema.columns if (found := _prepared(column)) is not None}
+    types = {column.name: column.source_type or str(column.type).lower() for column in schema.columns}
+    numbers = {column.name: _jdbc(column) for column in schema.columns}
+    value: tuple[Part, ...] = (
+        b'{"data":[', Row(KEY, fields), b'],"database":', _text(table.database), b',"es":',
+        Value(Field("ts_ms", values.INT64)), b',"gtid":"","id":', Value(Field("pos", values.INT64)),
+        b',"isDdl":false,"mysqlType":', _text(types), b',"old":', Row(BEFORE, fields, messages.CHANGED),
+        b',"pkNames":', _text(list(schema.primary_key) or None), b',"sql":"","sqlType":', _text(numbers), b',"table":',
+        _text(table.table), b',"ts":', Value(Field("now_ms", values.INT64)), b',"type":',
+        Value(Field("type", values.TEXT, quoted=True, room=2)), b"}",
+    )  # fmt: skip
+    names = schema.primary_key
+    key: tuple[Part, ...] = (Row(KEY, tuple(field for name in names for field in fields if field.name == name)),)
+    return Layout(value, key if names else None, prepare, tombstones=False)
+
+
+def _text(found: object) -> bytes:
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _field(column: Column) -> Field:
+    kind, name = column.type.kind, column.name
+    if _labels(column)[0] or _is_bits(column):
+        return Field(name, values.RAW, quoted=True, room=2)
+    if kind is Kind.DECIMAL:
+        wide = (column.type.length or 10) > _MOST_DIGITS
+        return Field(name, values.RAW if wide else values.DECIMAL, column.type.scale or 0, quoted=True, room=104)
+    op, room = _OPS[kind]
+    digits = column.type.length or 0 if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ) else 0
+    return Field(name, op, digits, quoted=True, room=room)
+
+
+def _jdbc(column: Column) -> int:
+    word = re.match(r"[a-z]*", column.source_type.lower())
+    return _NAMED_JDBC.get(word[0] if word else "", _JDBC[column.type.kind])
+
+
+def _prepared(column: Column) -> Prepare | None:
+    """What makes text of values that Canal has as numbers: indexes of ENUM, bit masks of SET, BIT."""
+    kind, labels = _labels(column)
+    if kind == "enum":
+        return lambda array: _numbers(array, lambda text: labels.index(text) + 1 if text in labels else 0)
+    if kind == "set":
+        return lambda array: _numbers(
+            array, lambda text: sum(1 << labels.index(each) for each in text.split(",") if each in labels)
+        )
+    if _is_bits(column):
+        return lambda array: _numbers(array, lambda data: int.from_bytes(data, "big"))
+    return None
+
+
+def _numbers(array: pa.Array, number: Callable[..., int]) -> pa.Array:
+    """Each distinct value is worked out once."""
+    encoded = array.dictionary_encode()
+    texts = pa.array(
+        [None if each is None else str(number(each)) for each in encoded.dictionary.to_pylist()], pa.string()
+    )
+    return pc.take(texts, encoded.indices) if len(texts) else pa.nulls(len(array), pa.string())
+
+
+def _labels(column: Column) -> tuple[str, list[str]]:
+    """`enum` or `set` with its members; empty for other types."""
+    found = re.match(r"(enum|set)\s*\((.*)\)", column.source_type, re.IGNORECASE | re.DOTALL)
+    if found is None:
+        return "", []
+    return found[1].lower(), [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", found[2])]
+
+
+def _is_bits(column: Column) -> bool:
+    return column.type.kind is Kind.BINARY and column.source_type.lower().startswith("bit")

@@ -1,0 +1,15 @@
+"""Random rules, routes, behaviors and schema changes against a model in plain Python, row at a time.
+
+`make chaos` draws other seeds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.middle_model import differing
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_pipelines_do_what_the_model_says(first: int) -> None:
+    assert differing(range(first, first + 20)) == []
