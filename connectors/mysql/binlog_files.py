@@ -27,6 +27,7 @@ from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schema_files import define_from
 from connectors.mysql.schema.schemas import Known, Schemas, of_captured, shown_schema
 from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.payloads import opened, stored
 
 _FIRST_BYTES = 1 << 12
@@ -68,7 +69,9 @@ class BinlogFilesSource(Source):
 
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
-        return self._begin(self._schemas(), self._files()).to_json()
+        start = self._begin(self._schemas(), self._files())
+        CapturedPattern(self._context.store, self._options).keep()
+        return start.to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
         """Plan until a batch is full or the files end; never waits. What stops it is raised after all before it."""
@@ -81,6 +84,7 @@ class BinlogFilesSource(Source):
             return replace(start, schemas=first)
         if self._segments is None:
             fresh = Schemas(self._context.store, self._options)
+            self._check_edited(start, fresh)
             self._segments = self._plan(fresh, start, self._files(), limits, self._notices)
         self._fill(self._segments, limits)
         batch = self._queue.take(limits)
@@ -91,6 +95,26 @@ class BinlogFilesSource(Source):
         end = end_offset(start, batch)
         self._planned = (end, batch)
         return end
+
+    def _check_edited(self, start: MySqlOffset, schemas: Schemas) -> None:
+        """Raise SourceError for tables that are taken in now, and whose rows in the part that was read were left out.
+
+        Nothing can be copied here.
+        """
+        pattern = CapturedPattern(self._context.store, self._options)
+        if pattern.kept:
+            return
+        followed = schemas.history.followed(start.schemas)
+        wanted = {table for table in schemas.history.tables(start.schemas) if self._wanted(table)}
+        missed = sorted(str(table) for table in wanted if table not in followed or not pattern.matched(table))
+        if missed:
+            raise SourceError(
+                f"{', '.join(missed[:5])}: matches since the pipeline file was edited, and what was read of the log "
+                "before is without it",
+                where="source.tables",
+                hint="leave it out with tables.exclude, or start anew with another --state-dir",
+            )
+        pattern.note()
 
     def stop_at_current(self) -> None:
         """Nothing to do: files end by themselves."""

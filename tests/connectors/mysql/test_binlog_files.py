@@ -236,3 +236,27 @@ def test_an_offset_of_an_earlier_version_goes_on_and_nothing_new_leaves_it_as_it
     assert archive.source().latest_offset(unversioned, None, 0.0) == unversioned  # so that no empty batch begins
     archive.write("binlog.000002", *one_row(3, 2))
     assert ids(drain(archive.source(), unversioned)) == [2]
+
+
+def test_a_table_that_was_left_out_cannot_be_taken_in_again(archive: Archive) -> None:
+    """Its rows in the part that was read are not in the sink, and nothing here can be copied."""
+    archive.write("binlog.000001", *create(1), *one_row(2, 1))
+    first = archive.source()
+    at = drain(first, first.initial_offset())[-1].end
+    archive.write("binlog.000002", *one_row(3, 2))
+    left_out = archive.source(**{"tables.exclude": "shop.t"})
+    at = left_out.latest_offset(at, None, 0.0)
+    archive.write("binlog.000003", *one_row(4, 3))
+    with pytest.raises(SourceError, match=r"shop\.t: matches since the pipeline file was edited.*--state-dir"):
+        archive.source().latest_offset(at, None, 0.0)
+    assert archive.source(**{"tables.exclude": "shop.t"}).latest_offset(at, None, 0.0)
+
+
+def test_a_table_whose_rows_were_read_when_nobody_wanted_it_cannot_be_taken_in(archive: Archive) -> None:
+    archive.write("binlog.000001", *create(1), *one_row(2, 1))
+    first = archive.source(tables="shop.other")
+    start = first.initial_offset()
+    at = first.latest_offset(start, None, 0.0)
+    archive.write("binlog.000002", *one_row(3, 2))
+    with pytest.raises(SourceError, match=r"shop\.t: matches since"):
+        archive.source().latest_offset(at, None, 0.0)
