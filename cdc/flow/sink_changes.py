@@ -279,7 +279,7 @@ class _Work:
         """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""
         table = target.table
         if self._replaces(table) or (not there.primary_key and table not in self.merged):
-            self._emit(CopyTable(table, None if change.schema is None else source))
+            self._emit(replace(change, table=table, schema=None if change.schema is None else source))
             return
         self._check_written_over(change.table, table, there)
         self.over.add(table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import comparison
+import duckdb
 import load_comparison
 import pymysql
 import pytest
@@ -17,9 +18,11 @@ from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
 
 from cdc.errors import UnsupportedChange
-from cdc.schema import TruncateTable
+from cdc.schema import CopyTable, TableCopied, TableId, TruncateTable
 from cdc.source import Limits
+from cdc.state.store import LocalStore
 from cdc_services.server import MySqlServer
+from connectors.mysql.snapshot.plan.requests import Requests
 
 pytestmark = pytest.mark.mysql
 LIMITS = Limits(1 << 26, 10**6)
@@ -157,6 +160,23 @@ def test_rows_that_were_rolled_back_after_they_were_delivered_are_copied(
     )  # fmt: skip
     runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "UNIQUE"])
+def test_what_only_the_sink_has_goes_with_a_copy_that_is_asked_for(
+    mysql_server: MySqlServer, tmp_path: Path, key: str
+) -> None:
+    database = filled(mysql_server, (("INT", "", ("1", "2")),), key)
+    pipeline = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*")
+    runs = DirectRuns(pipeline)
+    runs.catch_up(LIMITS)
+    with duckdb.connect(str(pipeline.database)) as connection:
+        connection.execute(f"INSERT INTO {database}.t00 VALUES (77, 7); UPDATE {database}.t00 SET c = 5 WHERE id = 1")
+    assert comparison.differences(mysql_server, pipeline, [database]) != []
+    Requests(LocalStore(pipeline.state / "source")).add(TableId(database, "t00"))
+    run = runs.catch_up(LIMITS)
+    assert run.changes == [CopyTable(TableId(database, "t00")), TableCopied(TableId(database, "t00"))]
+    assert comparison.differences(mysql_server, pipeline, [database]) == []
 
 
 CERTAIN = (
