@@ -33,7 +33,8 @@ _SMALLER = (
     "raise max.message.bytes of the topic; it has to allow for properties.batch.size (1 MiB) too, as records go in "
     "batches"
 )
-_LOOK_S = 0.2
+_LOOK_S = 0.005
+"""Nothing is told of a record that is delivered, so a wait for room looks this often."""
 _TRANSACTION_MS = 900_000
 """Brokers allow 15 minutes by default (`transaction.max.timeout.ms`)."""
 

@@ -16,7 +16,8 @@ _TYPES = pa.array(["INSERT", "UPDATE", "DELETE"])
 
 
 def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` (one ASCII byte), `type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`."""
+    """Columns of m values: `op` (one ASCII byte), `type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`,
+    `server_id`, `gtid`, `thread`."""
     sequence = _numbers(block.sequence)[changes.row]
     copied = block.snapshot
     op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
@@ -29,9 +30,8 @@ def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Ar
         **_times("ts", ts_ms),
         **_times("now", np.full(count, now_ms, np.int64)),
         **_places(block, sequence),
+        **_transaction(block, sequence),
         "row": pa.array(_rows(block, changes)),
-        "server_id": pa.array(np.zeros(count, np.int64)),
-        "gtid": pa.nulls(count, pa.string()),
         "thread": pa.nulls(count, pa.int64()),
     }
 
@@ -55,6 +55,19 @@ def _places(block: ChangeBlock, sequence: np.ndarray) -> Mapping[str, pa.Array]:
     names = pa.array(files, pa.string()).dictionary_encode()
     index = pa.array(inverse.astype(np.int32))
     return {"file": names.take(index).cast(pa.string()), "pos": pa.array(np.array(positions, np.int64)[inverse])}
+
+
+def _transaction(block: ChangeBlock, sequence: np.ndarray) -> dict[str, pa.Array]:
+    """The log file's name, the server and the transaction, where the source gives rows this metadata."""
+    count = len(sequence)
+    if block.metadata is None:
+        return {"server_id": pa.array(np.zeros(count, np.int64)), "gtid": pa.nulls(count, pa.string())}
+    of = pa.array(sequence)
+    return {
+        "file": block.metadata("binlog_file", of),
+        "server_id": block.metadata("server_id", of),
+        "gtid": block.metadata("gtid", of),
+    }
 
 
 def _rows(block: ChangeBlock, changes: Changes) -> np.ndarray:

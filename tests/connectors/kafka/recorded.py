@@ -10,24 +10,41 @@ from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.source import Context
+from cdc.source import Context, Split
 from cdc.state.store import LocalStore
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Layout
-from connectors.mysql.binlog_files import BinlogFilesSource
+from connectors.mysql.binlog_files import BinlogFilesSource, _buffers
 from connectors.mysql.options import BinlogFilesSourceOptions
+from connectors.mysql.rows.metadata import LogMetadata
+from connectors.mysql.snapshot.plan.payloads import opened
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
 Record = tuple[Any, Any, list[list[str]]]
 """Key and value as JSON values, and headers."""
 
 
+class _WithMetadata(BinlogFilesSource):
+    """The blocks of files as a live server's source makes them with `metadata.list`."""
+
+    def read(self, split: Split, count: Any, report: Any) -> Iterator[ChangeBlock]:
+        part = opened(split).payload
+        rows = self._schemas().decoder(part.schemas, self._wanted, count)
+        metadata = LogMetadata(("binlog_file", "server_id", "gtid"))
+        for buffer in _buffers(self._files(), part.start, part.end):
+            yield from metadata.blocks(buffer, rows.decode)
+
+
 def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
     """The row changes of a recorded binlog, in log order within each table."""
     options = BinlogFilesSourceOptions.model_validate(
-        {"type": "binlog-files", "path": str(FOLDER / flavor / "binlog.*"), "tables": r"types_db.\.*,shop.\.*"}
+        {
+            "type": "binlog-files",
+            "path": str(FOLDER / flavor / "binlog.*"),
+            "tables": r"types_db.\.*,shop.\.*",
+        }
     )
-    source = BinlogFilesSource(options, Context("recorded", LocalStore(folder)))
+    source = _WithMetadata(options, Context("recorded", LocalStore(folder)))
     at = source.initial_offset()
     while (end := source.latest_offset(at, None, 0.0)) != at:
         for split in source.splits(at, end, 1):
