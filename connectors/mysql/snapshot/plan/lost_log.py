@@ -62,7 +62,7 @@ def jump(
     coordinator: Coordinator,
     wanted: Callable[[TableId], bool],
 ) -> MySqlOffset:
-    """The offset at the present end of the log, behind a batch in which all tables begin anew. Nobody may follow the log.
+    """The offset at the present end of the log, behind a batch in which all tables begin anew. Nobody follows the log.
 
     Raises SourceError when the server cannot be captured from.
     """
