@@ -8,9 +8,13 @@ from dataclasses import replace
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
+from cdc.evolution.merge import common_type, find
+from cdc.flow.coerce import Coercion
 from cdc.lines.format import block_lines, change_line
 from cdc.schema import CreateTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Prepared, Sink, TaskAttempt
+
+_COERCION = Coercion()
 
 
 class LineSink(Sink):
@@ -24,6 +28,7 @@ class LineSink(Sink):
     def __init__(self, tables: Mapping[TableId, TableSchema] | None = None) -> None:
         self.lines: list[str] = []
         self.tables: dict[TableId, TableSchema] = dict(tables or {})
+        self._before = frozenset(self.tables)
         self._prepared: dict[str, list[str]] = {}
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
@@ -36,7 +41,8 @@ class LineSink(Sink):
         """Keep the lines of the task under a name; one handle, as rows of several tables stay in order."""
         name, lines, kinds = f"{task.batch}/{task.partition}/{task.attempt}", list[str](), list[int]()
         table = None
-        for block in blocks:
+        for found in blocks:
+            block = self._fitted(found)
             table = block.table
             lines += [line.rstrip("\n") for line in block_lines(block)]
             kinds += block.kinds.to_pylist()
@@ -64,6 +70,14 @@ class LineSink(Sink):
         """No language of statements; the changes say it all."""
         return ()
 
+    def _fitted(self, block: ChangeBlock) -> ChangeBlock:
+        """The values of a block in the types that a table which was there before has for them."""
+        there = self.tables.get(block.table)
+        if block.table not in self._before or there is None:
+            return block
+        columns = tuple(find(there, column.name) or column for column in block.schema.columns)
+        return _COERCION(block, replace(block.schema, columns=columns), lambda reason, number: None)
+
     def _after(self, change: SchemaChange) -> dict[TableId, TableSchema]:
         there = self.tables.get(change.table)
         if isinstance(change, CreateTable) and there is not None:
@@ -80,5 +94,10 @@ def _reconciled(change: CreateTable, there: TableSchema) -> TableSchema:
         reason = f"exists with the key ({', '.join(there.primary_key)}), it should be "
         hint = "drop the table, or route to another"
         raise ChangeRefused(f"{reason}({', '.join(change.schema.primary_key)})", where=str(change.table), hint=hint)
-    missing = tuple(column for column in change.schema.columns if column.name not in there.names)
+    for column in change.schema.columns:
+        found = find(there, column.name)
+        if found is not None and common_type(found.type, column.type) != found.type:
+            reason = f"column {found.name} is {found.type} there, which cannot hold {column.type}"
+            raise ChangeRefused(reason, where=str(change.table), hint="widen it, or route to another table")
+    missing = tuple(column for column in change.schema.columns if find(there, column.name) is None)
     return replace(there, columns=(*there.columns, *missing))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, During
 from cdc.errors import ChangeRefused, SinkError
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -19,6 +19,7 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
@@ -26,6 +27,7 @@ from cdc.schema import (
     Position,
     RenameColumn,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -273,3 +275,38 @@ def test_a_crash_at_any_step_changes_nothing(failure: FailAt, behavior: str, tmp
     run(crashed, crashing, how, tmp_path)
     for table in (ALL, TableId("ods", "members")):
         assert crashing.rows(table) == calm.rows(table)
+
+
+def copying(table: TableId, schema: TableSchema, *, key: str = "id") -> list[Any]:
+    """Rows 1 and 2, and a copy of the table in which 2 is gone and 3 is new; meanwhile the log has row 4."""
+    first = block(table, schema, [("+I", {key: 1}), ("+I", {key: 2})], sequence=10)
+    copied = replace(block(table, schema, [("+I", {key: 1}), ("+I", {key: 3})], sequence=12), during=During.NEW)
+    logged = replace(block(table, schema, [("+I", {key: 4})], sequence=11), during=During.OLD)
+    return [CreateTable(table, schema), first, CopyTable(table), logged, copied, TableCopied(table)]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "exclude", "left"),
+    [("lenient", None, [1, 2, 3, 4]), ("ignore", None, [1, 2, 3, 4]), ("evolve", ("truncate",), [1, 2, 3, 4]),
+     ("evolve", None, [1, 3]), ("lenient", (), [1, 3])],
+)  # fmt: skip
+def test_a_copy_replaces_the_table_only_where_rows_may_go(
+    behavior: str, exclude: tuple[str, ...] | None, left: list[int]
+) -> None:
+    sink = ListSink()
+    run(copying(T, columns(id=INT)), sink, routing(behavior, exclude=exclude))
+    assert sorted(row["id"] for row in sink.rows(T)) == left
+
+
+def test_a_copy_of_one_of_several_tables_leaves_the_rows_of_the_others() -> None:
+    sink, small = ListSink(), columns(id=INT)
+    other = [CreateTable(B, small), block(B, small, [("+I", {"id": 9})], sequence=1)]
+    done = run([*other, *copying(A, small)], sink, routing("evolve", MERGE))
+    assert sorted(row["id"] for row in sink.rows(ALL)) == [1, 2, 3, 4, 9]
+    assert done.reasons["held-back copy.table ods.t"] == 1
+
+
+def test_one_of_several_tables_without_a_key_is_not_copied() -> None:
+    plain = TableSchema((Column("v", INT),))
+    with pytest.raises(ChangeRefused, match="its rows cannot be told from those of other tables"):
+        run([CreateTable(B, plain), *copying(A, plain, key="v")], ListSink(), routing("evolve", MERGE))

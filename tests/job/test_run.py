@@ -32,6 +32,10 @@ ROWS = [
 ]  # fmt: skip
 
 
+TRIPLE = "def eval(a: int) -> int:\n    return a * 3\n"
+RULE = {"source-table": "shop.orders", "projection": "*, triple(id) AS more", "filter": "id > 2"}
+
+
 class Folder:
     """A pipeline file and runs of it, each in a process group of its own."""
 
@@ -39,10 +43,14 @@ class Folder:
         self.path = path
         self._running: list[subprocess.Popen[str]] = []
 
-    def write(self, source: dict[str, Any], sink: dict[str, Any] | None = None) -> None:
+    def write(
+        self, source: dict[str, Any], sink: dict[str, Any] | None = None, rules: list[dict[str, str]] | None = None
+    ) -> None:
         document = {
             "source": source, "sink": sink or {"type": "values", "path": str(self.path / "out.jsonl")},
-            "pipeline": {"name": "p", "schema.change.behavior": "evolve", "parallelism": 2},
+            "transform": rules or [],
+            "pipeline": {"name": "p", "schema.change.behavior": "evolve", "parallelism": 2,
+                         "user-defined-function": [{"name": "triple", "python-code": TRIPLE}]},
         }  # fmt: skip
         (self.path / "p.yaml").write_text(yaml.safe_dump(document))
 
@@ -119,14 +127,20 @@ def test_a_bounded_pipeline_runs_to_its_end_once(folder: Folder) -> None:
     folder.run("--log-format", "json", "--until-caught-up")  # nothing is new
     records = folder.records
     assert folder.out == ""
-    assert records[0]["message"].endswith(": values -> values")
+    assert ": values -> values, schema changes: evolve" in records[0]["message"]
     assert (records[-1]["message"], records[-1]["rows"], records[-1]["batches"]) == ("summary", 0, 0)
     assert (folder.path / "out.jsonl").read_text() == written
 
-    folder.write({"type": "values", "rows": [*ROWS, {"table": "shop.orders", "op": "+I", "row": {"id": 3}}]})
-    folder.run()  # and what was added is
+    added = [{"table": "shop.orders", "op": "+I", "row": {"id": number}} for number in (2, 3)]
+    folder.write({"type": "values", "rows": [*ROWS, *added]}, rules=[RULE])
+    folder.run()  # and what was added is, behind the rule that the file has by now
     assert "1 changes in 1 batches" in folder.out
-    assert (folder.path / "out.jsonl").read_text().startswith(written)
+    assert "rows that are there keep what they have, without values in more" in folder.err
+    lines = (folder.path / "out.jsonl").read_text()
+    assert lines.startswith(written)
+    change, row = (json.loads(line) for line in lines.removeprefix(written).splitlines() if "commit" not in line)
+    assert (change["change"], change["column"]["name"]) == ("add.column", "more")
+    assert row["row"] == {"id": 3, "note": None, "more": 9}
 
 
 def test_what_fails_decides_the_exit_code(folder: Folder) -> None:

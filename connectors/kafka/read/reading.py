@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from confluent_kafka import Consumer
 
 from cdc.block import ChangeBlock
-from cdc.errors import CorruptLog, SchemaUnknown, SourceUnavailable
+from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId, TableSchema
 from cdc.source import Count
@@ -41,7 +42,9 @@ class Reader:
         schemas: Mapping[TableId, TableSchema],
         count: Count,
     ) -> None:
-        self._cluster, self._policy, self._options, self._pipeline = cluster, policy, options, pipeline
+        self._cluster, self._options, self._pipeline = cluster, options, pipeline
+        # The client connects again by itself: nothing is asked during a pause, so pauses are short.
+        self._policy = replace(policy, longest_pause_s=_WAIT_S)
         self._schemas, self._count = schemas, count
         self._formats, self._tables = Formats(options), Tables(options)
         self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
@@ -62,7 +65,8 @@ class Reader:
         pending = {(topic, partition): part}
         records.assign(consumer, [part])
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
-        while part.position < last and not part.at_end:
+        while part.position < last:
+            before = part.position
             found = consumer.consume(1, _WAIT_S)
             found += consumer.consume(_AT_ONCE, 0)
             try:
@@ -70,7 +74,8 @@ class Reader:
             except Lost as error:
                 self._jump(consumer, part, error)
                 continue
-            if not found:
+            if part.position == before:
+                self._check_end(consumer, part, last)
                 if not backoff.pause("no answer"):
                     raise SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
                 continue
@@ -80,6 +85,18 @@ class Reader:
             if len(part.records) >= _AT_ONCE or part.position >= last:
                 yield from self._taken(part)
         yield from self._taken(part)
+
+    def _check_end(self, consumer: Consumer, part: Pending, last: int) -> None:
+        """Raise PositionLost when the topic ends before what was planned, as one that was made anew may."""
+        if not part.at_end:
+            return
+        high = startup.ends_of(self._cluster, self._policy, consumer, [part.name])[part.name]
+        if high < last:
+            raise PositionLost(
+                f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
+                where=f"{part.topic}-{part.partition}",
+                hint="it was made anew, or its broker has lost messages: start anew with an empty state directory",
+            )
 
     def _taken(self, part: Pending) -> Iterator[Messages]:
         if part.records:

@@ -155,7 +155,9 @@ def _take_error(
             name=part.name,
         )  # fmt: skip
     where = f"topic {topic}" if topic else cluster.where
-    raise cluster.error(error, "reading", where=where, need="READ and DESCRIBE")
+    found = cluster.error(error, "reading", where=where, need="READ and DESCRIBE")
+    if not found.retryable:  # else the client tries again by itself; who waits for it has a limit
+        raise found
 
 
 def assign(consumer: Consumer, parts: Iterable[Pending]) -> None:

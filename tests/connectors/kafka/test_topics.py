@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from debezium_messages import INT64, TEXT, envelope, text, with_schema
-from kafka_servers import KafkaServer
+from kafka_servers import BrokerFactory, KafkaServer
 
 from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.flow.offsets import numbered
@@ -294,6 +295,42 @@ def grant(admin: AdminClient, topic: str, operation: AclOperation) -> None:
     )
     for future in admin.create_acls([binding]).values():
         future.result(30)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_away_is_waited_for(broker_factory: BrokerFactory, tmp_path: Path) -> None:
+    broker = broker_factory()
+    assert broker.process is not None
+    topics = Topics(broker, tmp_path)
+    topic = broker.new_topic("orders")
+    broker.produce(topic, [insert(number) for number in range(5)])
+    planner, reader = (topics.source(topic, **{"retry-timeout": "100 s"}) for _ in range(2))
+    at = planner.initial_offset()
+    planner.stop_at_current()
+    end = planner.latest_offset(at, None, 0.0)
+    (split,) = planner.splits(at, end, 1)
+    planner.stop()
+    broker.process.kill9()
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(lambda: list(reader.read(split, lambda *_: None, print)))
+        broker.process.restart()
+        found = [row["id"] for block in reading.result() for row in block.rows.to_pylist()]
+    assert found == [0, 1, 2, 3, 4]
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(topics: Topics) -> None:
+    topic = topics.broker.new_topic("orders")
+    topics.broker.produce(topic, [insert(number) for number in range(5)])
+    source = topics.source(topic)
+    at = source.initial_offset()
+    source.stop_at_current()
+    end = source.latest_offset(at, None, 0.0)
+    (split,) = source.splits(at, end, 1)
+    source.stop()
+    again = topics.source(topic)
+    split.payload["ranges"][0][-1] = 9
+    with pytest.raises(PositionLost, match=r"the topic ends at offset 5, and held messages up to 9"):
+        list(again.read(split, lambda *_: None, print))
 
 
 def test_what_the_source_says_of_itself(topics: Topics) -> None:
