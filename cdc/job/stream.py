@@ -84,6 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, sealed: SealedPlan) -> None:
         self._sealed = sealed
+        self._noticed = 0
 
     @property
     def _plan(self) -> StreamPlan:
@@ -108,10 +109,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         own, first = source_offset(start), start[BATCH_KEY] == 0
         end = own
         if not self._plan.state.stop_requested():
-            end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+            try:
+                end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+            finally:
+                self._keep_notices()
         elif not first:
             self._plan.state.confirm_stop()
         return numbered(end, start[BATCH_KEY] + 1) if first or end != own else start
+
+    def _keep_notices(self) -> None:
+        """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
+        from cdc.source import TellsLag
+
+        source = self._plan.task.source
+        lag = source.lag() if isinstance(source, TellsLag) else None
+        if lag is None or lag.noticed <= self._noticed:
+            return
+        from cdc.state.notices import Notices
+
+        new = lag.noticed - self._noticed
+        left_out = new - len(lag.notices)
+        said = [f"{left_out} notices of the source are left out"] if left_out > 0 else []
+        Notices(self._plan.state.store).add([*said, *lag.notices[-new:]])
+        self._noticed = lag.noticed
 
     @crossing
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:

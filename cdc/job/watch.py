@@ -23,6 +23,7 @@ from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
+from cdc.state.notices import Notices
 
 JAVA_GONE = (Py4JError, ConnectionError)
 """What any call into Spark raises when its Java process has ended."""
@@ -87,7 +88,8 @@ class Watch:
         self._runner, self._progress = runner, progress
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
         self._counts: dict[str, int] = {}
-        self._note, self._noticed = "", 0
+        self._note, self._notices = "", Notices(state.store)
+        self._notices.begin()
         self._stopping = self._over = self._gave_up = False
 
     def until_end(self) -> None:
@@ -193,6 +195,8 @@ class Watch:
     def report(self) -> None:
         """Show what happened since the last call."""
         self._read_lag()
+        for notice in self._notices.take():
+            self._reporter.line(notice, level="warning")
         now = self._progress.snapshot()
         for report in self._progress.reports():
             self._reporter.batch(report)
@@ -217,15 +221,3 @@ class Watch:
         lag = json.loads(source.get("latestOffset") or "null") if source else None
         if lag is not None:
             self._progress.lag(lag["bytes"], lag["note"])
-            self._tell(lag["notices"], lag["noticed"])
-
-    def _tell(self, notices: list[str], noticed: int) -> None:
-        """Those that were not told yet. A query that was started again counts from nothing."""
-        if noticed < self._noticed:
-            self._noticed = 0
-        new = noticed - self._noticed
-        if new > len(notices):
-            self._reporter.line(f"{new - len(notices)} notices of the source are left out", level="warning")
-        for notice in notices[max(0, len(notices) - new) :]:
-            self._reporter.line(notice, level="warning")
-        self._noticed = noticed

@@ -175,6 +175,32 @@ def test_lag_is_reported_when_the_source_can_tell(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_notices_are_on_disk_before_the_batch_that_met_them_is_known(tmp_path: Path) -> None:
+    """Also when the source fails right then."""
+    from cdc.source import Lag
+    from cdc.state.directory import StateDir
+    from cdc.state.notices import Notices
+
+    class Meets(ListSource):
+        met: tuple[str, ...] = ()
+
+        def lag(self) -> Lag:
+            return Lag.telling(self.met)
+
+        def latest_offset(self, start: Any, limits: Any, wait_s: float) -> Any:
+            self.met = (*self.met, f"notice {len(self.met)}")
+            if len(self.met) > 1:
+                raise SourceError("it ends here")
+            return super().latest_offset(start, limits, wait_s)
+
+    planner = reader(tmp_path, Meets(ITEMS))
+    start = planner.initialOffset()
+    planner.latestOffset(start, None)  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="it ends here"):
+        planner.latestOffset(start, None)  # type: ignore[arg-type]
+    assert Notices(StateDir(tmp_path).store).take() == ["notice 0", "notice 1"]
+
+
 def test_a_partition_is_small() -> None:
     from cdc.source import Split
 

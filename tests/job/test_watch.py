@@ -6,7 +6,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from cdc.job.error_transport import CrossingError
 from cdc.job.report import Reporter
 from cdc.job.watch import Signals, Watch
 from cdc.state.directory import StateDir
+from cdc.state.notices import Notices
 
 
 class Query:
@@ -216,20 +217,35 @@ def test_lag_and_notes_of_the_source_are_shown_once(tmp_path: Path) -> None:
     run.watch.report()
 
 
-def test_every_notice_of_the_source_is_told_once(tmp_path: Path) -> None:
-    query = Query(nothing, nothing, nothing)
-    run = Run(tmp_path, query)
-    told = [f"notice {number}" for number in range(4)]
-    for notices, noticed in (([], 0), (told[:2], 2), (told[:2], 2), (told[2:], 4), (told[2:], 9), (["anew"], 1)):
-        query.lastProgress = {"sources": [{"latestOffset": lag(0, "", notices, noticed)}]}
+def test_every_notice_of_the_source_is_told_once_and_at_once(tmp_path: Path) -> None:
+    """Without a progress report of Spark's, which an idle query makes every ten seconds."""
+    run = Run(tmp_path, Query(nothing, nothing, nothing))
+    notices = Notices(run.state.store)
+    for said in (["one", "two"], [], ["three"]):
+        notices.add(said)
         run.watch.report()
-    lines = [line.partition("warning: ")[2] for line in run.err.getvalue().splitlines()]
-    assert lines == [*told, "3 notices of the source are left out", *told[2:], "anew"]
+        run.watch.report()
+    assert told(run) == ["one", "two", "three"]
 
 
-def lag(size: int, note: str, notices: Sequence[str] = (), noticed: int = 0) -> str:
+def test_a_notice_of_a_run_that_was_killed_is_told_by_the_next_one(tmp_path: Path) -> None:
+    killed = Run(tmp_path, Query(nothing))
+    Notices(killed.state.store).add(["before the end"])
+    after = Run(tmp_path, Query(nothing))
+    after.watch.report()
+    assert told(after) == ["before the end"]
+    last = Run(tmp_path, Query(nothing))
+    last.watch.report()
+    assert told(last) == []
+
+
+def told(run: Run) -> list[str]:
+    return [line.partition("warning: ")[2] for line in run.err.getvalue().splitlines()]
+
+
+def lag(size: int, note: str) -> str:
     """As Spark reports it: JSON as a text."""
-    return json.dumps({"bytes": size, "note": note, "notices": list(notices), "noticed": noticed})
+    return json.dumps({"bytes": size, "note": note, "notices": [], "noticed": 0})
 
 
 def test_handlers_are_taken_back_from_whoever_took_them() -> None:

@@ -2,7 +2,7 @@
 anew, from the present end of the log on. Stream reader process; a note of it may come from a task by way of the driver.
 
 The jump is a batch of its own: its two offsets enclose a log that is gone and is not read. It brings the definitions as
-they are now and empties every table.
+they are now, and every table begins to be copied anew.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def jump(
     coordinator: Coordinator,
     wanted: Callable[[TableId], bool],
 ) -> MySqlOffset:
-    """The offset at the present end of the log, behind a batch that empties all tables. Nobody may follow the log.
+    """The offset at the present end of the log, behind a batch in which all tables begin anew. Nobody follows the log.
 
     Raises SourceError when the server cannot be captured from.
     """

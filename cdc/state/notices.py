@@ -1,0 +1,49 @@
+"""What the source has met and people should know, on its way from the stream reader to the driver's log.
+
+    <state>/notices.jsonl       one line per notice, on disk before its batch is planned
+    <state>/notices_told.json   {"told": 3}: how many of them the driver has shown
+
+So a notice is told at once also while nothing comes, and by the next run when the one that met it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cdc.state.store import Store
+
+_LOG, _TOLD = "notices.jsonl", "notices_told.json"
+_MOST = 1000
+"""Notices that were told are kept for a look, until there are so many."""
+
+
+class Notices:
+    """The stream reader adds, the driver takes. All raise StateError."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._log = store, store.log(_LOG, "log of notices")
+        self._told: int | None = None
+
+    def add(self, notices: Iterable[str]) -> None:
+        """Write them down; on disk when it returns. Stream reader process."""
+        self._log.append(*({"notice": notice} for notice in notices))
+
+    def take(self) -> list[str]:
+        """Those that nobody has been told of. Driver, several times a second."""
+        if self._told is None:
+            fields = self._store.read_json(_TOLD)
+            self._told = 0 if fields is None else int(fields["told"])
+        there = len(self._log)
+        if there == self._told:
+            return []
+        found = [str(item["notice"]) for item in self._log.items(min(self._told, there), there)]
+        self._told = there
+        self._store.write_json(_TOLD, {"told": there})
+        return found
+
+    def begin(self) -> None:
+        """Forget what was told, when that is much. Driver, at the start of a run."""
+        fields = self._store.read_json(_TOLD)
+        if fields is not None and int(fields["told"]) >= _MOST and int(fields["told"]) == len(self._log):
+            self._log.truncate(0)
+            self._store.write_json(_TOLD, {"told": 0})
