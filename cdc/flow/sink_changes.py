@@ -168,7 +168,7 @@ class _Work:
         table, there = target.table, self.sinks.get(target.table)
         if isinstance(change, CreateTable):
             assert source is not None, "a created table has a schema"
-            self._create(change.table, table, there, source)
+            self._create(replace(change, table=table, schema=source), change.table, there)
         elif there is None:
             self._hold(table, f"{told(change)}: the sink has no such table")
         elif isinstance(change, CopyTable):
@@ -198,8 +198,8 @@ class _Work:
 
     # tables that come
 
-    def _create(self, source: TableId, table: TableId, there: TableSchema | None, schema: TableSchema) -> None:
-        new = CreateTable(table, schema)
+    def _create(self, new: CreateTable, source: TableId, there: TableSchema | None) -> None:
+        table, schema = new.table, new.schema
         if there is None:
             if self._policy.allows(new):
                 self._created[table] = len(self.out)
@@ -212,7 +212,7 @@ class _Work:
         if table not in self.merged and self._grows(there, schema):
             self._emit(new)
         elif merged(there, schema) == there and table not in self.merged:
-            self._emit(CreateTable(table, there))
+            self._emit(replace(new, schema=there))
         else:
             self._widen(table, there, schema)
 
@@ -236,7 +236,9 @@ class _Work:
         """Make the sink's table wide enough for a source table of this schema too."""
         new = merged(there, source)
         if table in self._created:
-            self.out[self._created[table]] = CreateTable(table, new)
+            created = self.out[self._created[table]]
+            assert isinstance(created, CreateTable), "it is noted where it was created"
+            self.out[self._created[table]] = replace(created, schema=new)
             self.sinks[table] = new
             return
         for change in widening(table, there, new):
@@ -358,7 +360,8 @@ class _Work:
     def _joined_create(self, change: RenameTable, new: Target, schema: TableSchema) -> None:
         if self._members.get(new.table, set()) - {change.table}:
             self.merged.add(new.table)
-        self._create(change.new_table, new.table, self.sinks.get(new.table), with_shard(schema, new))
+        create = CreateTable(new.table, with_shard(schema, new))
+        self._create(create, change.new_table, self.sinks.get(new.table))
 
     def _stays(self, old: Target | None, new: Target) -> str:
         """Why the rows of a renamed table stay where they are; empty when the sink's table can be renamed."""

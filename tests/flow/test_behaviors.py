@@ -15,6 +15,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
+from cdc.flow.sink_changes import Sides, derived
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -310,3 +311,12 @@ def test_one_of_several_tables_without_a_key_is_not_copied() -> None:
     plain = TableSchema((Column("v", INT),))
     with pytest.raises(ChangeRefused, match="its rows cannot be told from those of other tables"):
         run([CreateTable(B, plain), *copying(A, plain, key="v")], ListSink(), routing("evolve", MERGE))
+
+
+@pytest.mark.parametrize("rules", [[], [rule(r"shop.\.*", "ods.all")]])
+def test_what_is_said_about_new_tables_goes_with_them(rules: list[RouteRule]) -> None:
+    told = (("replication_num", "3"),)
+    created = [CreateTable(T, MEMBERS, told, ("id",)), CreateTable(TableId("shop", "wide"), columns(id=BIGINT), told)]
+    after = derived(RouteTable(rules), Policy(Behavior.EVOLVE), Sides(), created).changes
+    assert all(isinstance(change, CreateTable) and change.options == told for change in after)
+    assert after[0] == replace(after[0], partition_keys=("id",))
