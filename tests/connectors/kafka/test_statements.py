@@ -62,8 +62,8 @@ def test_among_several_partitions_a_truncate_has_no_place_and_is_told_and_counte
     assert sorted(str(item) for batch in found.follow() for item in ids(batch)) == ["1", "2", "3", "CreateTable"]
     assert found.counts == {"ddl-not-carried-out orders": 1}
     assert found.notices == (
-        "orders-0@1: the sink is not changed by this statement (the topic has 2 partitions, so it has no order with the "
-        "rows): TRUNCATE TABLE shop.orders",
+        "orders-0@1: the sink is not changed by this statement (the topic has 2 partitions, so it has no order with "
+        "the rows): TRUNCATE TABLE shop.orders",
     )
 
 
