@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.encoding import canal, debezium
+from connectors.kafka.encoding import canal, debezium, maxwell, plain
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.sink_options import KafkaSinkOptions
 
@@ -15,5 +15,9 @@ def layout_of(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
     """How messages of a table are written. Executor; once per table and schema of a task."""
     if options.value_format == "canal-json":
         return canal.layout(table, schema)
+    if options.value_format == "maxwell-json":
+        return maxwell.layout(table, schema)
+    if options.value_format == "json":
+        return plain.layout(schema)
     naming = Naming(options.topic_prefix or _NAME, version)
     return debezium.layout(table, schema, naming, options.modes(), with_schema=options.include_schema)
