@@ -12,7 +12,7 @@ from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, 
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
-ValueFormat = Literal["debezium-json", "canal-json"]
+ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json"]
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -57,7 +57,13 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
     value_format: Annotated[ValueFormat, AnyCase] = Field(
         "debezium-json",
         alias="value.format",
-        description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages.",
+        description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
+        "Maxwell's rows. `json`: the row itself, no value for a delete.",
+    )
+    key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
+        "json",
+        alias="key.format",
+        description="`json`: the key that the value's format has. `csv`: the table and the key's values.",
     )
     partition_strategy: Annotated[Literal["hash-by-key", "all-to-zero"], AnyCase] = Field(
         "hash-by-key",

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.kafka.encoding.changes import Changes, changes
+from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
 from connectors.kafka.encoding.layout import Layout
 from connectors.kafka.encoding.origin import beside
 from connectors.kafka.encoding.template import AFTER, BEFORE, Template, Texts
@@ -56,8 +57,14 @@ class Encoder:
         self._moved = Template(layout.moved) if layout.moved is not None else None
 
     def encode(self, block: ChangeBlock) -> Iterator[Messages]:
-        """The block's messages, a part at a time."""
+        """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""
         found = changes(block, tombstones=self._tombstones, split_keys=self._layout.split_keys)
+        if not self._layout.deletes and self._layout.key is None and (found.kind != INSERT).any():
+            raise SinkError(
+                "rows of a table without a key were updated or deleted, which plain rows cannot say",
+                where=str(block.table),
+                hint="choose another value.format, leave the table out, or publish it in a pipeline of its own",
+            )
         rows = block.rows
         for name, prepare in self._layout.prepare.items():
             index = rows.schema.get_field_index(name)
@@ -77,7 +84,7 @@ class Encoder:
         near = rows.slice(first, last - first)
         count = len(picks)
         here = {name: array.slice(part.start, count) for name, array in places.items()}
-        gone = found.tombstone[part]
+        gone = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
         written = self._value.write(near, here, picks, gone)
         values, size = _texts(written, gone), len(written.data)
         keys: list[bytes | None] = [None] * count

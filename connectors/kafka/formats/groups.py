@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import RowKind
-from cdc.schema import Column, TableId
+from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.scan import Texts
 
@@ -96,11 +96,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A message about tables instead of rows: DDL. `message` is its number."""
+    """A message about tables instead of rows: DDL. `message` is its number.
+
+    Attributes:
+        change: what it does, where the message says it whole; None for every other statement.
+    """
 
     message: int
     database: str
     sql: str
+    change: TruncateTable | DropTable | RenameTable | None = None
 
 
 @dataclass(slots=True)
