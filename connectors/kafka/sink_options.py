@@ -60,6 +60,11 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
         "Maxwell's rows. `json`: the row itself, no value for a delete.",
     )
+    key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
+        "json",
+        alias="key.format",
+        description="`json`: the key that the value's format has. `csv`: the table and the key's values.",
+    )
     partition_strategy: Annotated[Literal["hash-by-key", "all-to-zero"], AnyCase] = Field(
         "hash-by-key",
         alias="partition.strategy",

@@ -20,8 +20,8 @@ _AROUND = 16
 
 _ESCAPED = (values.TEXT,)
 _FACTORS = {
-    values.TEXT: 1, values.RAW: 1, values.BASE64: 2, values.BACKWARDS: 2, values.HEX: 2, values.GEOMETRY: 2,
-    values.POINT: 2, values.LATIN1: 6, values.FLOATS: 25,
+    values.TEXT: 1, values.RAW: 1, values.CSV: 2, values.BASE64: 2, values.BACKWARDS: 2, values.HEX: 2,
+    values.GEOMETRY: 2, values.POINT: 2, values.LATIN1: 6, values.FLOATS: 25,
 }  # fmt: skip
 """The most bytes of text for a byte, or an item, of a value of any length."""
 
@@ -31,7 +31,7 @@ class Field:
     """How a column's values are written: `op` of the kernels, its `detail`, and the most bytes that a value takes.
 
     `room` does not count the bytes of values of any length, whose text grows with them. `label` is the member's name
-    in objects where that is not the column's.
+    in objects where that is not the column's; empty for none.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Template:
         self._parts = _joined(parts)
         self._literals = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else None for part in self._parts]
         self._prefixes = {
-            field: np.frombuffer(json.dumps(_label(field), ensure_ascii=False).encode() + b":", np.uint8)
+            field: np.frombuffer(_prefix(field), np.uint8)
             for part in self._parts
             if isinstance(part, Row)
             for field in part.fields
@@ -135,8 +135,10 @@ def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> 
     return out.astype(bool)
 
 
-def _label(field: Field) -> str:
-    return field.name if field.label is None else field.label
+def _prefix(field: Field) -> bytes:
+    if field.label == "":
+        return b""
+    return json.dumps(field.label or field.name, ensure_ascii=False).encode() + b":"
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,7 +17,9 @@ from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
 from connectors.kafka.encoding import maxwell, plain
 from connectors.kafka.encoding.encoder import Encoder
+from connectors.kafka.encoding.formats import layout_of
 from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.sink_options import KafkaSinkOptions
 
 TABLE = TableId("shop", "orders")
 SCHEMA = TableSchema(
@@ -65,6 +69,26 @@ def test_plain_rows_of_a_table_without_a_key_can_only_be_inserted(changes: list[
     assert written(plain.layout(schema), block(TABLE, schema, [("+I", {"n": 1})])) == [(None, {"n": 1})]
     with pytest.raises(SinkError, match=r"shop\.orders: rows of a table without a key were updated or deleted"):
         written(plain.layout(schema), block(TABLE, schema, changes))
+
+
+@pytest.mark.parametrize("value_format", ["debezium-json", "canal-json", "maxwell-json", "json"])
+def test_a_key_as_csv_has_the_table_and_the_values(value_format: str) -> None:
+    kinds = {"id": DataType(Kind.BIGINT), "name": DataType(Kind.VARCHAR, 20), "raw": DataType(Kind.VARBINARY, 9)}
+    schema = TableSchema(tuple(Column(name, kind, False) for name, kind in kinds.items()), ("id", "name", "raw"))
+    table = TableId("shop", 'a"b')
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "key.format": "csv", "value.format": value_format}
+    layout = layout_of(table, schema, KafkaSinkOptions.model_validate(given), "1")
+    found = block(table, schema, [("+I", {"id": -7, "name": 'O"Hara, é\n', "raw": b'"\xff'})])
+    ((key,),) = [messages.keys for messages in Encoder(layout, tombstones=True, now_ms=lambda: 0).encode(found)]
+    assert key is not None
+    ((name, number, *rest),) = csv.reader(io.StringIO(key.decode(), newline=""))
+    assert (name, number, rest) == ('shop.a"b', "-7", ['O"Hara, é\n', "Iv8="])
+
+
+def test_a_table_without_a_key_has_none_as_csv_either() -> None:
+    schema = TableSchema((Column("n", DataType(Kind.INT)),))
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "key.format": "csv"}
+    assert layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1").key is None
 
 
 def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
