@@ -37,8 +37,9 @@ class LogOptions(SourceOptions):
     online_schema_changes: bool = Field(
         False,
         alias="scan.parse.online.schema.changes.enabled",
-        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for. When "
-        "false, the table is another one from there on and copied anew, or the pipeline stops when it copies none.",
+        description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for; rows "
+        "that the log leaves in doubt are copied anew. When false, the table is another one from there on and copied "
+        "anew, or the pipeline stops when it copies none.",
     )
     include_comments: bool = Field(
         False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
