@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from cdc.schema import TableId
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
@@ -36,7 +37,20 @@ def _check_mapping(text: str) -> str:
     return text
 
 
+def _check_headers(text: str) -> str:
+    for pair in _pairs(text):
+        if not pair.partition(":")[0].strip() or ":" not in pair:
+            raise OptionError("must be name:value, several separated by a comma", "such as region:eu,team:orders")
+    return text
+
+
+def _pairs(text: str) -> list[str]:
+    """Flink CDC's documentation separates pairs by commas, its code by semicolons: a semicolon counts where one is."""
+    return [pair.strip() for pair in text.split(";" if ";" in text else ",") if pair.strip()]
+
+
 Topic = Annotated[str, AfterValidator(_check_topic)]
+HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
 Mapping = Annotated[str, AfterValidator(_check_mapping)]
 
 
@@ -107,6 +121,16 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="sink.transactional-id-prefix",
         description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
     )
+    table_headers: bool = Field(
+        False,
+        alias="sink.add-tableId-to-header-enabled",
+        description="Whether messages have the headers `namespace`, `schemaName` and `tableName`.",
+    )
+    custom_headers: HeaderPairs = Field(
+        "",
+        alias="sink.custom-header",
+        description="Headers of every message: `name:value`, several separated by `,` or, where there is one, by `;`.",
+    )
     largest_message: Size = Field(
         1_000_000,
         alias="properties.max.request.size",
@@ -164,6 +188,15 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Pattern and topic of each entry of the mapping."""
         entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
         return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+
+    def headers(self, table: TableId) -> list[tuple[str, bytes]]:
+        """What every message of a table has as headers. MySQL's tables have no namespace."""
+        found = [("namespace", ""), ("schemaName", table.database), ("tableName", table.table)]
+        named = found if self.table_headers else []
+        for pair in _pairs(self.custom_headers):
+            name, _, value = pair.partition(":")
+            named.append((name.strip(), value.strip()))
+        return [(name, value.encode()) for name, value in named]
 
     def modes(self) -> Modes:
         """How values are encoded in Debezium's messages."""

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import RowKind
-from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import Column, TableId
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.scan import Texts
+from connectors.kafka.formats.whole_table import WholeTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +106,7 @@ class Statement:
     message: int
     database: str
     sql: str
-    change: TruncateTable | DropTable | RenameTable | None = None
+    change: WholeTable | None = None
 
 
 @dataclass(slots=True)

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdc.evolution.diff import Table, diff
-from cdc.schema import DropTable, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
+from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
+from connectors.kafka.formats.whole_table import WholeTable
 
 Entry = dict[str, Any]
 
@@ -27,7 +28,7 @@ def schema_entry(table: TableId, schema: TableSchema, topic: str) -> Entry:
     return {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
 
 
-def statement_entry(change: TruncateTable | DropTable | RenameTable, partition: str, offset: int) -> Entry:
+def statement_entry(change: WholeTable, partition: str, offset: int) -> Entry:
     """The statement at this place is carried out: a table's rows are gone, or the table, or it has another name."""
     at = {"at": [partition, offset]}
     if isinstance(change, TruncateTable):

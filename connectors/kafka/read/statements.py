@@ -16,7 +16,10 @@ from connectors.kafka.read.history import Entry, Known, statement_entry
 from connectors.kafka.read.offset import partition_name
 from connectors.kafka.read.tables import Tables
 
-_TOLD = re.compile(r"\s*(truncate|drop\s+table|rename\s|alter\s.*\b(drop|rename|change)\b)", re.IGNORECASE | re.DOTALL)
+_TOLD = re.compile(
+    r"\s*(truncate|drop\s+(table|database|schema)|rename\s|alter\s.*\b(drop|rename|change|truncate)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 """Statements that leave the sink with rows, names or columns that the source has no more."""
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -89,6 +90,43 @@ def test_a_table_without_a_key_has_none_as_csv_either() -> None:
     schema = TableSchema((Column("n", DataType(Kind.INT)),))
     given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "key.format": "csv"}
     assert layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1").key is None
+
+
+def test_messages_have_the_headers_that_were_asked_for() -> None:
+    given = {
+        "type": "kafka", "properties.bootstrap.servers": "h:1", "sink.add-tableId-to-header-enabled": "true",
+        "sink.custom-header": "region:eu, team : a:b",
+    }  # fmt: skip
+    options = KafkaSinkOptions.model_validate(given)
+    wanted = [
+        ("namespace", b""),
+        ("schemaName", b"shop"),
+        ("tableName", b"orders"),
+        ("region", b"eu"),
+        ("team", b"a:b"),
+    ]
+    layout = layout_of(TABLE, SCHEMA, options, "1")
+    encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0, headers=options.headers(TABLE))
+    found = block(TABLE, SCHEMA, [("-U", {"id": 1}), ("+U", {"id": 2})])
+    (messages,) = encoder.encode(found)
+    old, new = ("__debezium.newkey", b'{"id":2}'), ("__debezium.oldkey", b'{"id":1}')
+    assert messages.headers == {0: [*wanted, old], 1: [*wanted, old], 2: [*wanted, new]}
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("a:b,c:d", {"a": b"b", "c": b"d"}), ("a:b,c;d:e", {"a": b"b,c", "d": b"e"}), ("", {}), ("a:", {"a": b""})],
+)
+def test_headers_are_separated_by_commas_or_by_semicolons(text: str, wanted: dict[str, bytes]) -> None:
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "sink.custom-header": text}
+    assert dict(KafkaSinkOptions.model_validate(given).headers(TABLE)) == wanted
+
+
+@pytest.mark.parametrize("text", ["a", "a:b,c", ":b"])
+def test_a_header_without_a_name_or_a_value_is_refused(text: str) -> None:
+    given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "sink.custom-header": text}
+    with pytest.raises(ValidationError, match="must be name:value"):
+        KafkaSinkOptions.model_validate(given)
 
 
 def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
