@@ -69,7 +69,7 @@ LIBRARIES = {
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
     "connectors.shared.dead_letters": LOAD_SINKS,
-    "connectors.shared.conversion": LOAD_SINKS,
+    "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
     "connectors.streamload.kernels": ("connectors.kafka",),

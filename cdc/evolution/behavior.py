@@ -11,6 +11,7 @@
 | rename.table, alter.table.comment | carried out | carried out | held back | the run stops |
 | alter.primary.key | carried out | carried out | the run stops | the run stops |
 
+A column whose new name or end is held back takes NULL from then on, whatever holds it back: its rows have no value.
 A change that does not fit the sink's table, as one before it was held back, is fitted: a column that is there already
 is widened, one that is to stand behind a missing one comes last. With try_evolve a change that the sink refuses is held
 back (`cdc.flow.attempt`).
@@ -120,8 +121,7 @@ def behave(policy: Policy, change: SchemaChange, sink: TableSchema, source: Tabl
         if isinstance(change, AlterPrimaryKey) and not _key_stays(change, sink):
             raise _another_key(change, sink)
         why = "ignored" if behavior is Behavior.IGNORE else "left out"
-        changes = () if behavior is Behavior.IGNORE else _without_values(change, sink)
-        return Outcome(changes, held=f"{told(change)} is {why}: {_kept(change)}")
+        return Outcome(_without_values(change, sink), held=f"{told(change)} is {why}: {_kept(change)}")
     if behavior is Behavior.LENIENT:
         return _lenient(change, sink, source)
     return fitted(change, sink)
@@ -263,11 +263,14 @@ def _nullable(change: SchemaChange, there: Column) -> tuple[SchemaChange, ...]:
 
 
 def _without_values(change: SchemaChange, sink: TableSchema) -> tuple[SchemaChange, ...]:
-    """A column that gets no values from now on has to take NULL, or no row could be written any more."""
-    name = (
-        change.name if isinstance(change, DropColumn) else change.old_name if isinstance(change, RenameColumn) else ""
-    )
-    there = find(sink, name) if name else None
+    """A column that gets no values from now on, or NULLs, has to take NULL, or no row could be written any more."""
+    match change:
+        case DropColumn(name=name) | RenameColumn(old_name=name):
+            there = find(sink, name)
+        case AlterColumnType(column=column) if column.nullable:
+            there = find(sink, column.name)
+        case _:
+            there = None
     return () if there is None or there.name in sink.primary_key else _nullable(change, there)
 
 

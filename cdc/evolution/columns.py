@@ -53,7 +53,7 @@ class ColumnPlanner(Generic[T]):
         dialect, there = self._dialect, self.there(table, column.name)
         before = None if old is None else old.type
         key = table.in_key(there.name)
-        new_type = dialect.wanted(column.type, key=key)
+        new_type = dialect.reached(there.type, dialect.wanted(column.type, key=key))
         stays = dialect.stays(there.type, column.type, before, key=key)
         against = self._uncertain(table, there, column.type, before or dialect.data_type(there.type))
         if against is not None and dialect.converts(there.type, column.type, before):

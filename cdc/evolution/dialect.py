@@ -108,6 +108,10 @@ class Dialect(ABC, Generic[T]):
         """Whether `modify_column` makes the change and keeps every value; otherwise the table is copied."""
         return True
 
+    def reached(self, old: T, new: T) -> T:
+        """The type that a column gets where the source's change asks for `new`: that, or a wider one."""
+        return new
+
     def by_copy(self, old: T, new: T) -> bool:
         """Whether `value` keeps every value when the table is copied; otherwise the column must be empty."""
         return True

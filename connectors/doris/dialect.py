@@ -17,7 +17,17 @@ from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
-from connectors.doris.types import LONGEST_VARCHAR, WHOLE, SqlType, data_type, default_text, holds, wanted
+from connectors.doris.types import (
+    LONGEST_VARCHAR,
+    WHOLE,
+    SqlType,
+    data_type,
+    default_text,
+    holds,
+    is_plain,
+    text_width,
+    wanted,
+)
 from connectors.shared.sql.client import quoted, text_literal
 
 OWN_PROPERTIES = {
@@ -96,6 +106,11 @@ class DorisDialect(Dialect[SqlType]):
     def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
         """What MODIFY COLUMN does, for columns that do not say where a row is."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
+
+    def reached(self, old: SqlType, new: SqlType) -> SqlType:
+        """MODIFY COLUMN from a number to text wants room for any number, however few the source's text may have."""
+        number = old.name in (*WHOLE, "DECIMAL")
+        return SqlType("VARCHAR", text_width(old)) if number and new.is_text and new.room < text_width(old) else new
 
     def by_copy(self, old: SqlType, new: SqlType) -> bool:
         """Where CAST keeps every value that the source's column can have after the change."""
@@ -233,6 +248,11 @@ def _key_type(actual: SqlType) -> SqlType:
     return SqlType("VARCHAR", 32) if actual.name in ("FLOAT", "DOUBLE") else actual
 
 
+def _constant(text: str) -> str:
+    """A constant of DEFAULT. A quote in it is not escaped, as newer releases would keep the backslash."""
+    return f'"{text}"' if "'" in text and is_plain(text) else text_literal(text)
+
+
 def _definition(column: ActualColumn[SqlType], *, key: bool = False) -> str:
     """A column as CREATE, ADD and MODIFY write it; with `key`, the word KEY that MODIFY of a key column needs."""
     text = f"{quoted(column.name)} {column.type}"
@@ -241,8 +261,8 @@ def _definition(column: ActualColumn[SqlType], *, key: bool = False) -> str:
     text += " NULL" if column.nullable else " NOT NULL"
     if column.default is not None:
         # The words of the current time are no text.
-        now = column.default.upper().startswith("CURRENT_TIMESTAMP")
-        text += f" DEFAULT {column.default if now else text_literal(column.default)}"
+        now = column.type.name == "DATETIME" and column.default.upper().startswith("CURRENT_TIMESTAMP")
+        text += f" DEFAULT {column.default if now else _constant(column.default)}"
     if column.comment:
         text += f" COMMENT {text_literal(column.comment)}"
     return text

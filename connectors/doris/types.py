@@ -202,11 +202,16 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
     if actual.name == "BOOLEAN":
         return {"0": "0", "1": "1", "false": "0", "true": "1"}.get(text.lower())
     if actual.is_text:
-        return text if len(text.encode()) <= actual.room else None
+        return text if len(text.encode()) <= actual.room and is_plain(text) else None
     pattern = _CONSTANTS.get(actual.name)
     if pattern is None or not re.fullmatch(pattern, text):
         return None
     return _shifted(text, zone) if column.type.kind is Kind.TIMESTAMP_LTZ else text
+
+
+def is_plain(text: str) -> bool:
+    """Whether every release reads the text in a DEFAULT as it is: newer ones keep escapes, older ones undo them."""
+    return "\\" not in text and "\0" not in text and not ("'" in text and '"' in text)
 
 
 def _default_bytes(column: Column) -> bytes | None:
@@ -252,11 +257,12 @@ def _text(length: int, key: bool) -> SqlType:
     return SqlType("VARCHAR", max(length, 1))
 
 
+def text_width(actual: SqlType) -> int:
+    """Bytes of the longest text of a value of a type that is none."""
+    needed = {"TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 40, "DATE": 10, "DATETIME": 26}
+    return (actual.length or 0) + 3 if actual.name == "DECIMAL" else needed.get(actual.name, _FLOAT_TEXT)
+
+
 def _text_holds(actual: SqlType, new: SqlType) -> bool:
     """Whether the plain text of any value of another type fits; a BOOLEAN would come as 1 and 0, which is not text."""
-    if new.name in ("BOOLEAN", "VARBINARY"):
-        return False
-    needed = {"TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 40, "DATE": 10, "DATETIME": 26}
-    if new.name == "DECIMAL":
-        return actual.room >= (new.length or 0) + 3
-    return actual.room >= needed.get(new.name, _FLOAT_TEXT)
+    return new.name not in ("BOOLEAN", "VARBINARY") and actual.room >= text_width(new)

@@ -94,7 +94,7 @@ class KafkaSource(Source):
         from connectors.kafka.read.reading import Reader
 
         known = self._history().at(split.payload["schemas"])
-        reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known.schemas, count)
+        reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
         yield from reader.blocks(split.payload["ranges"])
 
     def position_text(self, sequence: int) -> str:

@@ -112,6 +112,11 @@ STATEMENTS = {
         "CREATE TABLE t (n INT PRIMARY KEY)",
         "ALTER TABLE t ADD g DATETIME DEFAULT NOW()",
     ),
+    "constants that servers read their own way": (
+        "CREATE TABLE t (n INT PRIMARY KEY)",
+        "ALTER TABLE t ADD a TIME(2) DEFAULT '-1:2:3.456', ADD b TIMESTAMP DEFAULT '2026-01-01 10:00:00', "
+        "ADD c FLOAT DEFAULT 1.23456789, ADD d DATETIME DEFAULT '2026-01-01 10:00:00.9', ADD e BIT(12) DEFAULT 5",
+    ),
     "a key's type": ("CREATE TABLE t (n VARCHAR(20) PRIMARY KEY)", "ALTER TABLE t MODIFY n INT"),
     "a key over NULLs": ("CREATE TABLE t (n INT, m INT)", "ALTER TABLE t MODIFY m INT NOT NULL, ADD PRIMARY KEY (n)"),
     "a column and a new name": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdc.errors import ChangeRefused
@@ -53,6 +55,16 @@ def test_ignore_carries_nothing_out_and_says_so(change: SchemaChange) -> None:
     outcome = behave(Policy(Behavior.IGNORE), change, MEMBERS, apply_change(MEMBERS, change))
     assert outcome.changes == ()
     assert "is ignored" in outcome.held
+
+
+@pytest.mark.parametrize("policy", [Policy(Behavior.IGNORE), Policy(Behavior.EVOLVE, exclude=("column",))])
+@pytest.mark.parametrize("change", [RENAME, DROP, ALTER])
+def test_a_column_that_is_left_without_values_takes_null(policy: Policy, change: SchemaChange) -> None:
+    filled = Column("age", INT, nullable=False)
+    sink = replace(MEMBERS, columns=(ID, NAME, filled))
+    assert done(policy, change, sink) == (AlterColumnType(T, AGE, filled),)
+    keyed = replace(sink, primary_key=("age",))
+    assert done(policy, change, keyed) == ()
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: type(change).__name__)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.errors import SinkError
 from cdc.schema import TableId
-from connectors.kafka.encoding.changes import Changes, changes
+from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
 from connectors.kafka.encoding.layout import Layout
 from connectors.kafka.encoding.origin import beside
 from connectors.kafka.encoding.template import AFTER, BEFORE, Template, Texts
@@ -20,7 +21,7 @@ _ROWS = 16_384
 
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
-Headers = list[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class Messages:
 class Encoder:
     """Encodes blocks of one table at one schema."""
 
-    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int], headers: Headers = ()) -> None:
+        """`headers`: of every message, before those that say where a changed key went."""
+        self._headers = headers
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
         self._value = Template(layout.value)
@@ -56,8 +59,14 @@ class Encoder:
         self._moved = Template(layout.moved) if layout.moved is not None else None
 
     def encode(self, block: ChangeBlock) -> Iterator[Messages]:
-        """The block's messages, a part at a time."""
+        """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""
         found = changes(block, tombstones=self._tombstones, split_keys=self._layout.split_keys)
+        if not self._layout.deletes and self._layout.key is None and (found.kind != INSERT).any():
+            raise SinkError(
+                "rows of a table without a key were updated or deleted, which plain rows cannot say",
+                where=str(block.table),
+                hint="choose another value.format, leave the table out, or publish it in a pipeline of its own",
+            )
         rows = block.rows
         for name, prepare in self._layout.prepare.items():
             index = rows.schema.get_field_index(name)
@@ -77,7 +86,7 @@ class Encoder:
         near = rows.slice(first, last - first)
         count = len(picks)
         here = {name: array.slice(part.start, count) for name, array in places.items()}
-        gone = found.tombstone[part]
+        gone = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
         written = self._value.write(near, here, picks, gone)
         values, size = _texts(written, gone), len(written.data)
         keys: list[bytes | None] = [None] * count
@@ -87,6 +96,8 @@ class Encoder:
             keys, size = _texts(written, None), size + len(written.data)
         if self._moved is not None:
             headers = _moved(found.moved[part], picks, self._moved, near, here)
+        if self._headers:
+            headers = {index: [*self._headers, *headers.get(index, ())] for index in range(count)}
         return Messages(table, keys, values, headers, self._key is not None, size)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.encoding import canal, debezium
+from connectors.kafka.encoding import canal, debezium, flink, maxwell, plain
+from connectors.kafka.encoding.csv_key import csv_key
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.sink_options import KafkaSinkOptions
 
@@ -13,7 +16,22 @@ _NAME = "cdc"
 
 def layout_of(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
     """How messages of a table are written. Executor; once per table and schema of a task."""
+    found = _by_value(table, schema, options, version)
+    if options.key_format == "csv" and found.key is not None:
+        return replace(found, key=csv_key(table, found.key))
+    return found
+
+
+def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
     if options.value_format == "canal-json":
         return canal.layout(table, schema)
+    if options.value_format == "maxwell-json":
+        return maxwell.layout(table, schema)
+    if options.value_format == "debezium-json-flink":
+        return flink.debezium(table, schema)
+    if options.value_format == "canal-json-flink":
+        return flink.canal(table, schema)
+    if options.value_format == "json":
+        return plain.layout(schema)
     naming = Naming(options.topic_prefix or _NAME, version)
     return debezium.layout(table, schema, naming, options.modes(), with_schema=options.include_schema)

@@ -33,6 +33,8 @@ class Layout:
         moved: the parts of a key in headers, which say where a row went whose key changed; None for no headers.
         prepare: columns that the kernel cannot read as they are, each with what makes them readable.
         tombstones: whether a delete of a key may be followed by a message without a value.
+        deletes: whether a delete has a value; without, it is a tombstone itself, and only tables with a key can be
+            updated.
         split_keys: whether an update that changes the key is a delete and an insert.
     """
 
@@ -40,5 +42,6 @@ class Layout:
     key: tuple[Part, ...] | None
     prepare: Mapping[str, Prepare] = field(default_factory=dict)
     tombstones: bool = True
+    deletes: bool = True
     split_keys: bool = True
     moved: tuple[Part, ...] | None = None

@@ -13,11 +13,13 @@ from connectors.kafka.encoding.changes import INSERT, Changes
 _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
 _TYPES = pa.array(["INSERT", "UPDATE", "DELETE"])
+_MAXWELL_TYPES = pa.array(["insert", "update", "delete", "bootstrap-insert"])
+_COPIED = 3
 
 
 def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` (one ASCII byte), `type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`, `row`,
-    `server_id`, `gtid`, `thread`."""
+    """Columns of m values: `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`,
+    `file`, `pos`, `row`, `server_id`, `gtid`, `thread`."""
     sequence = _numbers(block.sequence)[changes.row]
     copied = block.snapshot
     op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
@@ -25,7 +27,11 @@ def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Ar
     count = len(changes)
     return {
         "op": pa.array(op),
+        "change": pa.array(_OPS[changes.kind]),
         "type": _TYPES.take(pa.array(changes.kind)),
+        "maxwell_type": _MAXWELL_TYPES.take(
+            pa.array(np.where((changes.kind == INSERT) & copied, _COPIED, changes.kind).astype(np.uint8))
+        ),
         "snapshot": pa.array(["true" if copied else "false"] * count, pa.string()),
         **_times("ts", ts_ms),
         **_times("now", np.full(count, now_ms, np.int64)),

@@ -15,10 +15,13 @@ from connectors.shared.kernels.buffers import buffers, string_offsets
 
 BEFORE, AFTER, KEY = messages.BEFORE, messages.AFTER, messages.KEY
 _MARGIN = 256
+_AROUND = 16
+"""The most bytes that a row takes beside its members: braces, brackets, the name `old`."""
+
 _ESCAPED = (values.TEXT,)
 _FACTORS = {
-    values.TEXT: 1, values.RAW: 1, values.BASE64: 2, values.BACKWARDS: 2, values.HEX: 2, values.GEOMETRY: 2,
-    values.POINT: 2, values.LATIN1: 6, values.FLOATS: 25,
+    values.TEXT: 1, values.RAW: 1, values.CSV: 2, values.BASE64: 2, values.BACKWARDS: 2, values.HEX: 2,
+    values.GEOMETRY: 2, values.POINT: 2, values.LATIN1: 6, values.FLOATS: 25,
 }  # fmt: skip
 """The most bytes of text for a byte, or an item, of a value of any length."""
 
@@ -27,7 +30,8 @@ _FACTORS = {
 class Field:
     """How a column's values are written: `op` of the kernels, its `detail`, and the most bytes that a value takes.
 
-    `room` does not count the bytes of values of any length, whose text grows with them.
+    `room` does not count the bytes of values of any length, whose text grows with them. `label` is the member's name
+    in objects where that is not the column's; empty for none.
     """
 
     name: str
@@ -35,11 +39,13 @@ class Field:
     detail: int = 0
     quoted: bool = False
     room: int = 24
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A part: a row of the message as an object of these columns, null when the message has none; or `CHANGED`."""
+    """A part: a row of the message as an object of these columns, null when the message has none; or another `kind`
+    of the kernel's: `CHANGED`, `OLD`, `MEMBERS`."""
 
     which: int
     fields: tuple[Field, ...]
@@ -76,7 +82,7 @@ class Template:
         self._parts = _joined(parts)
         self._literals = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else None for part in self._parts]
         self._prefixes = {
-            field.name: np.frombuffer(json.dumps(field.name, ensure_ascii=False).encode() + b":", np.uint8)
+            field: np.frombuffer(_prefix(field), np.uint8)
             for part in self._parts
             if isinstance(part, Row)
             for field in part.fields
@@ -101,8 +107,9 @@ class Template:
                 room += count * len(literal)
             elif isinstance(part, Row):
                 line[:] = part.kind, len(columns), len(columns) + len(part.fields), part.which
+                room += count * _AROUND
                 for field in part.fields:
-                    array, prefix = rows.column(field.name), self._prefixes[field.name]
+                    array, prefix = rows.column(field.name), self._prefixes[field]
                     columns.append(_numbers(field, array, prefix))
                     room += count * (len(prefix) + field.room + 8) + 2 * _size(field, array)
             elif isinstance(part, Value):
@@ -126,6 +133,12 @@ def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> 
     if len(pairs) and names:
         messages.differing(described, np.ascontiguousarray(pairs, np.int64), out)
     return out.astype(bool)
+
+
+def _prefix(field: Field) -> bytes:
+    if field.label == "":
+        return b""
+    return json.dumps(field.label or field.name, ensure_ascii=False).encode() + b":"
 
 
 def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:

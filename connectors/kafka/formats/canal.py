@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cdc.schema import Column, TableId
+from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
@@ -29,11 +29,14 @@ from connectors.kafka.formats.groups import (
 )
 from connectors.kafka.formats.mysql_text import field_of
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, elements, runs
+from connectors.kafka.formats.whole_table import WholeTable, whole_table
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
 
 _TREE = Tree(
     dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
 )
+_KINDS = {TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER")}
+"""The `type` that Canal gives each statement about a whole table."""
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
 
 _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
@@ -99,10 +102,22 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
         reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
     elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("sql").kinds[place] >= STRING:
-        sql, database = (convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("sql", "database"))
-        reading.statements.append(Statement(number, database or "", sql or ""))
+        sql, database, table, kind = (
+            convert.text(scan.cells(name).take([place]))[0].as_py() or ""
+            for name in ("sql", "database", "table", "type")
+        )
+        reading.statements.append(Statement(number, database, sql, _change(sql, TableId(database, table), kind)))
     else:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
+
+
+def _change(sql: str, table: TableId, kind: str) -> WholeTable | None:
+    """What a statement does to a whole table, where its text and what Canal has read in it say the same."""
+    found = whole_table(sql, table.database)
+    if kind not in _KINDS.get(type(found), ()):
+        return None
+    named = found.new_table if isinstance(found, RenameTable) else found and found.table
+    return found if named == table else None
 
 
 def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cdc.schema import Column, TableId
+from cdc.schema import Column, TableId, TruncateTable
 from connectors.kafka.formats import connect, convert
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
@@ -80,9 +80,14 @@ class DebeziumFormat:
         ]
         for table, shape, members in gathered(parts):
             key = key_names(messages, numbers[members])
+            reading.statements += [
+                Statement(int(number), table.database, f"TRUNCATE TABLE {table}", TruncateTable(table))
+                for number in numbers[members[ops[members] == _TRUNCATE]]
+            ]
             images = _images(messages, reading, scan, members, numbers, ops[members], key)
             if len(images):
                 reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, key, images))
+        reading.statements.sort(key=lambda statement: statement.message)
         notes = int((ops[places] == _NOTE).sum())
         if notes:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
@@ -133,18 +138,18 @@ def _images(
     has_before, has_after = before.kinds == OBJECT, after.kinds == OBJECT
     writes = np.isin(ops, (_CREATE, _READ, _UPDATE))
     removes = ops == _DELETE
-    bad = (writes & ~has_after) | ~(writes | removes | (ops == _NOTE))
+    rowless = np.isin(ops, (_NOTE, _TRUNCATE))
+    bad = (writes & ~has_after) | ~(writes | removes | rowless)
     for place in np.flatnonzero(bad):
         op = chr(int(ops[place]))
-        truncated = "a TRUNCATE (op t)" if ops[place] == _TRUNCATE else f"op {op!r} without a row"
-        reading.unreadable[int(numbers[members[place]])] = f"{truncated} is not carried out"
+        reading.unreadable[int(numbers[members[place]])] = f"op {op!r} without a row is not carried out"
     texts = scan.texts
     keyed = removes & ~has_before
     if keyed.any():
         texts, before = _rows_of_keys(messages, reading, texts, before, np.flatnonzero(keyed), numbers[members], key)
         has_before = before.kinds == OBJECT
     two = (ops == _UPDATE) & has_before & ~bad
-    one = ~bad & (ops != _NOTE) & (~removes | has_before)
+    one = ~bad & ~rowless & (~removes | has_before)
     repeats = np.where(one, 1 + two, 0)
     source = np.repeat(np.arange(len(members)), repeats)
     places = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)

@@ -18,6 +18,7 @@ from cdc.block import RowKind
 from cdc.schema import Column, TableId
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.scan import Texts
+from connectors.kafka.formats.whole_table import WholeTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +97,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A message about tables instead of rows: DDL. `message` is its number."""
+    """A message about tables instead of rows: DDL. `message` is its number.
+
+    Attributes:
+        change: what it does, where the message says it whole; None for every other statement.
+    """
 
     message: int
     database: str
     sql: str
+    change: WholeTable | None = None
 
 
 @dataclass(slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from cdc.schema import Column, TableId
+from cdc.schema import Column, DropTable, RenameTable, TableId
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
@@ -26,13 +28,15 @@ from connectors.kafka.formats.groups import (
     times_of,
 )
 from connectors.kafka.formats.scan import Scan, Texts, Tree, runs
+from connectors.kafka.formats.whole_table import WholeTable
 from connectors.kafka.formats.wrapped import key_object
 from connectors.kafka.kernels import OBJECT, STRING
 
-_TREE = Tree(dict.fromkeys(("data", "old", "database", "table", "type", "ts", "primary_key_columns", "sql", "def")))
+_TREE = Tree(dict.fromkeys(("data", "old", "database", "table", "type", "ts", "primary_key_columns")))
 _OPS = {b"insert": INSERT, b"bootstrap-insert": INSERT, b"update": AFTER, b"delete": DELETE}
 _PASSED = (b"bootstrap-start", b"bootstrap-complete")
 _NO_OP = 255
+_TEMPORARY = re.compile(r"\bTEMPORARY\b", re.IGNORECASE)
 _PK = "pk."
 
 
@@ -85,10 +89,30 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
         reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
     elif kind.startswith((b"table-", b"database-")):
-        sql, database = (convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("sql", "database"))
-        reading.statements.append(Statement(number, database or "", sql or ""))
+        try:
+            message = json.loads(scan.texts.bytes_of(place))
+        except ValueError as error:
+            reading.unreadable[number] = f"no JSON object ({error})"
+        else:
+            sql = str(message.get("sql") or "")
+            reading.statements.append(Statement(number, str(message.get("database") or ""), sql, _change(message, sql)))
     elif kind not in _PASSED:
         reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
+
+
+def _change(message: Mapping[str, Any], sql: str) -> WholeTable | None:
+    """What a statement does to a whole table: Maxwell writes one message for each table that is dropped or renamed."""
+    if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
+        return DropTable(_named(message))
+    old, new = message.get("old"), message.get("def")
+    if message["type"] != "table-alter" or not isinstance(old, dict) or not isinstance(new, dict):
+        return None
+    same = _named(old) == _named(new) or old.get("columns") != new.get("columns")
+    return None if same else RenameTable(_named(old), _named(new))
+
+
+def _named(fields: Mapping[str, Any]) -> TableId:
+    return TableId(str(fields.get("database", "")), str(fields.get("table", "")))
 
 
 def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:

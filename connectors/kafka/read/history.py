@@ -13,6 +13,7 @@ from cdc.evolution.diff import Table, diff
 from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
+from connectors.kafka.formats.whole_table import WholeTable
 
 Entry = dict[str, Any]
 
@@ -22,33 +23,48 @@ def partition_entry(name: str) -> Entry:
     return {"partition": name}
 
 
-def schema_entry(table: TableId, schema: TableSchema | None) -> Entry:
-    """A table has this schema from here on; None when it is gone."""
-    return {"table": table_to_json(table), "schema": None if schema is None else schema_to_json(schema)}
+def schema_entry(table: TableId, schema: TableSchema, topic: str) -> Entry:
+    """A table has this schema from here on, and rows in this topic."""
+    return {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
 
 
-def truncate_entry(table: TableId) -> Entry:
-    """A table's rows are gone."""
-    return {"truncate": table_to_json(table)}
+def statement_entry(change: WholeTable, partition: str, offset: int) -> Entry:
+    """The statement at this place is carried out: a table's rows are gone, or the table, or it has another name."""
+    at = {"at": [partition, offset]}
+    if isinstance(change, TruncateTable):
+        return {"truncate": table_to_json(change.table), **at}
+    if isinstance(change, RenameTable):
+        return {"rename": [table_to_json(change.table), table_to_json(change.new_table)], **at}
+    return {"table": table_to_json(change.table), "schema": None, **at}
 
 
-def rename_entry(table: TableId, new_table: TableId) -> Entry:
-    """A table has another name."""
-    return {"rename": [table_to_json(table), table_to_json(new_table)]}
+def is_statement(entry: Entry) -> bool:
+    """Whether `statement_entry` made it."""
+    return "at" in entry
 
 
 class Known:
-    """What the first `count` entries say."""
+    """What the first `count` entries say.
+
+    Attributes:
+        topics: those that have rows of a table.
+        carried: partition and offset of the statements that were carried out.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self.partitions: dict[str, int] = {}
         self.names: list[str] = []
         self.schemas: dict[TableId, TableSchema] = {}
+        self.topics: dict[TableId, set[str]] = {}
+        self.carried: set[tuple[str, int]] = set()
 
     def take(self, entry: Entry) -> list[SchemaChange]:
         """Take in one more entry; the schema changes that it is."""
         self.count += 1
+        if is_statement(entry):
+            partition, offset = entry["at"]
+            self.carried.add((partition, offset))
         if "partition" in entry:
             self.partitions.setdefault(entry["partition"], len(self.names))
             self.names.append(entry["partition"])
@@ -60,14 +76,19 @@ class Known:
             if table not in self.schemas:
                 return []
             self.schemas[new_table] = self.schemas.pop(table)
+            self.topics[new_table] = self.topics.pop(table, set())
             return [RenameTable(table, new_table)]
-        return self._take_schema(table_from_json(entry["table"]), entry["schema"])
+        return self._take_schema(table_from_json(entry["table"]), entry["schema"], entry.get("topic"))
 
-    def _take_schema(self, table: TableId, text: Any) -> list[SchemaChange]:
+    def _take_schema(self, table: TableId, text: Any, topic: str | None) -> list[SchemaChange]:
         old = self.schemas.pop(table, None)
         new = None if text is None else schema_from_json(text)
-        if new is not None:
+        if new is None:
+            self.topics.pop(table, None)
+        else:
             self.schemas[table] = new
+            if topic is not None:
+                self.topics.setdefault(table, set()).add(topic)
         return diff(None if old is None else Table(table, old), None if new is None else Table(table, new))
 
 

@@ -8,7 +8,6 @@ another schema holds up its own partition only, and no other one notices.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,21 +16,18 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from cdc.errors import SourceUnavailable
 from cdc.flow.retry import RetryPolicy
-from cdc.schema import TableId, TableSchema
 from cdc.source import Limits
 from connectors.kafka.client import Cluster
 from connectors.kafka.formats.detect import Formats
-from connectors.kafka.formats.groups import Group, Messages, Reading
-from connectors.kafka.read import records, startup
-from connectors.kafka.read.history import Entry, History, partition_entry, schema_entry
+from connectors.kafka.formats.groups import Group
+from connectors.kafka.read import records, startup, statements
+from connectors.kafka.read.history import Entry, History, Known, is_statement, partition_entry, schema_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 10_000
-_TOLD = re.compile(r"\s*(truncate|drop\s+table|rename\s|alter\s.*\b(drop|rename|change)\b)", re.IGNORECASE | re.DOTALL)
-"""Statements that leave the sink with rows, names or columns that the source has no more."""
 _DRAIN_S = 0.5
 """How long one batch is gathered for at most, once its first message is there."""
 
@@ -48,17 +44,22 @@ class _Fit:
 class _Batch:
     """A batch in the making: where it ends in each partition so far, and partitions held up by the schemas."""
 
-    schemas: Mapping[TableId, TableSchema]
+    known: Known
     ends: dict[str, int] = field(default_factory=dict)
     held: dict[str, _Fit] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
 
     def needs(self) -> list[Entry]:
-        """What the first messages of held partitions need; of one table what the first of them needs."""
+        """What the first messages of held partitions need; of one table what the first of them needs.
+
+        A statement comes alone: what the others need is found out with what it leaves.
+        """
         found: dict[str, Entry] = {}
         for fit in self.held.values():
             for entry in fit.needs:
+                if is_statement(entry):
+                    return [entry]
                 found.setdefault(str(entry["table"]), entry)
         return list(found.values())
 
@@ -101,18 +102,26 @@ class Planner:
         """The end of the next batch, `start` when there is nothing. Raises SourceError."""
         self._begin(start)
         found = self._discovered(start)
-        count = len(self._history)
-        batch = _Batch(self._history.at(count).schemas)
-        self._take(batch)
+        # What the last batch left because it did not fit is not held up again by what others have meanwhile.
+        batch = self._resolved(self._fitting(len(self._history)))
         self._gather(batch, limits, wait_s)
-        if not batch.ends and (needs := batch.needs()):
-            count = self._history.append(needs)
-            batch = _Batch(self._history.at(count).schemas)
-            self._take(batch)
+        batch = self._resolved(batch)
+        count = batch.known.count
         if not batch.ends and not found:
             return start
         self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends})
         return self._at
+
+    def _fitting(self, count: int) -> _Batch:
+        """What fits of the messages that are there, as the first `count` entries of the history say."""
+        batch = _Batch(self._history.at(count))
+        self._take(batch)
+        return batch
+
+    def _resolved(self, batch: _Batch) -> _Batch:
+        """The batch; one that begins with what the first messages need, when nothing fits without."""
+        needs = [] if batch.ends else batch.needs()
+        return self._fitting(self._history.append(needs)) if needs else batch
 
     def _reader(self) -> Consumer:
         if self._consumer is None:
@@ -185,7 +194,7 @@ class Planner:
         for part in self._parts.values():
             if not part.records or part.name in batch.held:
                 continue
-            fit = self._fit(part, batch.schemas)
+            fit = self._fit(part, batch.known)
             if fit.count:
                 batch.ends[part.name] = records.offset_of(part.records[fit.count - 1]) + 1
                 batch.rows += fit.count
@@ -231,29 +240,30 @@ class Planner:
             return read > 0 and all(part.at_end for part in self._parts.values())
         return all(part.at_end or part.position >= self._ends.get(part.name, 0) for part in self._parts.values())
 
-    def _fit(self, part: Pending, schemas: Mapping[TableId, TableSchema]) -> _Fit:
+    def _fit(self, part: Pending, known: Known) -> _Fit:
         messages = part.messages()
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages)
-        self._tell(messages, reading)
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
-            misfit = self._tables.misfit(group, schemas)
+            misfit = self._tables.misfit(group, known, part.topic)
             if misfit is not None and misfit < count:
                 count, first = misfit, group
-        needs = [] if first is None or count else [self._need(first, schemas)]
-        return _Fit(count, needs)
+        partitions = sum(topic == part.topic for topic, _ in self._parts)
+        due = statements.first_due(messages, reading, known, self._tables, partitions)
+        if due is not None and due[0] < count:
+            count, first = due[0], None
+        # Whether a statement can be carried out is only known when everything before it fits.
+        for offset, notice in statements.left_out(messages, reading, known, self._tables, partitions, count):
+            if offset >= self._told.get(part.name, 0):
+                self._told[part.name] = offset + 1
+                self._notices.append(notice)
+        if count or not len(messages):
+            return _Fit(count, [])
+        return _Fit(0, [self._need(first, known, part.topic)] if first is not None else [due[1]] if due else [])
 
-    def _tell(self, messages: Messages, reading: Reading) -> None:
-        """Statements that would change rows or take columns away are told, once each."""
-        for statement in reading.statements:
-            if _TOLD.match(statement.sql) and messages.offsets[statement.message] >= self._told.get(messages.topic, 0):
-                self._told[messages.topic] = messages.offsets[statement.message] + 1
-                where = messages.where(statement.message)
-                self._notices.append(f"{where}: the sink is not changed by this statement: {statement.sql[:120]}")
-
-    def _need(self, group: Group, schemas: Mapping[TableId, TableSchema]) -> Entry:
-        return schema_entry(group.table, self._tables.needed(group, schemas.get(group.table)))
+    def _need(self, group: Group, known: Known, topic: str) -> Entry:
+        return schema_entry(group.table, self._tables.needed(group, known.schemas.get(group.table)), topic)
 
     def lag(self) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far."""

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
-from cdc.schema import TableId, TableSchema
+from cdc.schema import TableSchema
 from cdc.source import Count
 from connectors.kafka.client import Cluster
 from connectors.kafka.formats.blocks import Sequenced, block_of
@@ -19,9 +19,11 @@ from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.dead_letters import DeadLetters
+from connectors.kafka.read.history import Known
 from connectors.kafka.read.offset import sequence_base
 from connectors.kafka.read.ranges import Range
 from connectors.kafka.read.records import Lost, Pending
+from connectors.kafka.read.statements import concerns, place_of
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -39,13 +41,13 @@ class Reader:
         policy: RetryPolicy,
         options: KafkaSourceOptions,
         pipeline: str,
-        schemas: Mapping[TableId, TableSchema],
+        known: Known,
         count: Count,
     ) -> None:
         self._cluster, self._options, self._pipeline = cluster, options, pipeline
         # The client connects again by itself: nothing is asked during a pause, so pauses are short.
         self._policy = replace(policy, longest_pause_s=_WAIT_S)
-        self._schemas, self._count = schemas, count
+        self._known, self._count = known, count
         self._formats, self._tables = Formats(options), Tables(options)
         self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
 
@@ -116,8 +118,12 @@ class Reader:
         reading = written.read(messages)
         sequenced = Sequenced(sequence_base(number) + np.array(messages.offsets, np.int64))
         self._refuse(messages, reading.unreadable)
-        if reading.statements:
-            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", len(reading.statements))
+        left = sum(
+            concerns(statement, self._tables) and place_of(messages, statement) not in self._known.carried
+            for statement in reading.statements
+        )
+        if left:
+            self._count(f"{NOT_CARRIED_OUT} {messages.topic}", left)
         for reason, times in reading.counts.items():
             self._count(reason, times)
         for group in reading.groups:
@@ -130,7 +136,7 @@ class Reader:
                     yield block
 
     def _schema(self, group: Group, messages: Messages) -> TableSchema:
-        schema = self._schemas.get(group.table)
+        schema = self._known.schemas.get(group.table)
         if schema is None:
             raise SchemaUnknown(
                 f"the schema of {group.table} was not known when the batch was planned",

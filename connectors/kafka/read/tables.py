@@ -11,6 +11,7 @@ from connectors.kafka.formats import infer
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import Format, Group
 from connectors.kafka.read import schemas
+from connectors.kafka.read.history import Known
 from connectors.kafka.source_options import KafkaSourceOptions
 
 
@@ -44,13 +45,16 @@ class Tables:
         )
         return replace(group, fields=fields)
 
-    def misfit(self, group: Group, known: Mapping[TableId, TableSchema]) -> int | None:
-        """The number of the first message whose rows cannot be rows of the table as it is known; None when all can."""
+    def misfit(self, group: Group, known: Known, topic: str) -> int | None:
+        """The number of the first message whose rows cannot be rows of the table as it is known; None when all can.
+
+        A topic that is not known to have rows of the table fits as little as one that has other rows.
+        """
         if not self.takes(group.table):
             return None
-        schema = known.get(group.table)
+        schema = known.schemas.get(group.table)
         first = int(group.images.messages[0])
-        if schema is None:
+        if schema is None or topic not in known.topics.get(group.table, ()):
             return first
         key = schemas.key_of(group, self.declared_key)
         if key is not None and key != schema.primary_key:

@@ -5,8 +5,8 @@ schema changes need them. Rules for names that leave or enter the captured table
 
 * renamed away: capturing stops with a notice, the sink table keeps its rows until the name is used again;
 * renamed in: its rows were not followed. It is a new table, marked `arrived`, where such tables are copied, else it is
-  refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then the table's rows
-  are the same and only its definition changes.
+  refused; unless it is the end of a gh-ost or pt-osc change and `online_schema_changes` is on: then only its definition
+  changes, and where the log does not show that the rows are the same, the table is copied anew.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name
+from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import StatementDml, Unparsed
 from connectors.mysql.ddl.work import Work
@@ -139,6 +140,7 @@ class Catalog:
                 work.forget(statement.tables)
             else:
                 carry_out(statement, work)
+                follow_copies(statement, sql, work)
         return self._result(work, tuple(dml), tuple(unparsed))
 
     def define(self, tables: Iterable[MySqlTable], *, databases: Mapping[str, str] | None = None) -> DdlResult:

@@ -1,5 +1,7 @@
 """Whether a new definition of a column leaves the values of rows already there certain: one closed list. Pure.
 
+`uncertain_fill` and `unsure_in_sinks` say the same of a column that is added with a constant.
+
 The log has the statement, not what the server made of the rows. What is not on this list is uncertain, and the table is
 copied anew. On it is, besides what `cdc.evolution.certain` has for types alone:
 
@@ -13,9 +15,14 @@ copied anew. On it is, besides what `cdc.evolution.certain` has for types alone:
 
 from __future__ import annotations
 
+import re
+import struct
+
 from cdc.evolution.certain import RANGES, TEXTS, LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.schema import Kind
+from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.rewritten import rewritten_text
+from connectors.mysql.ddl.statements import Default
 from connectors.mysql.schema.table import MySqlColumn, data_type
 
 _OTHER_NUMBERS = {
@@ -24,6 +31,10 @@ _OTHER_NUMBERS = {
     *((Kind.DECIMAL, kind) for kind in RANGES),
 }
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
+_DATE = r"\d{4}-\d\d-\d\d"
+_CLOCK = r"\d\d:\d\d:\d\d(\.\d{1,6})?"
+_STORED = {"date": _DATE, "datetime": f"{_DATE} {_CLOCK}", "timestamp": f"{_DATE} {_CLOCK}", "time": rf"-?\d?{_CLOCK}"}
+_FRACTION = re.compile(r"\.(\d+)$")
 
 
 def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str:
@@ -51,3 +62,56 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
     if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
         return ""
     return f"column {old.name}: {found.reason}"
+
+
+def uncertain_fill(column: MySqlColumn, default: Default | None, fill: str | None) -> str:
+    """Why the log does not tell what rows already there got for an added column; empty when it does.
+
+    Args:
+        default: as the statement has it, None when it has none.
+        fill: the value it comes to, None for NULL.
+    """
+    if fill is None:
+        return ""
+    if column.type == "timestamp" and default is not None and not fill.startswith("0000-00-00"):
+        return f"the default of column {column.name} is a time in the session's time zone"
+    if column.type in _STORED and not re.fullmatch(_STORED[column.type], fill):
+        return f"the default of column {column.name} is a time in a spelling of its own"
+    written = "" if default is None else default.text.strip()
+    if column.type in _STORED and _loses(written, column):
+        return f"the default of column {column.name} has more digits than its type, which servers round or cut"
+    if column.type == "float" and column.scale is None and written and not _same_single(written, fill):
+        return f"the default of column {column.name} is shown with fewer digits than it has"
+    return ""
+
+
+def unsure_in_sinks(column: MySqlColumn, fill: str | None) -> str:
+    """Why not every sink can be told what rows already there got for an added column; empty when each can.
+
+    StarRocks has no defaults for bytes and JSON, and neither Doris for JSON; releases of Doris differ in how they read
+    a backslash in a default, or a quote that has to be escaped.
+    """
+    if fill is None:
+        return ""
+    if is_bytes(column.type) or column.type == "json" or (column.type == "bit" and column.length not in (None, 1)):
+        return f"not every sink takes a default of column {column.name}, which is {column.type.upper()}"
+    if "\\" in fill or "\0" in fill or ("'" in fill and '"' in fill):
+        return f"not every sink reads the default of column {column.name} as it is, with its quotes or backslashes"
+    return ""
+
+
+def _loses(written: str, column: MySqlColumn) -> bool:
+    """Whether a time is written with digits that the type does not keep; a DATE keeps no time at all."""
+    if column.type == "date":
+        clock = re.search(r"[T\s]([\d:.]+)$", written)
+        return clock is not None and any(digit in "123456789" for digit in clock[1])
+    found = _FRACTION.search(written)
+    return found is not None and bool(found[1][column.length or 0 :].strip("0"))
+
+
+def _same_single(written: str, shown: str) -> bool:
+    """Whether both texts are the same FLOAT; false for what is none, which a server that is not strict changed."""
+    try:
+        return struct.pack("<f", float(written)) == struct.pack("<f", float(shown))
+    except (ValueError, OverflowError):
+        return False

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import Position, TableId
-from connectors.mysql.ddl.certain import uncertain_column
+from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unsure_in_sinks
 from connectors.mysql.ddl.charsets import charset_of
-from connectors.mysql.ddl.defaults import default_text, literal_text
+from connectors.mysql.ddl.defaults import default_text, fill_text, literal_text
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.resolve import in_charset, resolve_column
 from connectors.mysql.ddl.rewritten import rewritten_text
@@ -210,8 +210,18 @@ class _Alteration:
                 "the log does not tell these values"
             )
             self._note_uncertain(column.name, f"the server computed column {column.name} of rows already there")
-        elif written.default is not None and written.default.bracketed:
-            self.fills[column.name] = literal_text(written.default, column)
+        else:
+            if written.default is not None and written.default.bracketed:
+                self.fills[column.name] = literal_text(written.default, column)
+            self._note_constant(written.default, column)
+
+    def _note_constant(self, default: Default | None, column: MySqlColumn) -> None:
+        """A constant whose value in rows already there depends on the server, or that not every sink takes."""
+        fill = self.fills.get(column.name, fill_text(column))
+        reason = uncertain_fill(column, default, fill)
+        if reason:
+            self.notices.append(f"{self.table.id}: {reason}; the log does not tell what rows already there have")
+        self._note_uncertain(column.name, reason or unsure_in_sinks(column, fill))
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
         """Values that the server may have changed; text, though it is text to the sink before and after, is noted."""

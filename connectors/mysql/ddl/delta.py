@@ -9,9 +9,10 @@ from typing import Any, Literal
 from cdc.schema import TableId
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
-Mark = Literal["left", "sequence", "arrived"]
+Mark = Literal["left", "sequence", "arrived", "copy", "filled"]
 """`left`: a captured table was renamed away, its sink table still has this name. `sequence`: not a table at all.
 `arrived`: in this entry a table is renamed in, whose rows of before are to be copied; in later ones it means nothing.
+`copy`, `filled`: the copy that an online schema change makes of a captured table, as in `online`.
 """
 
 

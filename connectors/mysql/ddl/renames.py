@@ -6,17 +6,14 @@ tables through a name that need not be captured.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, RenameTable, TableId
+from connectors.mysql.ddl.online import is_copy, may_rename, why_uncertain
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.schema.table import MySqlTable
-
-# gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
-_COPY = re.compile(r"_+(?P<table>.+)_(?:gho|new)")
 
 Pair = tuple[TableId, TableId]
 
@@ -26,7 +23,8 @@ def rename_tables(pairs: Sequence[Pair], work: Work) -> None:
     finals = _finals(pairs)
     definitions = {origin: work.table(origin) for origin in finals}
     marks = {origin: work.mark(origin) for origin in finals}
-    swapped = {target for target in finals.values() if _online_copy(target, finals, definitions, work) is not None}
+    copies = {target: _online_copy(target, finals, definitions, work) for target in finals.values()}
+    swapped = {target for target, copy in copies.items() if copy is not None}
     for origin in finals:
         work.put(origin, None)
         if marks[origin] == "sequence":
@@ -37,7 +35,7 @@ def rename_tables(pairs: Sequence[Pair], work: Work) -> None:
         if marks[origin] == "sequence":
             work.put_mark(target, "sequence")
         elif target in swapped:
-            work.emit(definitions[target], work.table(target))
+            _take_over(definitions[target], copies[target], work)
         else:
             _judge(origin, target, origin in swapped, work)
     _emit_steps(pairs, finals, definitions, work)
@@ -98,16 +96,34 @@ def _online_copy(
     finals: dict[TableId, TableId],
     definitions: dict[TableId, MySqlTable | None],
     work: Work,
-) -> TableId | None:
+) -> MySqlTable | None:
     """The copy that takes a captured table's place at the end of an online schema change; None when it is no such."""
     if not work.known.online_schema_changes or not work.wanted(target) or definitions.get(target) is None:
         return None
     for origin, final in finals.items():
-        match = _COPY.fullmatch(origin.table)
-        copy = match is not None and match["table"] == target.table and origin.database == target.database
-        if copy and final == target and not work.wanted(origin) and definitions[origin] is not None:
-            return origin
+        if final == target and is_copy(origin, target) and not work.wanted(origin):
+            return definitions[origin]
     return None
+
+
+def _take_over(old: MySqlTable | None, copy: MySqlTable | None, work: Work) -> None:
+    """The copy's definition is the table's. Its rows are too, where that is certain; else they are copied anew.
+
+    Raises UnsupportedChange where they cannot be, and values would be lost.
+    """
+    if old is None or copy is None:
+        return
+    work.emit(old, replace(copy, id=old.id))
+    reason = "; ".join(why_uncertain(old, copy, work))
+    if not reason or work.leave_uncertain(old.id, f"an online schema change: {reason}", same_rows=False):
+        return
+    if may_rename(old, copy, work):
+        raise UnsupportedChange(
+            f"an online schema change drops columns and adds others, and may have renamed them: {reason}",
+            where=str(old.id),
+            hint="copy the table anew with a new state directory, or take it out of `tables`",
+        )
+    work.notices.append(f"{old.id}: an online schema change: {reason}; the sink keeps the values that it has")
 
 
 def _emit_steps(

@@ -7,7 +7,7 @@ import pytest
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.planner import plan as plan_changes
-from cdc.evolution.steps import Check, Statement, Step
+from cdc.evolution.steps import Check, Remark, Statement, Step
 from cdc.evolution.table import ActualColumn, Layout
 from cdc.schema import (
     AddColumn,
@@ -133,6 +133,23 @@ def test_an_added_column_never_stands_among_the_keys(position: Position, place: 
     assert found == [f"ALTER TABLE `shop`.`t` ADD COLUMN `x` INT NULL DEFAULT '7'{place}"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "written"),
+    [
+        ("VARCHAR(9)", "it's", ' DEFAULT "it\'s"'),
+        ("VARCHAR(9)", 'a "b"', " DEFAULT 'a \"b\"'"),
+        ("VARCHAR(9)", r"a\b", ""),
+        ("VARCHAR(30)", "current_timestamp", " DEFAULT 'current_timestamp'"),
+    ],
+)
+def test_a_default_is_written_as_every_release_reads_it_or_left_out(kind: str, default: str, written: str) -> None:
+    change = AddColumn(T, col(f"x {kind}", default=default))
+    (sql,) = plan(change, HERE)
+    assert sql.partition(" NULL")[2] == written
+    remarks = [step for step in steps_of(change, Layout([HERE]), {}) if isinstance(step, Remark)]
+    assert len(remarks) == (not written)
+
+
 def test_a_column_that_is_there_already() -> None:
     assert plan(AddColumn(T, col("B INT")), HERE) == []
     with pytest.raises(ChangeRefused, match="does not hold"):
@@ -146,6 +163,10 @@ def test_a_column_that_is_there_already() -> None:
         ("b VARCHAR(40)", "b VARCHAR(20)", "b VARCHAR(10)", ["MODIFY COLUMN `b` VARCHAR(80) NULL"]),
         ("b VARCHAR(40)", "b STRING", "b VARCHAR(10)", ["MODIFY COLUMN `b` STRING NULL"]),
         ("b DECIMAL(10, 2)", "b DECIMAL(12, 3)", "b DECIMAL(10, 2)", ["MODIFY COLUMN `b` DECIMAL(12, 3) NULL"]),
+        ("b INT", "b VARCHAR(20)", "b INT", ["MODIFY COLUMN `b` VARCHAR(80) NULL"]),
+        ("b INT", "b VARCHAR(2)", "b INT", ["MODIFY COLUMN `b` VARCHAR(11) NULL"]),
+        ("b BIGINT", "b CHAR(4)", "b BIGINT", ["MODIFY COLUMN `b` VARCHAR(20) NULL"]),
+        ("b DECIMAL(18, 2)", "b VARCHAR(4)", "b DECIMAL(18, 2)", ["MODIFY COLUMN `b` VARCHAR(21) NULL"]),
         ("b FLOAT", "b DOUBLE", "b FLOAT", ["MODIFY COLUMN `b` DOUBLE NULL"]),
         ("b DATETIME(0)", "b TIMESTAMP(6)", "b TIMESTAMP(0)", ["MODIFY COLUMN `b` DATETIME(6) NULL"]),
         ("b BIGINT", "b BIGINT UNSIGNED", "b INT UNSIGNED", ["MODIFY COLUMN `b` LARGEINT NULL"]),

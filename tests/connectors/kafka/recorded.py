@@ -53,16 +53,20 @@ def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
         at = end
 
 
-def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout]) -> dict[str, list[Record]]:
-    """Our messages of a recorded binlog, by table."""
+def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:
+    """Our messages of a recorded binlog, by table; `loading` is for `json.loads`."""
     found: dict[str, list[Record]] = defaultdict(list)
     for block in blocks(flavor, folder):
         encoder = Encoder(layout(block), tombstones=True, now_ms=lambda: 0)
         for messages in encoder.encode(block):
             for index, (key, value) in enumerate(zip(messages.keys, messages.values, strict=True)):
                 headers = [[name, text.decode()] for name, text in messages.headers.get(index, [])]
-                found[str(block.table)].append((key and json.loads(key), value and json.loads(value), headers))
+                found[str(block.table)].append((_read(key, loading), _read(value, loading), headers))
     return dict(found)
+
+
+def _read(text: bytes | None, loading: dict[str, Any]) -> Any:
+    return None if text is None else json.loads(text, **loading)
 
 
 def theirs(name: str) -> list[Any]:

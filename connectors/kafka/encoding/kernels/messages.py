@@ -15,11 +15,13 @@ from connectors.kafka.encoding.kernels.values import (
     value_text,
 )
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
-from connectors.shared.kernels.memory import move, peek8, poke8, signed32
+from connectors.shared.kernels.memory import move, peek8, poke8, poke32, signed32
 
-LITERAL, ROW, VALUE, CHANGED = range(4)
+LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE = range(7)
 """Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
-of the before image's values that the after image has not; null unless there are both."""
+of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
+member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
+WHOLE: a list of the before image as one object; null unless there are both."""
 
 BEFORE, AFTER, KEY = range(3)
 """Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
@@ -56,30 +58,48 @@ def _part(part: Ints, columns: Ints, rows: Ints, message: Int, to: Int) -> Int:
     if kind == CHANGED:
         if rows[BEFORE] < 0 or rows[AFTER] < 0:
             return null_text(to)
-        return _changed(columns, first, last, rows[BEFORE], rows[AFTER], to)
-    if row < 0:
+        poke8(to, 91)
+        to = _changed(columns, first, last, rows[BEFORE], rows[AFTER], to + 1)
+        poke8(to, 93)
+        return to + 1
+    if kind == OLD:
+        if rows[BEFORE] < 0 or rows[AFTER] < 0:
+            return to
+        poke32(to, 0x6C6F222C)  # ,"ol
+        poke8(to + 4, 100)
+        poke8(to + 5, 34)
+        poke8(to + 6, 58)
+        return _changed(columns, first, last, rows[BEFORE], rows[AFTER], to + 7)
+    if row < 0 or (kind == WHOLE and rows[AFTER] < 0):
         return null_text(to)
-    return _object(columns, first, last, row, to)
+    if kind == WHOLE:
+        poke8(to, 91)
+        to += 1
+    if kind == MEMBERS:
+        return _members(columns, first, last, row, to)
+    poke8(to, 123)
+    to = _members(columns, first, last, row, to + 1)
+    poke8(to, 125)
+    if kind == WHOLE:
+        poke8(to + 1, 93)
+        return to + 2
+    return to + 1
 
 
 @kernel
-def _object(columns: Ints, first: Int, last: Int, row: Int, to: Int) -> Int:
-    poke8(to, 123)
-    to += 1
+def _members(columns: Ints, first: Int, last: Int, row: Int, to: Int) -> Int:
     for index in range(first, last):
         if index > first:
             poke8(to, 44)
             to += 1
         to = _named(columns[index], row, to)
-    poke8(to, 125)
-    return to + 1
+    return to
 
 
 @kernel
 def _changed(columns: Ints, first: Int, last: Int, before: Int, after: Int, to: Int) -> Int:
-    poke8(to, 91)
-    poke8(to + 1, 123)
-    to += 2
+    poke8(to, 123)
+    to += 1
     some = False
     for index in range(first, last):
         if not same(columns[index], before, after):
@@ -89,8 +109,7 @@ def _changed(columns: Ints, first: Int, last: Int, before: Int, after: Int, to: 
             some = True
             to = _named(columns[index], before, to)
     poke8(to, 125)
-    poke8(to + 1, 93)
-    return to + 2
+    return to + 1
 
 
 @kernel

@@ -7,7 +7,7 @@ import pytest
 from debezium_messages import INT64, TEXT, envelope, key_with_schema, logical, text, with_schema
 from read_messages import Read, messages
 
-from cdc.schema import TableId
+from cdc.schema import TableId, TruncateTable
 from connectors.kafka.formats.debezium import DebeziumFormat
 
 FIELDS = {"id": INT64, "name": TEXT}
@@ -143,7 +143,6 @@ def test_impossible_dates_are_null_and_counted() -> None:
         (b'{"op":"c"', "no JSON object (byte 9)"),
         (b'{"a":1}', "neither a change nor a note of Debezium: it has no `op`"),
         (text(envelope("c", None, None)), "op 'c' without a row is not carried out"),
-        (text(envelope("t", None, None)), "a TRUNCATE (op t) is not carried out"),
     ],
 )
 def test_messages_that_cannot_be_read(value: bytes, reason: str) -> None:
@@ -151,6 +150,16 @@ def test_messages_that_cannot_be_read(value: bytes, reason: str) -> None:
     found = Read(DebeziumFormat(), messages([good, value, good]))
     assert found.unreadable == {1: reason}
     assert found.messages == [0, 2]
+
+
+def test_a_truncate_is_a_statement_and_can_be_read() -> None:
+    ddl = text({"source": {"db": "shop"}, "databaseName": "shop", "ddl": "create table t (a int)", "tableChanges": []})
+    good, other = change("c", None, {"id": 1, "name": "a"}), text(envelope("t", None, None, table="shop.items"))
+    found = Read(DebeziumFormat(), messages([good, text(envelope("t", None, None)), other, ddl, good]))
+    assert (found.unreadable, found.messages) == ({}, [0, 4])
+    assert [(item.message, item.change) for item in found.reading.statements] == [
+        (1, TruncateTable(TableId("shop", "orders"))), (2, TruncateTable(TableId("shop", "items"))), (3, None),
+    ]  # fmt: skip
 
 
 def test_notes_without_rows_are_passed_over() -> None:

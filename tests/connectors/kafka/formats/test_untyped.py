@@ -119,3 +119,10 @@ def test_an_update_of_a_table_without_a_key_needs_the_row_before() -> None:
     found = Read(DebeziumFormat(), messages(values))
     assert found.unreadable == {0: "an update without the row before, of a table without a key"}
     assert found.images == [("-U", {"a": 0}), ("+U", {"a": 1})]
+
+
+def test_a_statement_of_maxwell_that_is_no_json_is_a_message_that_cannot_be_read() -> None:
+    value = maxwell("table-drop", {}, sql="drop table orders").replace(b"drop table", b"drop \\q table")
+    found = Read(MaxwellFormat(), messages([value, maxwell("insert", {"id": 1})]))
+    assert found.unreadable.keys() == {0}
+    assert (found.reading.statements, found.messages) == ([], [1])

@@ -14,7 +14,6 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     CreateTable,
-    DropColumn,
     DropTable,
     RenameTable,
     TableId,
@@ -24,7 +23,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import StatementDml
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable, table_schema
 
-T, U, OLD, GHOST = (TableId("shop", name) for name in ("t", "u", "_t_del", "_t_gho"))
+T, U = (TableId("shop", name) for name in ("t", "u"))
 
 
 def names(changes: tuple[object, ...]) -> list[str]:
@@ -188,28 +187,6 @@ def test_renamed_in_is_a_new_table_where_its_rows_are_copied() -> None:
         one.apply("RENAME TABLE unknown TO t", "shop")
     with pytest.raises(UnsupportedChange, match="so its rows are not known"):
         one.apply("RENAME TABLE backup TO v", "shop")
-
-
-@pytest.mark.parametrize("copy", ["_t_gho", "_t_new", "__t_new"])
-def test_an_online_schema_change_is_an_alter_when_asked_for(copy: str) -> None:
-    one = catalog(
-        "CREATE TABLE t (a INT PRIMARY KEY, c INT)",
-        f"CREATE TABLE {copy} LIKE t",
-        f"ALTER TABLE {copy} ADD b TEXT, DROP c",
-        wanted="t",
-        online_schema_changes=True,
-    )
-    result = one.apply(f"RENAME TABLE t TO _t_del, {copy} TO t", "shop")
-    assert result.changes == (DropColumn(T, "c"), AddColumn(T, table_schema(one.tables[T]).column("b")))
-    assert not result.notices
-    assert OLD in one.tables
-    assert one.apply("DROP TABLE _t_del", "shop").changes == ()
-
-
-def test_a_swap_that_is_no_online_schema_change_stays_refused() -> None:
-    one = catalog("CREATE TABLE t (a INT)", "CREATE TABLE x (a INT)", wanted="t", online_schema_changes=True)
-    with pytest.raises(UnsupportedChange):
-        one.apply("RENAME TABLE t TO y, x TO t", "shop")
 
 
 @pytest.mark.parametrize("clause", ["EXCHANGE PARTITION p WITH TABLE u", "IMPORT TABLESPACE"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ddl_tables import catalog
 
 from connectors.mysql.ddl.defaults import default_text, fill_text
 from connectors.mysql.ddl.dialect import Dialect
@@ -29,3 +30,70 @@ def test_defaults_may_have_all_65_digits() -> None:
     column = MySqlColumn("c", "decimal", length=65, scale=30)
     default = Default(DefaultKind.NUMBER, "9" * 35 + ".5")
     assert default_text(default, column, Dialect()) == "9" * 35 + ".5" + "0" * 29
+
+
+NOT_TOLD = [
+    ("TIME(2) DEFAULT '-1:2:3.456'", "more digits than its type"),
+    ("TIME DEFAULT 101112.5", "more digits than its type"),
+    ("DATETIME DEFAULT '2026-01-01 10:00:00.9'", "more digits than its type"),
+    ("DATETIME(3) DEFAULT ('2026-01-01 10:00:00.9999')", "more digits than its type"),
+    ("DATE DEFAULT '2026-01-01 23:59:59'", "more digits than its type"),
+    ("DATETIME DEFAULT '2026-01-01 10:00:00+05:00'", "a spelling of its own"),
+    ("TIMESTAMP DEFAULT '2026-01-01 10:00:00'", "the session's time zone"),
+    ("FLOAT DEFAULT 1.23456789", "fewer digits than it has"),
+    ("FLOAT DEFAULT 1e39", "fewer digits than it has"),
+]
+NOT_IN_EVERY_SINK = [
+    ("BIT(12) DEFAULT b'101'", "BIT"),
+    ("BIT(12) NOT NULL", "BIT"),
+    ("VARBINARY(4) DEFAULT 'ab'", "VARBINARY"),
+    ("VARBINARY(4) NOT NULL", "VARBINARY"),
+    ("BINARY(4) DEFAULT 0x4142", "BINARY"),
+    ("BLOB DEFAULT ('ab')", "BLOB"),
+    ("JSON NOT NULL", "JSON"),
+    (r"VARCHAR(9) DEFAULT 'a\\b'", "backslashes"),
+    ("""VARCHAR(9) DEFAULT 'it''s "it"'""", "quotes"),
+    ("""TEXT DEFAULT ('it''s "it"')""", "quotes"),
+]
+CERTAIN = (
+    "INT DEFAULT 7", "VARCHAR(9) DEFAULT 'it''s'", "VARBINARY(4)", "BIT(12) NULL", "BIT(1) DEFAULT b'1'",
+    "BIT DEFAULT b'1'", "TIME(2) DEFAULT '-1:2:3.450'", "TIME DEFAULT '838:59:59'", "DATETIME DEFAULT '2026-01-01'",
+    "DATETIME(3) DEFAULT '2026-01-01 10:00:00.9'", "DATE DEFAULT '2026-01-01 00:00:00'", "FLOAT DEFAULT 1.5",
+    "FLOAT DEFAULT 0.1", "DOUBLE DEFAULT 1.23456789", "JSON", "TIMESTAMP NULL", "DATE NOT NULL", "TIME NOT NULL",
+    "DECIMAL(5,2) DEFAULT 1.005",
+)  # fmt: skip
+
+
+def added(definition: str, dialect: Dialect | None = None) -> tuple[str, tuple[str, ...]]:
+    """Why a table is copied after a column was added, and what is said where none is."""
+    sql = f"ALTER TABLE t ADD c {definition}"
+    copying = catalog("CREATE TABLE t (a INT)", dialect=dialect)
+    copying.copied_when_uncertain = lambda table: True
+    uncertain = copying.apply(sql, "shop").delta.uncertain
+    notices = catalog("CREATE TABLE t (a INT)", dialect=dialect).apply(sql, "shop").notices
+    return "; ".join(found.reason for found in uncertain.values()), notices
+
+
+@pytest.mark.parametrize(("definition", "reason"), NOT_TOLD)
+def test_a_default_that_servers_read_their_own_way_has_the_table_copied(definition: str, reason: str) -> None:
+    copied, (notice,) = added(definition)
+    assert reason in copied
+    assert reason in notice
+
+
+@pytest.mark.parametrize(("definition", "reason"), NOT_IN_EVERY_SINK)
+def test_a_default_that_a_sink_cannot_have_has_the_table_copied(definition: str, reason: str) -> None:
+    copied, notices = added(definition)
+    assert reason in copied
+    assert notices == ()
+
+
+@pytest.mark.parametrize("definition", CERTAIN)
+def test_a_constant_that_every_sink_takes_copies_nothing(definition: str) -> None:
+    assert added(definition) == ("", ())
+
+
+@pytest.mark.parametrize("function", ["uuid()", "uuid_short()", "(uuid_short())", "rand() ", "NEXT VALUE FOR s"])
+def test_a_computed_default_of_mariadb_has_the_table_copied(function: str) -> None:
+    copied, _ = added(f"VARCHAR(40) DEFAULT {function}", Dialect.of("10.11.19-MariaDB"))
+    assert "the server computed column c" in copied

@@ -1,0 +1,42 @@
+"""Maxwell's messages: a row as an object, what an update changed in `old`, and the place in the log.
+
+Of Maxwell's members those about the transaction (`xid`, `xoffset`, `commit`) are left out, as it leaves them out with
+`output_commit_info=false`: a block does not say which row is the last of its transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from cdc.schema import TableId, TableSchema
+from connectors.kafka.encoding.kernels import messages, values
+from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.natural import fields_of, prepared_of
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Value
+
+_SECOND_MS = 1000
+
+
+def layout(table: TableId, schema: TableSchema) -> Layout:
+    """How messages of a table are written. Executor; once per table and schema."""
+    fields = fields_of(schema)
+    by_name = {field.name: field for field in fields}
+    keys = tuple(by_name[name] for name in schema.primary_key)
+    where = b'"database":' + _text(table.database) + b',"table":' + _text(table.table)
+    value: tuple[Part, ...] = (
+        b"{", where, b',"type":', Value(Field("maxwell_type", values.TEXT, quoted=True, room=2)),
+        b',"ts":', Value(Field("ts_ms", values.DIVIDED, _SECOND_MS)),
+        b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("pos", values.INT64)),
+        b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
+        b',"server_id":', Value(Field("server_id", values.INT64)),
+        b',"primary_key_columns":', _text(list(schema.primary_key)),
+        b',"data":', Row(KEY, fields), Row(BEFORE, fields, messages.OLD), b"}",
+    )  # fmt: skip
+    named = tuple(replace(field, label=f"pk.{field.name}") for field in keys)
+    key: tuple[Part, ...] = (b"{", where, b",", Row(KEY, named, messages.MEMBERS), b"}")
+    return Layout(value, key if keys else None, prepared_of(schema), tombstones=False)
+
+
+def _text(found: object) -> bytes:
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,30 @@
+"""Rows as they are: a value is the row as an object, a delete a message without a value, for the key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdc.schema import Kind, TableSchema
+from connectors.kafka.encoding.kernels import values
+from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.natural import fields_of, prepared_of
+from connectors.kafka.encoding.template import KEY, Row
+
+_INSTANT_ROOM = 40
+
+
+def layout(schema: TableSchema) -> Layout:
+    """How messages of a table are written: as Maxwell's rows, but TIMESTAMP says that it is UTC.
+
+    Executor; once per table and schema.
+    """
+    instants = {column.name for column in schema.columns if column.type.kind is Kind.TIMESTAMP_LTZ}
+    fields = tuple(
+        replace(field, op=values.INSTANT, room=_INSTANT_ROOM) if field.name in instants else field
+        for field in fields_of(schema)
+    )
+    by_name = {field.name: field for field in fields}
+    key = (Row(KEY, tuple(by_name[name] for name in schema.primary_key)),)
+    return Layout(
+        (Row(KEY, fields),), key if schema.primary_key else None, prepared_of(schema), tombstones=False, deletes=False
+    )

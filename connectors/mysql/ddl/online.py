@@ -1,0 +1,182 @@
+"""Online schema changes: what the copy of a table that takes its place tells about the rows of both.
+
+gh-ost and pt-online-schema-change make a copy of the table, alter it while it is empty, fill it from the table (with
+INSERT IGNORE, whatever the session's sql_mode says) and swap the names. Only where the log shows all of this, and the
+copy's definition tells what became of every value, does the table keep its rows through the swap. The copy is marked
+while that holds: `copy` when it was made like the table, `filled` when a tool was seen that fills it; gh-ost writes its
+name into its statements, pt-online-schema-change makes triggers. A mark that is gone does not come back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cdc.evolution.certain import RANGES
+from cdc.schema import TableId
+from connectors.mysql.ddl.certain import uncertain_column
+from connectors.mysql.ddl.statements import (
+    AddColumnClause,
+    AlterTable,
+    ChangeColumnClause,
+    Clause,
+    CreateTable,
+    DefaultKind,
+    DropTable,
+    Irrelevant,
+    RenameTable,
+    Statement,
+    Truncate,
+)
+from connectors.mysql.ddl.work import Work
+from connectors.mysql.schema.table import MySqlColumn, MySqlTable, data_type
+
+# gh-ost names its copy _<table>_gho, pt-online-schema-change _<table>_new (with more underscores when that is taken).
+_ENDINGS = ("_gho", "_new")
+_MOST_UNDERSCORES = 10
+_GH_OST = re.compile(r"/\*\s*gh-ost\s*\*/", re.IGNORECASE)
+_PT_TRIGGER = re.compile(
+    r"\bTRIGGER\s+(?:`[^`]+`\.)?`?pt_osc_.*?\bREPLACE\s+INTO\s+`(?P<database>[^`]+)`\.`(?P<table>[^`]+)`",
+    re.IGNORECASE | re.DOTALL,
+)
+_MAY_LOSE_ROWS = re.compile(
+    r"\b(?:UNIQUE|SERIAL|CHECK|CONSTRAINT|FOREIGN|REFERENCES|PARTITIONS?|PARTITIONING|TABLESPACE|VERSIONING|IGNORE"
+    r"|COLLATE|CHARACTER|CHARSET|CHAR\s+SET|CONVERT|RENAME|UPDATE)\b",
+    re.IGNORECASE,
+)
+"""Words of an ALTER that makes rows fail in the copy, or be equal to others; and ON UPDATE, which fills a column."""
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_COMPUTED = (DefaultKind.NOW, DefaultKind.EXPRESSION)
+
+
+def is_copy(table: TableId, of: TableId) -> bool:
+    """Whether a table has the name that a tool gives the copy of another one."""
+    return table in _copy_names(of)
+
+
+def follow_copies(statement: Statement, sql: str, work: Work) -> None:
+    """Mark what a statement says about copies of captured tables; after it was carried out."""
+    if not work.known.online_schema_changes:
+        return
+    match statement:
+        case CreateTable(table=table):
+            _made(work.known.known_name(table), statement, sql, work)
+        case AlterTable(table=table):
+            table = work.known.known_name(table)
+            if not _told(statement, sql):
+                _unmark(table, work)
+            _moved_on(table, work)
+        case Truncate(table=table):
+            _moved_on(work.known.known_name(table), work)
+        case RenameTable(pairs=pairs):
+            for pair in pairs:
+                for table in map(work.known.known_name, pair):
+                    _unmark(table, work)
+                    _moved_on(table, work)
+        case DropTable(tables=tables):
+            for table in map(work.known.known_name, tables):
+                _unmark(table, work)
+                _moved_on(table, work)
+        case Irrelevant():
+            _trigger(sql, work)
+
+
+def why_uncertain(old: MySqlTable, copy: MySqlTable, work: Work) -> list[str]:
+    """Why the rows of a copy that takes its table's place may be others than the table's, but for added columns."""
+    if work.mark(copy.id) != "filled":
+        return ["the log does not show that the copy which took its place has the same rows"]
+    reasons = []
+    if old.primary_key != copy.primary_key:
+        reasons.append("it has another key")
+    new = {column.name.lower(): column for column in copy.columns}
+    for column in old.columns:
+        found = new.get(column.name.lower())
+        reason = f"column {column.name} is gone" if found is None else _why_converted(column, found, work)
+        reasons += [reason] if reason else []
+    return reasons
+
+
+def may_rename(old: MySqlTable, copy: MySqlTable, work: Work) -> bool:
+    """Whether a column that only the copy has may hold the values of one that only the table has."""
+    names = [{column.name.lower() for column in table.columns} for table in (old, copy)]
+    return work.mark(copy.id) not in ("copy", "filled") and bool(names[0] - names[1] and names[1] - names[0])
+
+
+def _copy_names(table: TableId) -> Iterator[TableId]:
+    for count in range(1, _MOST_UNDERSCORES + 1):
+        for ending in _ENDINGS:
+            yield TableId(table.database, f"{'_' * count}{table.table}{ending}")
+
+
+def _originals(copy: TableId) -> Iterator[TableId]:
+    """The tables that a name may stand for a copy of."""
+    ending = next((ending for ending in _ENDINGS if copy.table.endswith(ending)), None)
+    if ending is None:
+        return
+    name = copy.table.removesuffix(ending)
+    while name.startswith("_"):
+        name = name[1:]
+        yield TableId(copy.database, name)
+
+
+def _made(table: TableId, statement: CreateTable, sql: str, work: Work) -> None:
+    _unmark(table, work)
+    _moved_on(table, work)
+    copy = work.table(table)
+    if copy is None or work.wanted(table) or statement.if_not_exists:
+        return
+    for original in _originals(table):
+        found = work.table(original) if work.wanted(original) else None
+        like = None if statement.like is None else work.known.known_name(statement.like)
+        if found is not None and like in (None, original) and replace(copy, id=original) == found:
+            work.put_mark(table, "filled" if _GH_OST.search(sql) else "copy")
+
+
+def _told(statement: AlterTable, sql: str) -> bool:
+    """Whether the definition tells all that the statement does to the rows that a tool writes into the copy."""
+    return not _MAY_LOSE_ROWS.search(sql) and all(map(_clause_told, statement.clauses))
+
+
+def _clause_told(clause: Clause) -> bool:
+    if isinstance(clause, ChangeColumnClause):
+        same = clause.old_name.lower() == clause.column.name.lower()
+        return same and clause.column.type.name not in _TEXTS  # text may get another collation, and equal keys with it
+    if isinstance(clause, AddColumnClause):
+        column = clause.column
+        if column.default is None:
+            return not (column.auto_increment or column.generated or column.type.name == "timestamp")
+        return not (column.updated_now or column.default.bracketed or column.default.kind in _COMPUTED)
+    return True
+
+
+def _moved_on(table: TableId, work: Work) -> None:
+    """The table was changed in a way that the tool does not carry over to its copy."""
+    if work.wanted(table):
+        for copy in _copy_names(table):
+            _unmark(copy, work)
+
+
+def _trigger(sql: str, work: Work) -> None:
+    match = _PT_TRIGGER.search(sql) if "pt_osc_" in sql else None
+    if match is not None:
+        copy = work.known.known_name(TableId(match["database"], match["table"]))
+        if work.mark(copy) == "copy":
+            work.put_mark(copy, "filled")
+
+
+def _unmark(table: TableId, work: Work) -> None:
+    if work.mark(table) in ("copy", "filled"):
+        work.put_mark(table, None)
+
+
+def _why_converted(old: MySqlColumn, new: MySqlColumn, work: Work) -> str:
+    """Empty when every value stays what it is, and two values that differ go on to differ."""
+    boolean = work.known.tinyint1_as_boolean
+    before, after = (data_type(column, tinyint1_as_boolean=boolean) for column in (old, new))
+    shape_matters = old.type in ("float", "double") and (old.length, old.scale) != (new.length, new.scale)
+    same_kind = old.type == new.type and before.kind is after.kind and not shape_matters
+    integers = before.kind in RANGES and after.kind in RANGES
+    if not (same_kind or integers) or old.generated != new.generated:
+        return f"values of column {old.name} are converted to {after}"
+    return uncertain_column(old, new, strict=False)

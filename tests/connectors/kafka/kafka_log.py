@@ -1,0 +1,123 @@
+"""Topics in memory behind the source's own client calls: what a broker would give, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Message, TopicPartition
+
+from cdc.block import RowKind
+from cdc.schema import SchemaChange
+from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
+from connectors.kafka.source import KafkaSource
+from connectors.kafka.source_options import KafkaSourceOptions
+
+
+class TopicLog:
+    """Messages of topics by partition; stands where the source has its cluster."""
+
+    where = "in memory"
+    settings = SimpleNamespace(client={})
+
+    def __init__(self, **partitions: int) -> None:
+        self.logs = {(topic, number): list[bytes]() for topic, count in partitions.items() for number in range(count)}
+
+    def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
+        """Add messages."""
+        self.logs[topic, partition] += values
+
+    def partitions(self, policy: object) -> Mapping[str, int]:
+        """How many each topic has."""
+        return {topic: 1 + max(at for name, at in self.logs if name == topic) for topic, _ in self.logs}
+
+    def retrying(self, policy: object, what: str, call: Callable[[], Any]) -> Any:
+        """Nothing fails here."""
+        return call()
+
+    def consumer(self, **settings: object) -> LogConsumer:
+        """One more reader."""
+        return LogConsumer(self.logs)
+
+
+class LogConsumer:
+    """What the source asks of a consumer."""
+
+    def __init__(self, logs: Mapping[tuple[str, int], Sequence[bytes]]) -> None:
+        self._logs, self._at = logs, dict[tuple[str, int], int]()
+
+    def assign(self, parts: Sequence[TopicPartition]) -> None:
+        self._at = {(part.topic, part.partition): part.offset for part in parts}
+
+    def consume(self, number: int, timeout: float) -> list[Message]:
+        found: list[Message] = []
+        for (topic, partition), at in self._at.items():
+            values = self._logs[topic, partition][at : at + number - len(found)]
+            found += [
+                Message(
+                    topic=topic,
+                    partition=partition,
+                    offset=at + place,
+                    value=value,
+                    key=None,
+                    timestamp=(1, 1),
+                    error=None,
+                )
+                for place, value in enumerate(values)
+            ]
+            self._at[topic, partition] += len(values)
+        return found
+
+    def get_watermark_offsets(self, part: TopicPartition, timeout: float = 0, cached: bool = False) -> tuple[int, int]:
+        return 0, len(self._logs[part.topic, part.partition])
+
+    def close(self) -> None:
+        """There is no connection."""
+
+
+class Follower:
+    """A source over a log, and what its batches did: schema changes, then rows as (kind, row)."""
+
+    def __init__(self, log: TopicLog, folder: Path, at: Offset | None = None, **more: Any) -> None:
+        given = {"type": "kafka", "topics": ",".join(log.partitions(None)), "properties.bootstrap.servers": "h:1"}
+        options = KafkaSourceOptions.model_validate({**given, **more})
+        self.source = KafkaSource(options, Context("pipeline-1", LocalStore(folder)))
+        vars(self.source)["_cluster"] = log
+        self.counts: dict[str, int] = {}
+        self.at: Offset = self.source.initial_offset() if at is None else at
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What the source has told."""
+        lag = self.source.lag()
+        return () if lag is None else lag.notices
+
+    def follow(self, batches: int = 100) -> list[list[SchemaChange | tuple[str, dict[str, Any]]]]:
+        """The next batches, as many as there are and at most `batches`."""
+        found: list[list[SchemaChange | tuple[str, dict[str, Any]]]] = []
+        while len(found) < batches:
+            end = self.source.latest_offset(self.at, Limits(1000, 1 << 20), 0.01)
+            if end == self.at:
+                break
+            found.append([*self.source.schema_changes(self.at, end), *self._rows(self.at, end)])
+            self.at = end
+        return found
+
+    def _rows(self, start: Offset, end: Offset) -> list[tuple[str, dict[str, Any]]]:
+        rows: list[tuple[int, str, dict[str, Any]]] = []
+        for split in self.source.splits(start, end, 2):
+            for block in self.source.read(split, self._count, lambda report: None):
+                kinds = [RowKind(kind).symbol for kind in block.kinds.to_pylist()]
+                rows += zip(block.sequence.to_pylist(), kinds, _plain(block.rows), strict=True)
+        return [(kind, row) for _, kind, row in sorted(rows, key=lambda item: item[0])]
+
+    def _count(self, reason: str, number: int) -> None:
+        self.counts[reason] = self.counts.get(reason, 0) + number
+
+
+def _plain(rows: pa.Array) -> list[dict[str, Any]]:
+    return list(rows.to_pylist())
