@@ -36,6 +36,11 @@ SILENT: tuple[Conversion, ...] = (
     ("INT", "INT NOT NULL", ("7",)),
     ("VARCHAR(9)", "VARCHAR(9) NOT NULL", ("'a'",)),
     ("ENUM('a','b')", "ENUM('b','c','a')", ("'a'", "'b'")),
+    ("FLOAT", "FLOAT(5,2)", ("1.23456", "999")),
+    ("DOUBLE(9,4)", "DOUBLE(9,2)", ("1.2355",)),
+    ("TEXT", "TINYTEXT", ("REPEAT('a', 300)", "'b'")),
+    ("MEDIUMBLOB", "TINYBLOB", ("REPEAT('a', 300)",)),
+    ("VARCHAR(300)", "TINYTEXT", ("REPEAT('a', 300)",)),
     ("VARCHAR(20) CHARACTER SET utf8mb4", "VARCHAR(20) CHARACTER SET latin1", ("'é'", "'日本'")),
 )
 ALL = (*CONVERSIONS, *UNSURE, *SILENT)

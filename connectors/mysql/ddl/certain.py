@@ -10,6 +10,8 @@ copied anew. On it is, besides what `cdc.evolution.certain` has for types alone:
 - a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
 - under a strict sql_mode: a smaller range or length, and NOT NULL, as the server refuses the statement where a value
   does not fit (MySQL manual, "Strict SQL Mode");
+- text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
+- FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
 - text in another character set that has every character of the old one, and labels that stay.
 """
 
@@ -20,6 +22,7 @@ import struct
 
 from cdc.evolution.certain import RANGES, TEXTS, LongerBytes, LongerText, OutsideOf, uncertain
 from cdc.schema import Kind
+from connectors.mysql.ddl.charsets import max_bytes
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.ddl.statements import Default
@@ -31,6 +34,13 @@ _OTHER_NUMBERS = {
     *((Kind.DECIMAL, kind) for kind in RANGES),
 }
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
+_ROOM: dict[str, int] = {
+    size + family: 2**bits - 1
+    for size, bits in (("tiny", 8), ("", 16), ("medium", 24), ("long", 32))
+    for family in ("text", "blob")
+}
+_SPATIAL = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
+_OTHERS = dict.fromkeys(("json", "geometrycollection", "vector", *_SPATIAL), 2**32 - 1)
 _DATE = r"\d{4}-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _STORED = {"date": _DATE, "datetime": f"{_DATE} {_CLOCK}", "timestamp": f"{_DATE} {_CLOCK}", "time": rf"-?\d?{_CLOCK}"}
@@ -47,6 +57,10 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
         return f"{reason} may have changed column {old.name}"
     if old.nullable and not new.nullable and not strict:
         return f"NULLs of column {old.name}, which is NOT NULL now, have become other values"
+    if new.type in ("float", "double") and new.scale is not None and not _same_type(old, new):
+        return f"values of column {old.name} are rounded to {new.scale} digits"
+    if not strict and new.type in _ROOM and _most_bytes(old) > _ROOM[new.type]:
+        return f"values of column {old.name} may have been cut to {_ROOM[new.type]} bytes"
     before, after = data_type(old), data_type(new)
     if before == after and old.type == new.type:
         return ""
@@ -62,6 +76,23 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
     if found is None or (strict and isinstance(found.rows, _REFUSED_WHEN_STRICT)):
         return ""
     return f"column {old.name}: {found.reason}"
+
+
+def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:
+    return (old.type, old.length, old.scale) == (new.type, new.length, new.scale)
+
+
+def _most_bytes(column: MySqlColumn) -> int:
+    """The most bytes a value takes as text; at least so many where it is not known exactly."""
+    if column.type in _ROOM:
+        return _ROOM[column.type]
+    if column.type in ("char", "varchar"):
+        return (column.length or 0) * max_bytes(column.charset or "utf8mb4")
+    if column.type in ("binary", "varbinary"):
+        return column.length or 0
+    if column.type in ("enum", "set"):
+        return sum(4 * len(label) + 1 for label in column.labels)
+    return _OTHERS.get(column.type, 80)
 
 
 def uncertain_fill(column: MySqlColumn, default: Default | None, fill: str | None) -> str:

@@ -1,0 +1,45 @@
+"""Which new definitions of a column leave the values of rows already there certain."""
+
+from __future__ import annotations
+
+import pytest
+
+from connectors.mysql.ddl.certain import uncertain_column
+from connectors.mysql.schema.table import MySqlColumn
+
+
+def column(kind: str, length: int | None = None, scale: int | None = None, charset: str | None = None) -> MySqlColumn:
+    return MySqlColumn("c", kind, length, scale, charset=charset)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new", "certain"),
+    [
+        (column("float"), column("float", 5, 2), False),
+        (column("double"), column("double", 5, 2), False),
+        (column("float", 7, 4), column("float", 7, 2), False),
+        (column("float", 5, 2), column("float", 5, 2), True),
+        (column("float", 5, 2), column("float"), True),
+        (column("float"), column("double"), True),
+    ],
+)
+def test_any_session_rounds_to_new_digits(old: MySqlColumn, new: MySqlColumn, certain: bool, strict: bool) -> None:
+    assert (uncertain_column(old, new, strict=strict) == "") == certain
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "certain"),
+    [
+        (column("text", charset="utf8mb4"), column("tinytext", charset="utf8mb4"), False),
+        (column("mediumblob"), column("tinyblob"), False),
+        (column("varchar", 64, charset="utf8mb4"), column("tinytext", charset="utf8mb4"), False),
+        (column("varchar", 63, charset="utf8mb4"), column("tinytext", charset="utf8mb4"), True),
+        (column("varbinary", 300), column("tinyblob"), False),
+        (column("tinytext", charset="utf8mb4"), column("text", charset="utf8mb4"), True),
+        (column("varchar", 9, charset="latin1"), column("text", charset="latin1"), True),
+    ],
+)
+def test_only_a_strict_session_refuses_to_cut(old: MySqlColumn, new: MySqlColumn, certain: bool) -> None:
+    assert (uncertain_column(old, new, strict=False) == "") == certain
+    assert uncertain_column(old, new, strict=True) == ""
