@@ -89,8 +89,10 @@ def plan(file: PipelineFile) -> None:
     pipeline = cdc.load(file)
     for warning in pipeline.warnings:
         print(printed(warning, longest=_LONGEST), file=sys.stderr)
-    for line in str(cdc.plan(pipeline)).split("\n"):
+    found = cdc.plan(pipeline)
+    for line in str(found).split("\n"):
         print(printed(line, longest=_LONGEST_OF_PLAN))
+    found.check()
 
 
 @app.command(epilog=EXIT_CODES)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from cdc.errors import EngineError, Problem, SpecError
+from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.route import check_collisions
 from cdc.flow.sink_changes import Derived, Sides, derived, with_shard
@@ -34,6 +34,7 @@ class TablePlan:
         schema: what the sink table gets.
         actual: the sink table as it is now, None when there is none or the sink cannot tell.
         statements: what would run in the sink before the first row.
+        refused: why the sink takes no such table, with what to do; empty when it does, as far as can be told.
         rules: the transform rules that its rows come through, each once.
         filter: what passes, as written; and
         computed: how columns are computed, by name, as written: both where all rows come through one rule.
@@ -44,6 +45,7 @@ class TablePlan:
     schema: TableSchema
     actual: TableSchema | None = None
     statements: tuple[str, ...] = ()
+    refused: str = ""
     others: tuple[TableId, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
@@ -64,9 +66,16 @@ class Plan:
     def __str__(self) -> str:
         return plan_text(self)
 
+    def check(self) -> None:
+        """Raise ChangeRefused when the sink refuses tables."""
+        refused = [table for table in self.tables if table.refused]
+        if refused:
+            reason = f"{self.sink} refuses {len(refused)} of {_count(len(self.tables), 'table')}: {refused[0].refused}"
+            raise ChangeRefused(reason, hint="a run would stop: mend it, or take such tables out with tables.exclude")
+
 
 def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:
-    """Plan for the tables the source has now; asks the sink what is there.
+    """Plan for the tables the source has now; asks the sink what is there, and marks tables that it refuses.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
@@ -160,8 +169,8 @@ def plan_text(plan: Plan) -> str:
         lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
         lines.append(f"    primary key ({key})" if key else "    no primary key: changes are appended")
-        for statement in table.statements:
-            lines.append(f"  would run: {statement}")
+        lines += [f"  would run: {statement}" for statement in table.statements]
+        lines += [f"  would stop: {table.refused}"] if table.refused else []
     return "\n".join(lines)
 
 
@@ -173,7 +182,10 @@ def _plan_table(
     plan = TablePlan(first, sink_table, schema, others=tuple(others), why=why)
     if describes is None:
         return plan
-    statements = tuple(describes.statements([CreateTable(sink_table, schema)]))
+    try:
+        statements = tuple(describes.statements([CreateTable(sink_table, schema)]))
+    except ChangeRefused as error:
+        return replace(plan, actual=describes.describe(sink_table), refused=str(error))
     return replace(plan, actual=describes.describe(sink_table), statements=statements)
 
 

@@ -56,6 +56,26 @@ def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
     ]
 
 
+class Choosy(Described):
+    """A sink that takes no table without a key."""
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        for change in changes:
+            if isinstance(change, CreateTable) and not change.schema.primary_key:
+                raise ChangeRefused("a table needs a key", where=str(change.table), hint="give it one")
+        return super().statements(changes)
+
+
+def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
+    plan = make_plan(spec(RULES), TABLES, Choosy())
+    lines = plan_text(plan).splitlines()
+    assert "  would stop: ods.log: a table needs a key (give it one)" in lines
+    assert "  would run: CREATE TABLE ods.orders" in lines
+    with pytest.raises(ChangeRefused, match=r"values refuses 1 of 2 tables: ods\.log: a table needs a key"):
+        plan.check()
+    make_plan(spec(RULES), TABLES, Described()).check()
+
+
 def test_a_sink_that_cannot_describe_is_planned_without_statements() -> None:
     plan = make_plan(spec(), {TableId("shop", "log"): LOG}, None)
     assert [(table.sink, table.statements) for table in plan.tables] == [(TableId("shop", "log"), ())]

@@ -127,7 +127,8 @@ class KafkaSink(Sink):
 
     def _encoder(self, block: ChangeBlock) -> Encoder:
         layout = layout_of(block.table, block.schema, self._options, self._version)
-        return Encoder(layout, tombstones=self._options.tombstones, now_ms=now_ms)
+        headers = self._options.headers(block.table)
+        return Encoder(layout, tombstones=self._options.tombstones, now_ms=now_ms, headers=headers)
 
     def _topics(self) -> Topics:
         return Topics(self._cluster, self._new, self._retry)

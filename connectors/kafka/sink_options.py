@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from cdc.schema import TableId
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
-ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json"]
+ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -36,7 +37,20 @@ def _check_mapping(text: str) -> str:
     return text
 
 
+def _check_headers(text: str) -> str:
+    for pair in _pairs(text):
+        if not pair.partition(":")[0].strip() or ":" not in pair:
+            raise OptionError("must be name:value, several separated by a comma", "such as region:eu,team:orders")
+    return text
+
+
+def _pairs(text: str) -> list[str]:
+    """Flink CDC's documentation separates pairs by commas, its code by semicolons: a semicolon counts where one is."""
+    return [pair.strip() for pair in text.split(";" if ";" in text else ",") if pair.strip()]
+
+
 Topic = Annotated[str, AfterValidator(_check_topic)]
+HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
 Mapping = Annotated[str, AfterValidator(_check_mapping)]
 
 
@@ -58,7 +72,8 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         "debezium-json",
         alias="value.format",
         description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
-        "Maxwell's rows. `json`: the row itself, no value for a delete.",
+        "Maxwell's rows. `json`: the row itself, no value for a delete. `debezium-json-flink`, "
+        "`canal-json-flink`: the messages of Flink CDC, for readers that were made for those.",
     )
     key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
         "json",
@@ -107,6 +122,16 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="sink.transactional-id-prefix",
         description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
     )
+    table_headers: bool = Field(
+        False,
+        alias="sink.add-tableId-to-header-enabled",
+        description="Whether messages have the headers `namespace`, `schemaName` and `tableName`.",
+    )
+    custom_headers: HeaderPairs = Field(
+        "",
+        alias="sink.custom-header",
+        description="Headers of every message: `name:value`, several separated by `,` or, where there is one, by `;`.",
+    )
     largest_message: Size = Field(
         1_000_000,
         alias="properties.max.request.size",
@@ -147,6 +172,9 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Options that contradict each other."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
+        if self.include_schema and self.value_format == "debezium-json-flink":
+            hint = "its values contradict their schema; debezium-json has values that obey it"
+            yield Remark("debezium-json.include-schema.enabled", "is not written with debezium-json-flink", hint)
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
@@ -164,6 +192,15 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Pattern and topic of each entry of the mapping."""
         entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
         return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+
+    def headers(self, table: TableId) -> list[tuple[str, bytes]]:
+        """What every message of a table has as headers. MySQL's tables have no namespace."""
+        found = [("namespace", ""), ("schemaName", table.database), ("tableName", table.table)]
+        named = found if self.table_headers else []
+        for pair in _pairs(self.custom_headers):
+            name, _, value = pair.partition(":")
+            named.append((name.strip(), value.strip()))
+        return [(name, value.encode()) for name, value in named]
 
     def modes(self) -> Modes:
         """How values are encoded in Debezium's messages."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ _ROWS = 16_384
 
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
-Headers = list[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ class Messages:
 class Encoder:
     """Encodes blocks of one table at one schema."""
 
-    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int]) -> None:
+    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int], headers: Headers = ()) -> None:
+        """`headers`: of every message, before those that say where a changed key went."""
+        self._headers = headers
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
         self._value = Template(layout.value)
@@ -94,6 +96,8 @@ class Encoder:
             keys, size = _texts(written, None), size + len(written.data)
         if self._moved is not None:
             headers = _moved(found.moved[part], picks, self._moved, near, here)
+        if self._headers:
+            headers = {index: [*self._headers, *headers.get(index, ())] for index in range(count)}
         return Messages(table, keys, values, headers, self._key is not None, size)
 
 
