@@ -1,4 +1,4 @@
-"""Statements that do one thing to one table, told by their text: it or a column is dropped or renamed, or it is emptied.
+"""Statements that do one thing to one table, by their text: it is emptied, or it or a column is dropped or renamed.
 
 Only what is understood to its last character counts: of a statement about several tables or columns, or with a clause
 that is not known here, nothing is taken.
