@@ -7,9 +7,9 @@ asked for, by whom ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Table, diff
 from cdc.schema import DropColumn, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
@@ -89,11 +89,15 @@ class Known:
 
     def _take_column(self, text: Any, name: str, new_name: str | None) -> list[SchemaChange]:
         table = table_from_json(text)
-        change = DropColumn(table, name) if new_name is None else RenameColumn(table, name, new_name)
-        schema = apply_change(self.schemas[table], change)
-        if schema is not None:
-            self.schemas[table] = schema
-        return [change]
+        schema = self.schemas[table]
+        if new_name is None:
+            left = tuple(column for column in schema.columns if column.name != name)
+            self.schemas[table] = replace(schema, columns=left)
+            return [DropColumn(table, name)]
+        columns = tuple(replace(item, name=new_name) if item.name == name else item for item in schema.columns)
+        key = tuple(new_name if part == name else part for part in schema.primary_key)
+        self.schemas[table] = replace(schema, columns=columns, primary_key=key)
+        return [RenameColumn(table, name, new_name)]
 
     def _take_schema(self, table: TableId, text: Any, topic: str | None) -> list[SchemaChange]:
         old = self.schemas.pop(table, None)
