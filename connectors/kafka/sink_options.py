@@ -13,7 +13,7 @@ from cdc.schema import TableId
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
-ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json"]
+ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -72,7 +72,8 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         "debezium-json",
         alias="value.format",
         description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
-        "Maxwell's rows. `json`: the row itself, no value for a delete.",
+        "Maxwell's rows. `json`: the row itself, no value for a delete. `debezium-json-flink`, "
+        "`canal-json-flink`: the messages of Flink CDC, for readers that were made for those.",
     )
     key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
         "json",
@@ -171,6 +172,9 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Options that contradict each other."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
+        if self.include_schema and self.value_format == "debezium-json-flink":
+            hint = "its values contradict their schema; debezium-json has values that obey it"
+            yield Remark("debezium-json.include-schema.enabled", "is not written with debezium-json-flink", hint)
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")

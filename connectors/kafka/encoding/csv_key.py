@@ -14,6 +14,8 @@ def csv_key(table: TableId, key: Sequence[Part]) -> tuple[Part, ...]:
     """What a key in JSON is as CSV: its values are encoded as there."""
     fields = tuple(_field(field) for part in key if isinstance(part, Row) for field in part.fields)
     name = str(table).replace('"', '""')
+    if not fields:
+        return (f'"{name}"'.encode(),)
     return f'"{name}",'.encode(), Row(KEY, fields, messages.MEMBERS)
 
 

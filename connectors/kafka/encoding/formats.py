@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.encoding import canal, debezium, maxwell, plain
+from connectors.kafka.encoding import canal, debezium, flink, maxwell, plain
 from connectors.kafka.encoding.csv_key import csv_key
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -27,6 +27,10 @@ def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
         return canal.layout(table, schema)
     if options.value_format == "maxwell-json":
         return maxwell.layout(table, schema)
+    if options.value_format == "debezium-json-flink":
+        return flink.debezium(table, schema)
+    if options.value_format == "canal-json-flink":
+        return flink.canal(table, schema)
     if options.value_format == "json":
         return plain.layout(schema)
     naming = Naming(options.topic_prefix or _NAME, version)

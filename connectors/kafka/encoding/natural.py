@@ -49,7 +49,7 @@ def prepared_of(schema: TableSchema) -> dict[str, Prepare]:
 
 def _field(column: Column) -> Field:
     kind, name = column.type.kind, column.name
-    if _is(column, "set") or _is_bits(column) or (kind is Kind.JSON and _is(column, "json")):
+    if _is(column, "set") or is_bits(column) or (kind is Kind.JSON and _is(column, "json")):
         return Field(name, values.RAW, room=8)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
@@ -64,7 +64,7 @@ def _field(column: Column) -> Field:
 def _prepare(column: Column) -> Prepare | None:
     if _is(column, "set"):
         return lambda array: _texts(array, _members)
-    if _is_bits(column):
+    if is_bits(column):
         return lambda array: _texts(array, lambda data: str(int.from_bytes(data, "big")))
     if column.type.kind is Kind.GEOMETRY:
         return lambda array: _texts(array, lambda data: _shape(data, column))
@@ -97,5 +97,6 @@ def _is(column: Column, word: str) -> bool:
     return column.source_type.lower().startswith(word)
 
 
-def _is_bits(column: Column) -> bool:
+def is_bits(column: Column) -> bool:
+    """Whether a column is BIT(n)."""
     return column.type.kind is Kind.BINARY and _is(column, "bit")

@@ -18,8 +18,8 @@ _COPIED = 3
 
 
 def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`, `file`, `pos`,
-    `row`, `server_id`, `gtid`, `thread`."""
+    """Columns of m values: `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`,
+    `file`, `pos`, `row`, `server_id`, `gtid`, `thread`."""
     sequence = _numbers(block.sequence)[changes.row]
     copied = block.snapshot
     op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
@@ -27,6 +27,7 @@ def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Ar
     count = len(changes)
     return {
         "op": pa.array(op),
+        "change": pa.array(_OPS[changes.kind]),
         "type": _TYPES.take(pa.array(changes.kind)),
         "maxwell_type": _MAXWELL_TYPES.take(
             pa.array(np.where((changes.kind == INSERT) & copied, _COPIED, changes.kind).astype(np.uint8))

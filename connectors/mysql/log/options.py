@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, PrivateAttr
 
 from cdc.options import AnyCase, Field, Remark, SourceOptions, TablePattern, Tables
+from cdc.pattern import split_patterns
 from cdc.schema import TableId
 
+_TABLES_OF_TOOLS = r"\.*._\.+_(gho|ghc|del|new|old)"
+"""What gh-ost and pt-online-schema-change name their tables, as a table pattern."""
+_PLAIN_NAME = re.compile(r"\w+\.\w+")
 InvalidDates = Literal["null", "fail"]
 
 
@@ -38,8 +43,9 @@ class LogOptions(SourceOptions):
         False,
         alias="scan.parse.online.schema.changes.enabled",
         description="Take the table swap at the end of a gh-ost or pt-osc run for the ALTER that it stands for; rows "
-        "that the log leaves in doubt are copied anew. When false, the table is another one from there on and copied "
-        "anew, or the pipeline stops when it copies none.",
+        "that the log leaves in doubt are copied anew. The tools' own tables are not captured: names such as _t_gho, "
+        "_t_ghc, _t_del, _t_new, _t_old. When false, the table is another one from there on and copied anew, or the "
+        "pipeline stops when it copies none.",
     )
     include_comments: bool = Field(
         False, alias="include-comments.enabled", description="Carry comments of tables and columns to the sink."
@@ -68,7 +74,13 @@ class LogOptions(SourceOptions):
     @property
     def pattern(self) -> TablePattern:
         """Which tables to capture."""
-        return TablePattern(self.tables, self.tables_exclude or "", self._ignore_case)
+        return TablePattern(self.tables, self.excluded, self._ignore_case)
+
+    @property
+    def excluded(self) -> str:
+        """Patterns of tables to leave out: `tables.exclude`, and those of tools that change schemas online."""
+        own = _TABLES_OF_TOOLS if self.online_schema_changes else ""
+        return ", ".join(filter(None, (self.tables_exclude, own)))
 
     def copies_new(self, table: TableId) -> bool:
         """Whether the rows that a table has when it comes to be captured are copied."""
@@ -79,8 +91,13 @@ class LogOptions(SourceOptions):
         return False
 
     def problems(self) -> Iterator[Remark]:
-        """A pattern without a database part matches nothing."""
+        """A pattern without a database part matches nothing; nor does the name of a tool's own table."""
         for key, text in (("tables", self.tables), ("tables.exclude", self.tables_exclude)):
             if text is not None and TablePattern(text).fewest_parts < self.table_parts:
                 hint = r"write database.table; all tables of a database are shop.\.* with both dots"
                 yield Remark(key, f"`{text}` holds a pattern of one part, which matches no table", hint)
+        tools = TablePattern(_TABLES_OF_TOOLS)
+        for name in split_patterns(self.tables) if self.online_schema_changes else ():
+            if _PLAIN_NAME.fullmatch(name) and tools.matches(TableId(*name.split("."))):
+                hint = "leave it out, or turn the option off"
+                yield Remark("tables", f"{name} is not captured with scan.parse.online.schema.changes.enabled", hint)

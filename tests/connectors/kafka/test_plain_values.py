@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 from cdc.testing.blocks import block
-from connectors.kafka.encoding import maxwell, plain
+from connectors.kafka.encoding import flink, maxwell, plain
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.formats import layout_of
 from connectors.kafka.encoding.layout import Layout
@@ -127,6 +128,64 @@ def test_a_header_without_a_name_or_a_value_is_refused(text: str) -> None:
     given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "sink.custom-header": text}
     with pytest.raises(ValidationError, match="must be name:value"):
         KafkaSinkOptions.model_validate(given)
+
+
+STOCK = TableSchema(
+    (
+        Column("id", DataType(Kind.INT), False), Column("price", DataType(Kind.DECIMAL, 10, 2)),
+        Column("day", DataType(Kind.DATE)), Column("at", DataType(Kind.TIMESTAMP_LTZ, 0)),
+        Column("bits", DataType(Kind.BINARY, 2), source_type="bit(12)"), Column("on", DataType(Kind.BOOLEAN)),
+    ),
+    ("id",),
+)  # fmt: skip
+OLD = {
+    "id": 7, "price": Decimal("1.50"), "day": date(1970, 4, 11), "at": datetime(2023, 1, 1, tzinfo=UTC),
+    "bits": b"\x01\x02", "on": True,
+}  # fmt: skip
+OLD_AS_JSON = {
+    "id": 7, "price": 1.5, "day": "1970-04-11", "at": "2023-01-01 00:00:00Z", "bits": "AgE=", "on": True,
+}  # fmt: skip
+CHANGES = [("+I", OLD), ("-U", OLD), ("+U", {"id": 8}), ("-D", {"id": 8})]
+NEW_AS_JSON = {"id": 8, **dict.fromkeys(("price", "day", "at", "bits", "on"))}
+KEYS = [{"TableId": "shop.orders", "id": number} for number in (7, 8, 8)]
+
+
+def test_flink_cdcs_debezium_messages() -> None:
+    source = {"source": {"db": "shop", "table": "orders"}}
+    found = replace(block(TABLE, STOCK, CHANGES), snapshot=True)
+    assert written(flink.debezium(TABLE, STOCK), found) == [
+        (KEYS[0], {"before": None, "after": OLD_AS_JSON, "op": "c", **source}),
+        (KEYS[1], {"before": OLD_AS_JSON, "after": NEW_AS_JSON, "op": "u", **source}),
+        (KEYS[2], {"before": NEW_AS_JSON, "after": None, "op": "d", **source}),
+    ]
+
+
+def test_flink_cdcs_canal_messages() -> None:
+    table = {"database": "shop", "table": "orders", "pkNames": ["id"]}
+    assert written(flink.canal(TABLE, STOCK), block(TABLE, STOCK, CHANGES)) == [
+        (KEYS[0], {"old": None, "data": [OLD_AS_JSON], "type": "INSERT", **table}),
+        (KEYS[1], {"old": [OLD_AS_JSON], "data": [NEW_AS_JSON], "type": "UPDATE", **table}),
+        (KEYS[2], {"old": None, "data": [NEW_AS_JSON], "type": "DELETE", **table}),
+    ]
+
+
+def test_flink_cdcs_key_of_a_table_without_one_is_the_table() -> None:
+    schema = TableSchema((Column("n", DataType(Kind.INT)),))
+    ((key, _),) = written(flink.canal(TABLE, schema), block(TABLE, schema, [("+I", {"n": 1})]))
+    assert key == {"TableId": "shop.orders"}
+    given = {
+        "type": "kafka", "properties.bootstrap.servers": "h:1", "key.format": "csv", "value.format": "canal-json-flink",
+    }  # fmt: skip
+    assert layout_of(TABLE, schema, KafkaSinkOptions.model_validate(given), "1").key == (b'"shop.orders"',)
+
+
+def test_flink_cdcs_debezium_messages_have_no_schema() -> None:
+    given = {
+        "type": "kafka", "properties.bootstrap.servers": "h:1", "value.format": "debezium-json-flink",
+        "debezium-json.include-schema.enabled": True,
+    }  # fmt: skip
+    (remark,) = KafkaSinkOptions.model_validate(given).problems()
+    assert "debezium-json has values that obey it" in str(remark)
 
 
 def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:

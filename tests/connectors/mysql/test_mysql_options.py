@@ -62,6 +62,20 @@ def test_the_pattern_leaves_out_what_is_excluded() -> None:
     assert not pattern.matches(TableId("a", "x"))
 
 
+def test_tables_of_online_schema_changes_are_left_out_when_those_are_followed() -> None:
+    given = {"tables": r"shop.\.*", "tables_exclude": "shop.x"}
+    followed = options(**given, online_schema_changes=True).pattern
+    for name in ("_t_gho", "_t_ghc", "_t_20260102030405_del", "__t_new", "_t_old"):
+        assert not followed.matches(TableId("shop", name))
+        assert options(**given).pattern.matches(TableId("shop", name))
+    assert [followed.matches(TableId("shop", name)) for name in ("t", "t_new", "_t", "x")] == [True, True, True, False]
+    named = {"tables": r"shop.t, shop._t_new, shop._\.+"}
+    assert remarks(**named, online_schema_changes=True) == [
+        "tables: shop._t_new is not captured with scan.parse.online.schema.changes.enabled"
+    ]
+    assert remarks(**named) == []
+
+
 def test_the_default_keeps_every_tinyint() -> None:
     assert options().tinyint1_as_boolean is False
 

@@ -17,10 +17,11 @@ from connectors.kafka.encoding.kernels.values import (
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import move, peek8, poke8, poke32, signed32
 
-LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS = range(6)
+LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE = range(7)
 """Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
 of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
-member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces."""
+member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
+WHOLE: a list of the before image as one object; null unless there are both."""
 
 BEFORE, AFTER, KEY = range(3)
 """Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
@@ -69,13 +70,19 @@ def _part(part: Ints, columns: Ints, rows: Ints, message: Int, to: Int) -> Int:
         poke8(to + 5, 34)
         poke8(to + 6, 58)
         return _changed(columns, first, last, rows[BEFORE], rows[AFTER], to + 7)
-    if row < 0:
+    if row < 0 or (kind == WHOLE and rows[AFTER] < 0):
         return null_text(to)
+    if kind == WHOLE:
+        poke8(to, 91)
+        to += 1
     if kind == MEMBERS:
         return _members(columns, first, last, row, to)
     poke8(to, 123)
     to = _members(columns, first, last, row, to + 1)
     poke8(to, 125)
+    if kind == WHOLE:
+        poke8(to + 1, 93)
+        return to + 2
     return to + 1
 
 

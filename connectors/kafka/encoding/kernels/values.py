@@ -37,14 +37,15 @@ OP, VALUES, VALIDITY, VALIDITY_BIT, OFFSETS, DETAIL, BIT, QUOTED, WIDTH, PREFIX,
 (
     BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, DECIMAL_BYTES, DATE,
     DIVIDED, MOMENT, INSTANT, SPAN, TEXT, RAW, BASE64, BACKWARDS, HEX, FLOATS, UINT64_BYTES, GEOMETRY, POINT, CHAR,
-    PADDED, BIT_DIGIT, LATIN1, CSV,
-) = range(32)  # fmt: skip
+    PADDED, BIT_DIGIT, LATIN1, CSV, ZONED,
+) = range(33)  # fmt: skip
 """How a column's values are written.
 
 DIVIDED: a 64-bit number divided by `detail`, rounded down. DECIMAL_BYTES, UINT64_BYTES: base64 of the shortest
 big-endian two's complement. INSTANT: `2026-11-20T12:34:56Z`. RAW: text that is JSON already. BACKWARDS: base64 of the
 bytes from the last to the first. GEOMETRY, POINT: MySQL's form as the struct that Debezium has. CHAR: one ASCII byte.
 PADDED: a number of at least `detail` digits. LATIN1: every byte is a character. CSV: text whose quotes are doubled.
+ZONED: `2026-11-20 12:34:56Z`.
 """
 
 _TRUE, _FALS = 0x65757274, 0x736C6166  # "true" and "fals", little-endian
@@ -130,6 +131,10 @@ def _rare(column: Ints, row: Int, to: Int) -> Int:
         return unsigned_text(np.uint64(peek64(values + 8 * row)), to)
     if op == UINT64_BYTES:
         return _unsigned_bytes(values + 8 * row, to)
+    if op == ZONED:
+        end = moment_text(peek64(values + 8 * row), column[DETAIL], to)
+        poke8(end, 90)
+        return end + 1
     if op == SPAN:
         return span_text(peek64(values + 8 * row), column[DETAIL], to)
     if op == PADDED:

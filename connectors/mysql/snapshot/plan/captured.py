@@ -22,7 +22,7 @@ class CapturedPattern:
 
     def __init__(self, store: Store, options: LogOptions) -> None:
         self._store, self._pattern = store, options.pattern
-        self._texts = {"tables": options.tables, "exclude": options.tables_exclude or ""}
+        self._texts = {"tables": options.tables, "exclude": options.excluded}
         self._now = self._texts if self._pattern.ignore_case else {**self._texts, "ignore_case": False}
         self._kept: bool | None = None
 

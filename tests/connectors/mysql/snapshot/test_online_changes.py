@@ -59,8 +59,7 @@ def test_tables_keep_their_rows_or_are_copied_beside_them(mysql_server: MySqlSer
     values = ", ".join(f"({number}, 'row {number}')" for number in range(ROWS))
     create = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(40))"
     mysql_server.execute(create, f"INSERT INTO t VALUES {values}", database=database)
-    options = {"tables": f"{database}.t", "scan.parse.online.schema.changes.enabled": True}
-    steps = Steps(mysql_server, database, tmp_path, **options)
+    steps = Steps(mysql_server, database, tmp_path, **{"scan.parse.online.schema.changes.enabled": True})
     steps.finish(mysql_server)
     steps.changes.clear()
     gh_ost(mysql_server, database)
