@@ -309,7 +309,8 @@ def _existing(sql: str) -> Callable[[Shop], None]:
             "CREATE TABLE shop.orders (a INT, b INT)",
             RenameColumn(ORDERS, "a", "b"),
             "shop.orders: column a cannot be renamed to b: that column exists "
-            "(rename or drop the other column in DuckDB)",
+            "(rename or drop the other column in DuckDB; if an earlier pipeline left the table there, drop it "
+            "and start anew with an empty --state-dir)",
         ),
         (
             "CREATE TABLE shop.orders (a INT); CREATE TABLE shop.invoices (a INT)",
