@@ -44,7 +44,7 @@ class KafkaSink(Sink):
         self._new = NewTopics(
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
-        self._delivery = Delivery(options.delivery_guarantee == "exactly-once", options.largest_message)
+        self._delivery = Delivery(options.transactional(), options.largest_message)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:

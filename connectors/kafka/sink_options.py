@@ -14,6 +14,7 @@ from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, Time
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
 ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
+Guarantee = Literal["exactly-once", "at-least-once", "exactly_once", "at_least_once", "none"]
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -106,11 +107,12 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
     create_replication: int | None = Field(
         None, alias="topic.create.replication-factor", ge=1, description="Copies of new topics; default: the cluster's."
     )
-    delivery_guarantee: Annotated[Literal["exactly-once", "at-least-once"], AnyCase] = Field(
+    delivery_guarantee: Annotated[Guarantee, AnyCase] = Field(
         "exactly-once",
         alias="sink.delivery-guarantee",
         description="`exactly-once`: a transaction per task. `at-least-once`: records are readable as they arrive, and "
-        "are written again after a crash.",
+        "are written again after a crash. Flink CDC's words `exactly_once`, `at_least_once` and `none` (as at least "
+        "once) count too.",
     )
     fence_topic: Topic = Field(
         "cdc-fences",
@@ -178,6 +180,10 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
+
+    def transactional(self) -> bool:
+        """Whether a task's records are a transaction."""
+        return self.delivery_guarantee in ("exactly-once", "exactly_once")
 
     def settings(self) -> KafkaSettings:
         """The connection."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import Column, DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
@@ -29,14 +29,17 @@ from connectors.kafka.formats.groups import (
 )
 from connectors.kafka.formats.mysql_text import field_of
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, elements, runs
-from connectors.kafka.formats.whole_table import WholeTable, whole_table
+from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
 
 _TREE = Tree(
     dict.fromkeys(("data", "old", "database", "table", "type", "es", "ts", "isDdl", "mysqlType", "pkNames", "sql"))
 )
-_KINDS = {TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER")}
-"""The `type` that Canal gives each statement about a whole table."""
+_KINDS = {
+    TruncateTable: ("TRUNCATE",), DropTable: ("ERASE",), RenameTable: ("RENAME", "ALTER"),
+    DropColumn: ("ALTER",), RenameColumn: ("ALTER",),
+}  # fmt: skip
+"""The `type` that Canal gives each statement that can be carried out."""
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
 
 _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
@@ -111,9 +114,9 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
 
-def _change(sql: str, table: TableId, kind: str) -> WholeTable | None:
-    """What a statement does to a whole table, where its text and what Canal has read in it say the same."""
-    found = whole_table(sql, table.database)
+def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | None:
+    """What a statement does to one table, where its text and what Canal has read in it say the same."""
+    found = simple_ddl(sql, table.database)
     if kind not in _KINDS.get(type(found), ()):
         return None
     named = found.new_table if isinstance(found, RenameTable) else found and found.table

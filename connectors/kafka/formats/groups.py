@@ -18,7 +18,7 @@ from cdc.block import RowKind
 from cdc.schema import Column, TableId
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.scan import Texts
-from connectors.kafka.formats.whole_table import WholeTable
+from connectors.kafka.formats.simple_ddl import SimpleDdl
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +106,7 @@ class Statement:
     message: int
     database: str
     sql: str
-    change: WholeTable | None = None
+    change: SimpleDdl | None = None
 
 
 @dataclass(slots=True)

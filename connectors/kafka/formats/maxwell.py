@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from cdc.schema import Column, DropTable, RenameTable, TableId
+from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
@@ -28,7 +28,7 @@ from connectors.kafka.formats.groups import (
     times_of,
 )
 from connectors.kafka.formats.scan import Scan, Texts, Tree, runs
-from connectors.kafka.formats.whole_table import WholeTable
+from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.formats.wrapped import key_object
 from connectors.kafka.kernels import OBJECT, STRING
 
@@ -100,15 +100,18 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
 
 
-def _change(message: Mapping[str, Any], sql: str) -> WholeTable | None:
-    """What a statement does to a whole table: Maxwell writes one message for each table that is dropped or renamed."""
+def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | None:
+    """What a statement does to one table: Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
         return DropTable(_named(message))
     old, new = message.get("old"), message.get("def")
     if message["type"] != "table-alter" or not isinstance(old, dict) or not isinstance(new, dict):
         return None
-    same = _named(old) == _named(new) or old.get("columns") != new.get("columns")
-    return None if same else RenameTable(_named(old), _named(new))
+    if _named(old) != _named(new):
+        return RenameTable(_named(old), _named(new)) if old.get("columns") == new.get("columns") else None
+    found = simple_ddl(sql, str(message.get("database") or ""))
+    of_column = not isinstance(found, TruncateTable | DropTable | RenameTable)
+    return found if found is not None and of_column and found.table == _named(new) else None
 
 
 def _named(fields: Mapping[str, Any]) -> TableId:

@@ -7,13 +7,14 @@ asked for, by whom ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.evolution.diff import Table, diff
-from cdc.schema import RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
+from cdc.schema import DropColumn, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
-from connectors.kafka.formats.whole_table import WholeTable
+from connectors.kafka.formats.simple_ddl import SimpleDdl
 
 Entry = dict[str, Any]
 
@@ -28,13 +29,17 @@ def schema_entry(table: TableId, schema: TableSchema, topic: str) -> Entry:
     return {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
 
 
-def statement_entry(change: WholeTable, partition: str, offset: int) -> Entry:
-    """The statement at this place is carried out: a table's rows are gone, or the table, or it has another name."""
+def statement_entry(change: SimpleDdl, partition: str, offset: int) -> Entry:
+    """The statement at this place is carried out: rows, a table or a column are gone, or have another name."""
     at = {"at": [partition, offset]}
     if isinstance(change, TruncateTable):
         return {"truncate": table_to_json(change.table), **at}
     if isinstance(change, RenameTable):
         return {"rename": [table_to_json(change.table), table_to_json(change.new_table)], **at}
+    if isinstance(change, DropColumn):
+        return {"column": [table_to_json(change.table), change.name, None], **at}
+    if isinstance(change, RenameColumn):
+        return {"column": [table_to_json(change.table), change.old_name, change.new_name], **at}
     return {"table": table_to_json(change.table), "schema": None, **at}
 
 
@@ -78,7 +83,21 @@ class Known:
             self.schemas[new_table] = self.schemas.pop(table)
             self.topics[new_table] = self.topics.pop(table, set())
             return [RenameTable(table, new_table)]
+        if "column" in entry:
+            return self._take_column(*entry["column"])
         return self._take_schema(table_from_json(entry["table"]), entry["schema"], entry.get("topic"))
+
+    def _take_column(self, text: Any, name: str, new_name: str | None) -> list[SchemaChange]:
+        table = table_from_json(text)
+        schema = self.schemas[table]
+        if new_name is None:
+            left = tuple(column for column in schema.columns if column.name != name)
+            self.schemas[table] = replace(schema, columns=left)
+            return [DropColumn(table, name)]
+        columns = tuple(replace(item, name=new_name) if item.name == name else item for item in schema.columns)
+        key = tuple(new_name if part == name else part for part in schema.primary_key)
+        self.schemas[table] = replace(schema, columns=columns, primary_key=key)
+        return [RenameColumn(table, name, new_name)]
 
     def _take_schema(self, table: TableId, text: Any, topic: str | None) -> list[SchemaChange]:
         old = self.schemas.pop(table, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cdc.schema import RenameTable, TableId
+from cdc.schema import DropColumn, RenameColumn, RenameTable, TableId, TableSchema
 from connectors.kafka.formats.groups import Messages, Reading, Statement
 from connectors.kafka.read.history import Entry, Known, statement_entry
 from connectors.kafka.read.offset import partition_name
@@ -83,7 +83,7 @@ def _refused(messages: Messages, statement: Statement, known: Known, tables: Tab
     """Why a statement cannot be carried out; empty when it can."""
     change = statement.change
     if change is None:
-        return "of statements only TRUNCATE TABLE, DROP TABLE and RENAME TABLE of one table are carried out"
+        return "only such are carried out that empty, drop or rename one table or one column"
     if not all(map(tables.takes, _tables_of(statement))):
         return "one of its tables is not wanted"
     if partitions > 1:
@@ -95,4 +95,16 @@ def _refused(messages: Messages, statement: Statement, known: Known, tables: Tab
         return f"the table's rows come from the topic {min(others)} too"
     if isinstance(change, RenameTable) and change.new_table in known.schemas:
         return f"there is a table {change.new_table} already"
+    if isinstance(change, DropColumn | RenameColumn):
+        return _refused_column(change, known.schemas[change.table])
     return ""
+
+
+def _refused_column(change: DropColumn | RenameColumn, schema: TableSchema) -> str:
+    names = {column.name for column in schema.columns}
+    name = change.name if isinstance(change, DropColumn) else change.old_name
+    if name not in names:
+        return f"the table has no column {name} here"
+    if isinstance(change, DropColumn):
+        return "the column is part of the key" if name in schema.primary_key else ""
+    return f"there is a column {change.new_name} already" if change.new_name in names else ""

@@ -188,6 +188,29 @@ def test_flink_cdcs_debezium_messages_have_no_schema() -> None:
     assert "debezium-json has values that obey it" in str(remark)
 
 
+@pytest.mark.parametrize(
+    ("text", "transactional"),
+    [
+        ("exactly_once", True),
+        ("EXACTLY-ONCE", True),
+        ("AT_LEAST_ONCE", False),
+        ("at-least-once", False),
+        ("none", False),
+    ],
+)
+def test_a_sink_of_flink_cdc_is_taken_as_it_is(text: str, transactional: bool) -> None:
+    given = {
+        "type": "kafka", "name": "Kafka Sink", "properties.bootstrap.servers": "h:1", "properties.linger.ms": "5",
+        "value.format": "canal-json", "key.format": "csv", "partition.strategy": "all-to-zero", "topic": "all",
+        "sink.tableId-to-topic.mapping": "shop.orders:orders;shop.\\.*:rest", "sink.delivery-guarantee": text,
+        "sink.add-tableId-to-header-enabled": "true", "sink.custom-header": "region:eu;team:orders",
+        "debezium-json.include-schema.enabled": "true",
+    }  # fmt: skip
+    options = KafkaSinkOptions.model_validate(given)
+    assert list(options.problems()) == []
+    assert options.transactional() is transactional
+
+
 def test_bytes_that_are_no_shape_stop_the_run_with_the_columns_name() -> None:
     schema = TableSchema((Column("id", DataType(Kind.INT), False), Column("at", DataType(Kind.GEOMETRY))), ("id",))
     found = block(TABLE, schema, [("+I", {"id": 1, "at": b"\0\0\0\0\1"})])

@@ -11,7 +11,7 @@ from debezium_messages import INT64, TEXT, envelope, with_schema
 from debezium_messages import text as json_text
 from kafka_log import Follower, TopicLog
 
-from cdc.schema import CreateTable, DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import CreateTable, DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
 
 ORDERS = TableId("shop", "orders")
 FIELDS = {"id": INT64, "name": TEXT}
@@ -187,3 +187,47 @@ def test_a_rename_to_a_table_that_is_there_already_is_told(tmp_path: Path) -> No
         "CreateTable",
     ]
     assert "(there is a table shop.b already)" in found.notices[0]
+
+
+def test_columns_are_dropped_and_renamed_between_the_rows(tmp_path: Path) -> None:
+    def altered(sql: str) -> bytes:
+        return canal("ALTER", "a", sql)
+
+    def written(**values: str) -> bytes:
+        types = {name: "int" if name == "id" else "varchar(20)" for name in values}
+        return canal("INSERT", "a", data=[values], mysqlType=types)
+
+    log = TopicLog(shop=1)
+    log.write(
+        "shop",
+        written(id="1", x="p", y="q"),
+        altered("alter table a drop column x"),
+        written(id="2", y="q"),
+        altered("alter table a rename column y to z"),
+        written(id="3", z="q"),
+        altered("alter table a drop column id"),
+        altered("alter table a drop column gone"),
+        altered("alter table a rename column z to id"),
+        altered("alter table a drop column z, add column w varchar(20)"),
+        altered("alter table a rename column id to key_"),
+        canal("INSERT", "a", data=[{"key_": "4", "z": "q"}], mysqlType={"key_": "int"}, pkNames=["key_"]),
+    )
+    found = Follower(log, tmp_path)
+    batches = found.follow()
+    table = TableId("shop", "a")
+    assert [batch[0] for batch in batches[1:]] == [
+        DropColumn(table, "x"), RenameColumn(table, "y", "z"), RenameColumn(table, "id", "key_"),
+    ]  # fmt: skip
+    assert [batch[1:] for batch in batches] == [
+        [("+I", {"id": 1, "x": "p", "y": "q"})],
+        [("+I", {"id": 2, "y": "q"})],
+        [("+I", {"id": 3, "z": "q"})],
+        [("+I", {"key_": 4, "z": "q"})],
+    ]
+    assert found.counts == {"ddl-not-carried-out shop": 4}
+    assert [notice[notice.index("(") + 1 : notice.index(")")] for notice in found.notices] == [
+        "the column is part of the key",
+        "the table has no column gone here",
+        "there is a column id already",
+        "only such are carried out that empty, drop or rename one table or one column",
+    ]

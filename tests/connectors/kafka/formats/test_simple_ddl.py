@@ -1,13 +1,13 @@
-"""What the text of a statement does to a whole table."""
+"""What the text of a statement does to one table."""
 
 import json
 
 import pytest
 from read_messages import messages
 
-from cdc.schema import DropTable, RenameTable, TableId, TruncateTable
+from cdc.schema import DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats.canal import CanalFormat
-from connectors.kafka.formats.whole_table import WholeTable, whole_table
+from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 
@@ -24,10 +24,14 @@ A, B = TableId("shop", "a"), TableId("shop", "b")
         ("RENAME TABLE `shop`.`a` TO `other`.`b`", RenameTable(A, TableId("other", "b"))),
         ("alter table a rename to b", RenameTable(A, B)),
         ("ALTER TABLE a RENAME AS `b`", RenameTable(A, B)),
+        ("alter table a rename column `b` to c", RenameColumn(A, "b", "c")),
+        ("alter table a drop column b", DropColumn(A, "b")),
+        ("ALTER TABLE other.a DROP COLUMN IF EXISTS `b,c`;", DropColumn(TableId("other", "a"), "b,c")),
+        ("alter table a drop b", DropColumn(A, "b")),
     ],
 )
-def test_statements_about_one_whole_table(sql: str, change: WholeTable) -> None:
-    assert whole_table(sql, "shop") == change
+def test_statements_that_do_one_thing(sql: str, change: SimpleDdl) -> None:
+    assert simple_ddl(sql, "shop") == change
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,11 @@ def test_statements_about_one_whole_table(sql: str, change: WholeTable) -> None:
         "drop table a /*M! , b */",
         "rename table a to b, c to d",
         "rename table a to other.b",
-        "alter table a rename column b to c",
+        "alter table a rename column b to c, rename column d to e",
+        "alter table a drop column b, add column c int",
+        "alter table a drop primary key",
+        "alter table a drop index b",
+        "alter table a change b c int",
         "alter table a rename index b to c",
         "alter table a rename to b, add column c int",
         "alter table a truncate partition p",
@@ -49,7 +57,7 @@ def test_statements_about_one_whole_table(sql: str, change: WholeTable) -> None:
     ],
 )
 def test_other_statements_are_left_alone(sql: str) -> None:
-    assert whole_table(sql, "shop") is None
+    assert simple_ddl(sql, "shop") is None
 
 
 @pytest.mark.parametrize(
@@ -57,6 +65,8 @@ def test_other_statements_are_left_alone(sql: str) -> None:
     [
         ("RENAME", "b", "rename table a to b", RenameTable(A, B)),
         ("ALTER", "b", "alter table a rename b", RenameTable(A, B)),
+        ("ALTER", "a", "alter table a drop column b", DropColumn(A, "b")),
+        ("ALTER", "b", "alter table a drop column b", None),
         ("TRUNCATE", "b", "truncate table a", None),
         ("QUERY", "a", "truncate table a", None),
         ("ERASE", "", "drop table a", None),
@@ -64,7 +74,7 @@ def test_other_statements_are_left_alone(sql: str) -> None:
     ],
 )
 def test_what_canal_has_read_in_a_statement_has_to_agree(
-    kind: str, table: str, sql: str, change: WholeTable | None
+    kind: str, table: str, sql: str, change: SimpleDdl | None
 ) -> None:
     value = json.dumps({"type": kind, "database": "shop", "table": table, "isDdl": True, "sql": sql, "data": None})
     (found,) = CanalFormat().read(messages([value.encode()])).statements
