@@ -24,6 +24,7 @@ from cdc.evolution.certain import RANGES, TEXTS, LongerBytes, LongerText, Outsid
 from cdc.schema import Kind
 from connectors.mysql.ddl.charsets import max_bytes
 from connectors.mysql.ddl.defaults import is_bytes
+from connectors.mysql.ddl.resolve import LOB_BYTES
 from connectors.mysql.ddl.rewritten import rewritten_text
 from connectors.mysql.ddl.statements import Default
 from connectors.mysql.schema.table import MySqlColumn, data_type
@@ -34,11 +35,6 @@ _OTHER_NUMBERS = {
     *((Kind.DECIMAL, kind) for kind in RANGES),
 }
 _REFUSED_WHEN_STRICT = OutsideOf | LongerText | LongerBytes
-_ROOM: dict[str, int] = {
-    size + family: 2**bits - 1
-    for size, bits in (("tiny", 8), ("", 16), ("medium", 24), ("long", 32))
-    for family in ("text", "blob")
-}
 _SPATIAL = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
 _OTHERS = dict.fromkeys(("json", "geometrycollection", "vector", *_SPATIAL), 2**32 - 1)
 _DATE = r"\d{4}-\d\d-\d\d"
@@ -59,8 +55,8 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
         return f"NULLs of column {old.name}, which is NOT NULL now, have become other values"
     if new.type in ("float", "double") and new.scale is not None and not _same_type(old, new):
         return f"values of column {old.name} are rounded to {new.scale} digits"
-    if not strict and new.type in _ROOM and _most_bytes(old) > _ROOM[new.type]:
-        return f"values of column {old.name} may have been cut to {_ROOM[new.type]} bytes"
+    if not strict and new.type in LOB_BYTES and _most_bytes(old) > LOB_BYTES[new.type]:
+        return f"values of column {old.name} may have been cut to {LOB_BYTES[new.type]} bytes"
     before, after = data_type(old), data_type(new)
     if before == after and old.type == new.type:
         return ""
@@ -84,8 +80,8 @@ def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:
 
 def _most_bytes(column: MySqlColumn) -> int:
     """The most bytes a value takes as text; at least so many where it is not known exactly."""
-    if column.type in _ROOM:
-        return _ROOM[column.type]
+    if column.type in LOB_BYTES:
+        return LOB_BYTES[column.type]
     if column.type in ("char", "varchar"):
         return (column.length or 0) * max_bytes(column.charset or "utf8mb4")
     if column.type in ("binary", "varbinary"):

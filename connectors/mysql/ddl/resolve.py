@@ -17,6 +17,12 @@ from connectors.mysql.schema.table import MySqlColumn
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _CLASSES = ("tiny", "", "medium", "long")
 _LIMITS = (255, 65535, 16777215)
+LOB_BYTES = {
+    size + family: most
+    for size, most in zip(_CLASSES, (*_LIMITS, 4294967295), strict=True)
+    for family in ("text", "blob")
+}
+"""The most bytes a TEXT or BLOB type holds."""
 _BINARY_TWIN = {"char": "binary", "varchar": "varbinary"}
 _LONGEST_ROW = 65535
 
@@ -40,7 +46,7 @@ def in_charset(column: MySqlColumn, charset: str, dialect: Dialect) -> MySqlColu
         return column
     typed = _typed(column.name, TypeSpec(column.type, column.length, labels=column.labels), charset, dialect)
     if column.type.endswith("text") and charset != "binary":
-        chars = _room(column.type) // max_bytes(column.charset or charset)
+        chars = LOB_BYTES[column.type] // max_bytes(column.charset or charset)
         typed = replace(typed, type=_lob("text", chars * max_bytes(charset)))
     return replace(column, type=typed.type, length=typed.length, charset=typed.charset)
 
@@ -100,11 +106,6 @@ def _sized_lob(column: MySqlColumn, spec: TypeSpec, charset: str, dialect: Diale
 
 def _lob(family: str, size: int) -> str:
     return _CLASSES[sum(size > limit for limit in _LIMITS)] + family
-
-
-def _room(lob: str) -> int:
-    """The most bytes a TEXT type holds."""
-    return (*_LIMITS, 4294967295)[_CLASSES.index(lob[:-4])]
 
 
 def _nullable(definition: ColumnDefinition, dialect: Dialect) -> bool:
