@@ -16,6 +16,7 @@ from pymysql.connections import Connection
 
 from cdc_services import datadir
 from cdc_services.installation import Installation, services_dir
+from cdc_services.own_server import OwnServer
 from cdc_services.process import ServerProcess, free_port, last_words, user_option
 from cdc_services.workspace import Workspace
 
@@ -72,7 +73,7 @@ class MySqlServer:
         return name
 
 
-class StartedServer(MySqlServer):
+class StartedServer(OwnServer, MySqlServer):
     """A server that this process started, in a folder of its own. It dies with this process, however that ends."""
 
     def __init__(
@@ -84,32 +85,12 @@ class StartedServer(MySqlServer):
         self.datadir = self.folder / "data"
         self.extra_args = tuple(extra_args)
         self._installation = installation
-        self._process: ServerProcess | None = None
         datadir.fresh(installation, cache or services_dir(), self.datadir)
         try:
             self.start() if port else self._start_on_a_free_port()
         except BaseException:
             self.close()
             raise
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while it runs."""
-        return self._process.pid if self._process else None
-
-    @property
-    def log(self) -> Path:
-        """The server's error log."""
-        return self.folder / "server.log"
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started and lives."""
-        return self._process is not None and self._process.alive
-
-    def last_words(self) -> str:
-        """The end of its error log."""
-        return last_words(self.log)
 
     def start(self, *extra_args: str) -> None:
         """Start again after `stop` or `kill9`: same port, same data, `extra_args` for this run. Waits for an answer."""
@@ -118,28 +99,10 @@ class StartedServer(MySqlServer):
         self._process = ServerProcess(self._command(extra_args), self.log)
         self._wait_until_ready()
 
-    def stop(self) -> None:
-        """End it cleanly (as an administrator would) and wait for the end."""
-        self._end(signal.SIGTERM)
-
-    def kill9(self) -> None:
-        """End it as a crash would."""
-        self._end(signal.SIGKILL)
-
     def restart(self, *extra_args: str) -> None:
         """`stop`, then `start`."""
         self.stop()
         self.start(*extra_args)
-
-    def close(self) -> None:
-        """End it at once and remove its folder."""
-        self._end(signal.SIGKILL)
-        self._workspace.remove()
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.end(how)
-            self._process = None
 
     def _command(self, extra_args: Sequence[str]) -> list[str]:
         place = [f"--datadir={self.datadir}", f"--socket={self.folder / 's'}", f"--port={self.port}"]

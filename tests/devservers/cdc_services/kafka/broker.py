@@ -7,10 +7,10 @@ import signal
 import socket
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from cdc_services.kafka.install import KafkaInstallation
-from cdc_services.process import ServerProcess, free_port, last_words
+from cdc_services.own_server import OwnServer
+from cdc_services.process import ServerProcess, free_port
 from cdc_services.workspace import Workspace
 
 _READY_S = 120.0
@@ -36,7 +36,7 @@ _SETTINGS = {
 }
 
 
-class StartedBroker:
+class StartedBroker(OwnServer):
     """A broker that this process started, in a folder of its own. It dies with this process, however that ends.
 
     `bootstrap` is its address. Topics are not created by writing to them, unless `settings` say so. On `login_port`
@@ -58,7 +58,6 @@ class StartedBroker:
         self.port = port or free_port()
         self._control = free_port()
         self.login_port = login_port
-        self._process: ServerProcess | None = None
         try:
             shutil.copytree(installation.template, self.folder / "data")
             self.start()
@@ -71,25 +70,6 @@ class StartedBroker:
         """`host:port`, as clients want it."""
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int | None:
-        """Process id while it runs."""
-        return self._process.pid if self._process else None
-
-    @property
-    def log(self) -> Path:
-        """The broker's log."""
-        return self.folder / "server.log"
-
-    @property
-    def running(self) -> bool:
-        """Whether it was started and lives."""
-        return self._process is not None and self._process.alive
-
-    def last_words(self) -> str:
-        """The end of its log."""
-        return last_words(self.log)
-
     def start(self) -> None:
         """Start again after `stop` or `kill9`: same port, same data. Waits until it answers. Raises RuntimeError."""
         if self.running:
@@ -99,28 +79,10 @@ class StartedBroker:
         self._process = ServerProcess(self._installation.command("kafka.Kafka", str(path)), self.log)
         self._wait_until_ready()
 
-    def stop(self) -> None:
-        """End it cleanly (as an administrator would) and wait for the end."""
-        self._end(signal.SIGTERM)
-
-    def kill9(self) -> None:
-        """End it as a crash would."""
-        self._end(signal.SIGKILL)
-
     def restart(self) -> None:
         """`stop`, then `start`."""
         self.stop()
         self.start()
-
-    def close(self) -> None:
-        """End it at once and remove its folder."""
-        self._end(signal.SIGKILL)
-        self._workspace.remove()
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.end(how)
-            self._process = None
 
     def _lines(self) -> dict[str, str]:
         clients = f"PLAINTEXT://127.0.0.1:{self.port}"
