@@ -150,6 +150,20 @@ def check_collisions(tables: Iterable[TableId], route: RouteTable, *, file: str 
         raise SpecError(problems)
 
 
+def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
+    """Which tables there are after the changes, where these were there before them."""
+    there = set(tables)
+    for change in changes:
+        if isinstance(change, CreateTable):
+            there.add(change.table)
+        elif isinstance(change, DropTable):
+            there.discard(change.table)
+        elif isinstance(change, RenameTable):
+            there.discard(change.table)
+            there.add(change.new_table)
+    return there
+
+
 class RouteGuard:
     """Refuses a change after which the sink's tables could not be told apart. Driver.
 
@@ -163,15 +177,7 @@ class RouteGuard:
 
     def check(self, changes: Iterable[SchemaChange]) -> None:
         """Take over tables that come and go. Raises SpecError before anything was applied; repeatable."""
-        tables = set(self._tables)
-        for change in changes:
-            if isinstance(change, CreateTable):
-                tables.add(change.table)
-            elif isinstance(change, DropTable):
-                tables.discard(change.table)
-            elif isinstance(change, RenameTable):
-                tables.discard(change.table)
-                tables.add(change.new_table)
+        tables = tables_after(self._tables, changes)
         if tables != self._tables:
             self._check(sorted(tables))
             self._tables = tables

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.offsets import source_offset
-from cdc.flow.route import Target
+from cdc.flow.route import Target, tables_after
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.options import SinkOptions
-from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
+from cdc.schema import TableId
 from cdc.sink import Confirms, Remembers, Sink
 from cdc.source import Resyncs, Source
 from cdc.spec.model import PipelineSpec, RouteRule
@@ -86,7 +86,7 @@ class Edits:
         first, decision = self._state.initial_offset(), self._log.get(last)
         if first is None or decision is None:
             return []
-        return captured(source.schema_changes(source_offset(first), source_offset(decision.end)))
+        return sorted(tables_after((), source.schema_changes(source_offset(first), source_offset(decision.end))))
 
     def _check_routes(self, before: Fingerprint, tables: Sequence[TableId], source: Source) -> None:
         if (before.route, before.mode) == (self._now.route, self._now.mode):
@@ -147,20 +147,6 @@ def targets(spec: PipelineSpec, tables: Iterable[TableId]) -> Mapping[TableId, t
     """Where the rows of each source table go."""
     route = made_routing(spec).table
     return {table: route.targets(table) for table in tables}
-
-
-def captured(changes: Iterable[SchemaChange]) -> list[TableId]:
-    """The tables there are after all of these changes, from the first on."""
-    tables: set[TableId] = set()
-    for change in changes:
-        if isinstance(change, CreateTable):
-            tables.add(change.table)
-        elif isinstance(change, DropTable):
-            tables.discard(change.table)
-        elif isinstance(change, RenameTable):
-            tables.discard(change.table)
-            tables.add(change.new_table)
-    return sorted(tables)
 
 
 def _names(targets: Sequence[Target]) -> str:
