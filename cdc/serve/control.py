@@ -48,8 +48,8 @@ class ErrorView:
 class RunView:
     """A run that is over, or the one under way (`ended_s` and `outcome` None).
 
-    `skipped` is a run that did not begin, as the one before it went on past its time. `why` is what began it: `schedule`,
-    `start`, `restart`, `edit`, `request`.
+    `skipped` is a run that did not begin, as the one before it went on past its time. `why` is what began it:
+    `schedule`, `start`, `restart`, `edit`, `request`.
     """
 
     started_s: float
@@ -107,9 +107,9 @@ class LogLine:
 class Control(Protocol):
     """A running `cdc serve`. Every method may be called from any thread.
 
-    Methods that name a pipeline raise PipelineUnknown when there is none of that name, and NotNow when it is in a state in
-    which that cannot be done. Unless said otherwise a request is taken at once and carried out beside the caller: the
-    state tells how far it is.
+    Methods that name a pipeline raise PipelineUnknown when there is none of that name, and NotNow when it is in a state
+    in which that cannot be done. Unless said otherwise a request is taken at once and carried out beside the caller:
+    the state tells how far it is.
     """
 
     def pipelines(self) -> Sequence[PipelineView]:
@@ -134,8 +134,10 @@ class Control(Protocol):
         """
 
     def resync(self, name: str, table: str) -> None:
-        """Copy a table of the source (`database.table`) anew, beside everything else. Raises SourceError for a table that
-        is not captured."""
+        """Copy a table of the source (`database.table`) anew, beside everything else.
+
+        Raises SourceError for a table that is not captured.
+        """
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log, oldest first."""
