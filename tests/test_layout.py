@@ -33,7 +33,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.warm", "cdc.background"),
-    ("cdc", "cdc.api", "cdc.console", "cdc.dev"),
+    ("cdc.serve.control",),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
