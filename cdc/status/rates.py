@@ -23,6 +23,11 @@ class Rates:
             self._recent.append((self._clock(), rows))
             self._sums.update(rows)
 
+    def clear(self) -> None:
+        """Nothing comes any more."""
+        self._recent.clear()
+        self._sums.clear()
+
     def now(self) -> dict[str, float]:
         """Rows per second of the tables that had any in the window."""
         cutoff = self._clock() - WINDOW_S

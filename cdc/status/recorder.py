@@ -115,6 +115,9 @@ class Recorder:
 
     def state(self, state: State) -> None:
         """What the run is doing."""
+        if state in ("ended", "failed"):
+            self._read.clear()
+            self._written.clear()
         self._status = replace(self._status, state=state)
 
     def status(self, seen: Snapshot, running: int | None) -> Status:

@@ -71,8 +71,7 @@ class Recording:
     ) -> None:
         self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
         self._warn, self._events, self._seen = warn, events, seen
-        self._told = first
-        self._dirty, self._next_s, self._beat_s = True, 0.0, 0.0
+        self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
         self.status = first
@@ -165,9 +164,10 @@ class Recording:
     def _write(self, status: Status) -> None:
         self._dirty = False
         self._beat_s = self._clock()
-        if replace(status, updated_s=self.status.updated_s) == self.status and status is not self._told:
+        if self._written and replace(status, updated_s=self.status.updated_s) == self.status:
             self._try(lambda: beat(self._root))
             return
+        self._written = True
         self._try(lambda: write_status(self._root, status))
         self._tell_schema_changes(status)
         self.status = status
