@@ -24,7 +24,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing"),
     ("cdc.job", "cdc.warm", "cdc.background"),
-    ("cdc", "cdc.api", "cdc.console", "cdc.dev"),
+    ("cdc.serve.control",),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
