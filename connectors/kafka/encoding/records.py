@@ -49,8 +49,11 @@ class RecordTemplate:
         start = self._place(found.room + count * RECORD_BYTES)
         picks, skip = np.ascontiguousarray(picks, np.int64), np.ascontiguousarray(skip, np.uint8)
         events, sizes = np.ascontiguousarray(events, np.int64), np.empty(count, np.int64)
-        beside_them = (int(array.ctypes.data) for array in (picks, events, skip))
-        end = write_records(keys, parts, *found.addresses(), *beside_them, start, sizes)
+        at, columns, memo = found.addresses()
+        end = write_records(
+            keys, parts, at, columns, memo, int(picks.ctypes.data), int(events.ctypes.data), int(skip.ctypes.data),
+            start, sizes,
+        )  # fmt: skip
         size = end - start
         self._out[len(_BEGIN) + size : len(_BEGIN) + size + len(_END)] = np.frombuffer(_END, np.uint8)
         records = pickle.loads(self._out.data[: len(_BEGIN) + size + len(_END)])
