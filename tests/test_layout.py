@@ -75,7 +75,7 @@ LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.streamload", "connectors.kafka"),
+    "connectors.shared.kernels": ("connectors.mysql", "connectors.streamload", "connectors.kafka"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
@@ -83,7 +83,6 @@ LIBRARIES = {
     "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
-    "connectors.streamload.kernels": ("connectors.kafka",),
 }
 """Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
 of their own: a room uses those above it."""
