@@ -10,24 +10,21 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, CommitUnknown, EngineError, WorkerLost
+from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
+from cdc.job.session import JAVA_GONE
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
 from cdc.status.recording import Recording
-
-JAVA_GONE = (Py4JError, ConnectionError)
-"""What any call into Spark raises when its Java process has ended."""
 
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
@@ -102,7 +99,7 @@ class Watch:
         try:
             self._follow()
         except JAVA_GONE as error:
-            raise EngineError(
+            raise WorkerLost(
                 "Spark's Java process has ended",
                 hint="see the lines above; a run after this one continues at the last committed batch",
             ) from error
