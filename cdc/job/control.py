@@ -18,6 +18,7 @@ class Control:
 
     Attributes:
         stop: set it, and the running batch is finished and the run ends.
+        drain: set it, and what the source's log holds then is still committed before the run ends.
         progress: what the run did so far.
         log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
         shared: the Spark session of the process, for a run beside others; None: the run starts and ends one of its own.
@@ -26,6 +27,7 @@ class Control:
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
+    drain: threading.Event = field(default_factory=threading.Event)
     progress: Progress = field(default_factory=Progress)
     log: IO[str] | None = None
     guest: bool = False

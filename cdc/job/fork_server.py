@@ -40,7 +40,7 @@ def serve(path: str) -> None:
     keep_pandas_out()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; this process ends with its parent
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(path)
         os.chmod(path, 0o600)
@@ -94,8 +94,7 @@ def _become_reader(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     """Run a stream reader in this process, a fork, to its end."""
     code = 1
     try:
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in zip((null, *streams), (0, 1, 2), strict=True):
             os.dup2(source, target)

@@ -147,7 +147,7 @@ def _run_locked(
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     routing = made_routing(spec)
-    progress, signals, rules = control.progress, Signals(control.stop), made_rules(spec)
+    progress, signals, rules = control.progress, Signals(control.stop, control.drain), made_rules(spec)
     if not source.bounded and state.initial_offset() is None:
         tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
         check_routes(spec, tables)
@@ -174,10 +174,12 @@ def _run_locked(
         plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)
-        start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
+        bounded = mode.until_caught_up or source.bounded
+        start = partial(_start, spark, plan, runner, bounded=bounded)
+        drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
-        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
             watch.until_end()
         finally:
