@@ -12,6 +12,7 @@
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the stream reader process (stop)
     <state>/notices.jsonl         what the source has met, and in notices_told.json how much of it was told
+    <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
     <state>/snapshot.json         how far the copying of tables is, for other tools to read
 
 Only the user who runs the pipeline can read it: rows wait in it.
