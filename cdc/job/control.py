@@ -22,6 +22,7 @@ class Control:
         progress: what the run did so far.
         log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
         shared: the Spark session of the process, for a run beside others; None: the run starts and ends one of its own.
+        again: whether the run carries on with one that failed: then it copies no table anew because of its schedule.
         guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
     """
@@ -30,5 +31,6 @@ class Control:
     drain: threading.Event = field(default_factory=threading.Event)
     progress: Progress = field(default_factory=Progress)
     log: IO[str] | None = None
+    again: bool = False
     guest: bool = False
     shared: SharedSession | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from cdc.errors import SourceError
 from cdc.job.resync import request_resync
 from cdc.source import Context, Resyncs, Source, close
@@ -11,12 +9,11 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
 
-def refresh(spec: PipelineSpec, root: Path) -> int:
+def refresh(spec: PipelineSpec, state: StateDir) -> int:
     """Ask for each table that the source has now; how many. None before the first run, which copies them anyway.
 
     Raises SourceError when the source cannot be reached, or reads a log only.
     """
-    state = StateDir(root)
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         return 0
@@ -30,5 +27,5 @@ def refresh(spec: PipelineSpec, root: Path) -> int:
     finally:
         close(source)
     for table in tables:
-        request_resync(spec, str(table), root)
+        request_resync(spec, str(table), state.root)
     return len(tables)

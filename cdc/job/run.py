@@ -25,6 +25,7 @@ from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records, same_run
 from cdc.job.own_session import OwnSession, chosen_java
+from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
 from cdc.job.session import DEFAULT_MASTER, check_executors, warm_workers, with_retries
 from cdc.job.state_location import state_root
@@ -91,7 +92,9 @@ def run(
         state.clear_control()
         with log_records(reporter.line, only_here=control.shared is not None), json_log.of_python():
             master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
-            mode = Mode(master, until_caught_up, background)
+            mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
+            if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
+                refresh(spec, state)
             with _recording(spec, pipeline, state, reporter, mode, control, events, seen) as recording:
                 _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
     except OSError as error:

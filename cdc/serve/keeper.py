@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from cdc.errors import CdcError, EngineError, NotNow
-from cdc.flow.restarts import RestartPolicy, Restarts
+from cdc.flow.restarts import Restarts
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
 from cdc.serve.history import History
 from cdc.serve.log_file import LogFile
 from cdc.serve.times import Times
+from cdc.spec.life import restart_policy
 
 if TYPE_CHECKING:
     from cdc.job.control import Control
@@ -73,7 +74,7 @@ class Keeper:
         """Take a version of the file; between two runs."""
         self.spec = spec
         self._times = Times(spec.pipeline)
-        self._restarts = Restarts(restart_policy(spec, "exponential-delay"))
+        self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
         self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
 
     def begin(self) -> None:
@@ -218,33 +219,29 @@ class Keeper:
             if self._closed or self._jobs or self._history.held:
                 self._plan(why)
                 return
-            self._control = control = Control(log=cast("IO[str]", self.log), shared=session)
+            self._control = control = Control(log=cast("IO[str]", self.log), shared=session, again=why == "restart")
             self._run = RunView(time.time(), None, None, why)
             self._state = "starting"
-        error = self._failure(control, why)
+        error = self._failure(control)
         with self._changed:
             self._over(control, error)
             self._changed.notify_all()
 
-    def _failure(self, control: Control, why: str) -> CdcError | None:
+    def _failure(self, control: Control) -> CdcError | None:
         """Run the pipeline; what it failed with."""
         from cdc.flow.commits import known
 
         try:
-            self._run_job(control, why)
+            self._run_job(control)
         except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
             return known(error)
         return None
 
-    def _run_job(self, control: Control, why: str) -> None:
-        from cdc.job.refresh import refresh
+    def _run_job(self, control: Control) -> None:
         from cdc.job.run import run
 
-        if self._times.refreshes and why != "restart":
-            refresh(self.spec, self.root)
         (self._job or run)(
             self.spec,
-            until_caught_up=self._times.schedule is not None,
             state_dir=self.root,
             log_format="json",
             control=control,
@@ -312,10 +309,3 @@ class Keeper:
 def error_view(error: CdcError, at_s: float) -> ErrorView:
     """An error as it is shown."""
     return ErrorView(type(error).__name__, error.message, error.where, error.hint, at_s, error.retryable)
-
-
-def restart_policy(spec: PipelineSpec, default: str) -> RestartPolicy:
-    """What the file says about restarts; `default` is the strategy where it says nothing."""
-    options = spec.pipeline
-    names = (name for name in RestartPolicy.__dataclass_fields__ if name != "strategy")
-    return RestartPolicy(options.restart or default, **{name: getattr(options, name) for name in names})  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ class Times:
     def __init__(self, options: LifeOptions) -> None:
         zone, text = options.schedule_time_zone, options.schedule
         self.schedule = None if text is None else Schedule(text, zone)
-        self.refreshes = text is not None and options.schedule_copy == "refresh"
         self._skips = options.schedule_catch_up == "skip"
 
     def first_s(self, now_s: float, last_begun_s: float | None) -> float | None:

@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
+from cdc.flow.restarts import RestartPolicy, Strategy
 from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Zone
 from cdc.spec.schedule import check_schedule
-
-Restart = Literal["none", "fixed-delay", "exponential-delay", "failure-rate"]
 
 
 class LifeOptions(Block):
@@ -35,7 +34,7 @@ class LifeOptions(Block):
         description="What a second and later run does: carry on with the log from where the last run ended, or copy "
         "all tables anew beside the old rows, which the copies then replace.",
     )
-    restart: Annotated[Restart | None, AnyCase] = Field(
+    restart: Annotated[Strategy | None, AnyCase] = Field(
         None,
         description="What follows a failed run that another may get past. Default: exponential-delay with `cdc serve`, "
         "none with `cdc run`.",
@@ -85,3 +84,9 @@ class LifeOptions(Block):
         description="Runs that may fail in the same batch, unless what failed was not reachable: more of them would "
         "fail as well, so the pipeline then has failed, whatever the strategy.",
     )
+
+
+def restart_policy(options: LifeOptions, default: Strategy) -> RestartPolicy:
+    """What the file says about restarts; `default` is the strategy where it says nothing."""
+    names = (name for name in RestartPolicy.__dataclass_fields__ if name != "strategy")
+    return RestartPolicy(options.restart or default, **{name: getattr(options, name) for name in names})
