@@ -22,7 +22,7 @@ _COLUMNS = tuple(
 
 def warm_kernels() -> int:
     """Read and decode; returns the rows seen, two. Executor; a repeat costs nothing."""
-    messages = Messages("warm", 0, (0, 1), (0, 0), (None, None), (_MESSAGE, _MESSAGE))
+    messages = Messages.of("warm", 0, (None, None), (_MESSAGE, _MESSAGE))
     reading = DebeziumFormat().read(messages)
     rows = 0
     for group in reading.groups:
