@@ -55,9 +55,10 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 	@$(PY) -m cdc_services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
-schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md and the tree in docs/architecture.md
+schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the metrics in docs/monitoring.md and the tree in docs/architecture.md
 	$(PY) -m cdc.spec.export
 	$(PY) -m cdc.transform.reference
+	$(PY) -m cdc.status.reference
 	$(PY) scripts/tree.py
 
 services: setup ## bring a real MySQL 9.7, MariaDB and Kafka into the cache folder, for the tests
@@ -98,7 +99,7 @@ $(READY)-java: requirements-java.txt $(READY)-run
 	@touch $@
 
 # What a first run needs, and what only makes later runs start sooner: the demo comes between the two.
-$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run $(READY)-java
+$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py connectors/shared/kernels/*.py) $(READY)-run $(READY)-java
 	@$(PY) scripts/warm.py decoder
 	@touch $@
 

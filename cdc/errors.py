@@ -19,7 +19,9 @@
     |-- TransformError       exit 5   a value that an expression of a transform rule fails on
     `-- EngineError          exit 5   Spark, Java or the state directory
         |-- WorkerLost                a process that planned or read a batch has ended; retryable
-        `-- StateError                the state directory is locked, unreadable, full or from another pipeline
+        |-- StateError                the state directory is locked, unreadable, full or from another pipeline
+        |-- PipelineUnknown           `cdc serve` has no pipeline of that name
+        `-- NotNow                    what was asked cannot be done in the state that the pipeline is in
 
 Errors cross processes (executor -> driver, stream reader -> driver) as JSON: `to_json`, `from_json`.
 """
@@ -191,7 +193,18 @@ class LoadsLost(SinkError):
 
 
 class ChangeRefused(SinkError):
-    """A schema change that the sink cannot carry out."""
+    """A schema change that the sink cannot carry out.
+
+    `curable`: it can have the table as it is to be, but not make it of the one that is there.
+    """
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", curable: bool = False) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.curable = curable
+
+    def more(self) -> dict[str, Any]:
+        """Whether it is curable."""
+        return {"curable": self.curable}
 
 
 class TransformError(CdcError):
@@ -212,13 +225,21 @@ class StateError(EngineError):
     """The state directory is locked, unreadable, full, or belongs to another pipeline."""
 
 
+class PipelineUnknown(EngineError):
+    """There is no pipeline of that name."""
+
+
+class NotNow(EngineError):
+    """What was asked of a pipeline cannot be done in the state that it is in."""
+
+
 _BY_NAME: dict[str, type[CdcError]] = {
     cls.__name__: cls
     for cls in (
         CdcError, PatternTimeout, EditRefused,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
-        StateError, WorkerLost,
+        StateError, WorkerLost, PipelineUnknown, NotNow,
     )
 }  # fmt: skip
 

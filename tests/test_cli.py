@@ -38,6 +38,19 @@ def test_help_names_the_exit_codes(command: list[str]) -> None:
     assert codes in " ".join(done.stdout.split())
 
 
+def test_help_has_a_short_flag_too() -> None:
+    assert cdc("run", "-h").stdout == cdc("run", "--help").stdout != ""
+
+
+def test_a_shell_completes_commands_and_flags() -> None:
+    program = "import sys; sys.argv[0] = 'cdc'; from cdc.cli import main; main()"
+    asked = {"_CDC_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    for words, expected in (("cdc va", "validate"), ("cdc run --until", "--until-caught-up")):
+        env = {**os.environ, **asked, "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=False)
+        assert (done.returncode, done.stdout.split()) == (0, [expected]), done.stderr
+
+
 def test_five_mistakes_are_printed_and_the_exit_code_is_2() -> None:
     done = cdc("validate", FIVE, MYSQL_PASSWORD="hunter2")
     assert done.returncode == 2

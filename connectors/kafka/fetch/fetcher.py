@@ -177,6 +177,13 @@ class Fetcher:
         return found
 
 
+def warm_fetching() -> None:
+    """Load the kernels that take messages."""
+    nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    taking.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
+    taking.take(nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0)
+
+
 def _error(code: int, reason: bytes | None) -> KafkaError:
     text = (reason or b"").decode("utf-8", "replace")
     return KafkaError(code, text) if text else KafkaError(code)

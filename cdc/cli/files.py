@@ -1,0 +1,88 @@
+"""Commands about pipeline files that run nothing: validate, plan, test, schema."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
+from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.printed import printed
+
+
+@app.command(epilog=EXIT_CODES)
+def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+    """Check pipeline files: every mistake with its line and column. Connects to nothing."""
+    import gc
+
+    gc.disable()  # the process is over before there is anything worth collecting, and imports are most of its time
+
+    import cdc
+
+    failed = False
+    for file in files:
+        found = cdc.validate(file)
+        for line in (*found.problems, *found.warnings):
+            print(printed(line, longest=LONGEST), file=sys.stderr)
+        if found.ok:
+            print(printed(f"{file}: ok"))
+        failed = failed or not found.ok
+    raise typer.Exit(2 if failed else 0)
+
+
+@app.command(epilog=EXIT_CODES)
+def plan(file: PipelineFile) -> None:
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
+    import cdc
+
+    pipeline = cdc.load(file)
+    for warning in pipeline.warnings:
+        print(printed(warning, longest=LONGEST), file=sys.stderr)
+    found = cdc.plan(pipeline)
+    for line in str(found).split("\n"):
+        print(printed(line, longest=LONGEST_OF_PLAN))
+    found.check()
+
+
+@app.command(epilog=EXIT_CODES)
+def test(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+    """Run the tests beside pipeline files (FILE.test.yaml): rows and schema changes in, expected out. No servers."""
+    import gc
+
+    gc.disable()  # as in `validate`
+
+    from cdc.testing.command import run_tests
+    from cdc.without_pandas import keep_pandas_out
+
+    keep_pandas_out()
+    failed = 0
+    for file in files:
+        outcomes = list(run_tests(file))
+        wrong = [outcome for outcome in outcomes if outcome.differences]
+        for outcome in wrong:
+            print(printed(f"{outcome.where}: {outcome.name}: failed", longest=LONGEST))
+            for line in outcome.differences:
+                print(printed(f"  {line}", longest=LONGEST_OF_PLAN))
+        count = f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}"
+        print(printed(f"{file}: {count}{f', {len(wrong)} failed' if wrong else ' passed'}"))
+        failed += len(wrong)
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command(epilog=EXIT_CODES)
+def schema(
+    connector: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this connector, such as source/mysql or sink/duckdb.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    from cdc.spec import schemas
+
+    try:
+        document = schemas.bundle() if connector is None else schemas.connector(connector)
+    except LookupError as error:
+        raise typer.BadParameter(str(error.args[0]), param_hint="--connector") from error
+    print(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,59 @@
+"""What the commands print: results on stdout, errors one line each on stderr, as text or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import typer
+
+from cdc.printed import printed, printed_field
+
+LONGEST = 2_000
+"""Characters of an error: its place, what happened and the next step are cut one by one before."""
+LONGEST_OF_PLAN = 100_000
+"""Characters of a line of a plan: a statement is shown whole."""
+
+
+@contextmanager
+def errors_as(log_format: str) -> Iterator[None]:
+    """Errors in the block end the command; as JSON lines when that is the format of the log."""
+    try:
+        yield
+    except Exception as error:
+        if log_format == "text" or os.environ.get("CDC_DEBUG") == "1":
+            raise
+        raise typer.Exit(complain(error, log_format)) from None
+
+
+def complain(error: Exception, log_format: str = "text") -> int:
+    """Print an error for people, or as JSON lines, and return its exit code."""
+    from cdc.errors import CdcError, SpecError
+
+    if isinstance(error, SpecError):
+        for problem in error.problems:
+            say("error", str(problem), log_format)
+        return error.exit_code
+    if isinstance(error, CdcError):
+        parts = {"error": type(error).__name__, "where": error.where, "hint": error.hint}
+        shown = CdcError(printed(error.message), where=printed(error.where), hint=printed(error.hint))
+        text = error.message if log_format == "json" else f"cdc: {shown}"
+        say("error", text, log_format, exit_code=error.exit_code, **parts)
+        return error.exit_code
+    text = f"internal error: {type(error).__name__}: {error} (CDC_DEBUG=1 shows where)"
+    say("error", text if log_format == "json" else f"cdc: {text}", log_format, exit_code=CdcError.exit_code)
+    return CdcError.exit_code
+
+
+def say(level: str, message: str, log_format: str, **fields: object) -> None:
+    """One line on stderr; `fields` are for JSON only."""
+    if log_format == "json":
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        fields = printed_field({"message": message, **fields})
+        print(json.dumps({"time": now, "level": level, **fields}), file=sys.stderr)
+    else:
+        print(printed(message, longest=LONGEST), file=sys.stderr)

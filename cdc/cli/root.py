@@ -1,0 +1,46 @@
+"""The application that all commands are registered with, and what their arguments have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cdc import __version__
+from cdc.dev import DevGroup
+
+EXIT_CODES = """
+Exit codes: 0 done; 1 a test of `cdc test` failed; 2 the pipeline file or the command line is wrong; 3 the source
+failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory); 130 a second signal ended the run at
+once. CDC_DEBUG=1 shows where an error came from.
+"""
+
+app = typer.Typer(
+    name="cdc",
+    help="Change data capture pipelines in YAML: MySQL and MariaDB binlogs to tables, exactly once.",
+    epilog=" ".join(EXIT_CODES.split()),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
+
+PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cdc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""

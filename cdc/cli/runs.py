@@ -1,0 +1,83 @@
+"""Commands that run a pipeline in this process, or ask the one that runs it: run, resync."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.background import give_way
+from cdc.cli.output import LONGEST, errors_as, say
+from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.printed import printed
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    file: PipelineFile,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Stop at what the source's log holds now.")
+    ] = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master, such as local[4]. Default: local[*].")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+    log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
+    background: Annotated[
+        bool, typer.Option("--background", help="Give way to everything else on this machine, and use half its cores.")
+    ] = False,
+    events: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what happens to this file, a JSON object a line.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus at this port (/metrics).")
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to serve them at; they have no login.")
+    ] = "127.0.0.1",
+) -> None:
+    """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
+    if log_format not in ("text", "json"):
+        raise typer.BadParameter("must be text or json", param_hint="--log-format")
+    with errors_as(log_format):
+        if background:
+            give_way()
+        from cdc.api import load, run_here
+
+        pipeline = load(file)
+        for warning in pipeline.warnings:
+            say("warning", str(warning), log_format)
+        code = run_here(
+            pipeline,
+            until_caught_up=until_caught_up,
+            master=master,
+            state_dir=state_dir,
+            log_format=log_format,
+            background=background,
+            events=events,
+            metrics=None if metrics_port is None else (metrics_host, metrics_port),
+        )
+    raise typer.Exit(code)
+
+
+@app.command(epilog=EXIT_CODES)
+def resync(
+    file: PipelineFile,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")],
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
+    from cdc.job.resync import request_resync
+    from cdc.spec.check import check_file
+
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(printed(warning, longest=LONGEST), file=sys.stderr)
+    request_resync(checked.spec, table, state_dir)
+    print(printed(f"{table}: will be copied anew"))

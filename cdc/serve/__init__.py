@@ -1,0 +1,1 @@
+"""`cdc serve`: keeps the pipelines of a folder running, or runs them on schedule, with one Spark session for all."""
