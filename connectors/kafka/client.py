@@ -59,8 +59,8 @@ _TLS_HINT = (
     "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
 )
 _AT_ONCE = {"enable.sparse.connections": False}
-"""Connect at once, not when there is something to ask: a task's clients live for a moment, and waiting for a coordinator
-to be connected takes 50 to 500 ms instead of 3."""
+"""Connect at once, not when there is something to ask: a task's clients live for a moment, and waiting for the
+coordinator to be connected takes 50 to 500 ms instead of 3."""
 _AWAY_HINT = "see properties.bootstrap.servers, and that the broker runs and advertises an address that works from here"
 
 
