@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 
 from py4j.protocol import Py4JError
@@ -24,6 +25,7 @@ from cdc.job.report import Reporter, new_counts
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
+from cdc.state.waits import Waits
 from cdc.status.recording import Recording
 
 JAVA_GONE = (Py4JError, ConnectionError)
@@ -93,6 +95,7 @@ class Watch:
         self._counts: dict[str, int] = {}
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
+        self._waits = Waits(state.sink), Waits(state.source)
         self._stopping = self._over = self._gave_up = False
         if recording is not None:
             recording.state("running")
@@ -209,6 +212,8 @@ class Watch:
             if self._recording is not None:
                 self._recording.notice(notice)
         now = self._progress.snapshot()
+        waiting = [text for text in (waits.current() for waits in self._waits) if text]
+        now = replace(now, note=waiting[0]) if waiting else now
         for report in self._progress.reports():
             self._reporter.batch(report)
             if self._recording is not None:
