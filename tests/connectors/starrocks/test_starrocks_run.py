@@ -83,14 +83,3 @@ def test_tables_follow_through_schema_changes_and_crashes(
     assert sorted(server.query("SELECT id, note, CAST(qty AS VARCHAR) FROM sr.orders")) == expected
     assert sorted(server.query("SELECT line FROM sr.log")) == [("one",), ("one",), ("two",)]
     assert {item["state"] for item in server.standin.transactions()} <= {"VISIBLE", "ABORTED"}
-
-
-def test_a_wrong_password_ends_the_run_with_the_sinks_exit_code(
-    pipeline: StarRocksPipeline, mysql_server: MySqlServer
-) -> None:
-    assert pipeline.server is not None
-    pipeline.server.password = "wrong-secret"
-    mysql_server.execute(FIRST[0])
-    output = pipeline.catch_up(expect=4).output
-    assert "access denied" in output
-    assert "wrong-secret" not in output
