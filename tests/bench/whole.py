@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import Pipeline, Sink, checked
+from pipeline import Middle, Pipeline, Sink, checked
 from readers import Bench, per_million
 from workload import DATABASE, Generator, Workload, copies_of_orders
 
@@ -16,9 +16,11 @@ _START_UPS = 3
 class WholeTool:
     """One pipeline that catches up after each workload is written, so that each run has exactly that one to read."""
 
-    def __init__(self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None) -> None:
+    def __init__(
+        self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None, middle: Middle = None
+    ) -> None:
         self._bench, self._generator, self._name = bench, generator, name
-        self._pipeline = Pipeline(bench.folder / name, bench.server, r"\.*", generator.place(), sink)
+        self._pipeline = Pipeline(bench.folder / name, bench.server, r"\.*", generator.place(), sink, middle)
         self.start_up: Figures = {}
 
     def begin(self) -> None:
