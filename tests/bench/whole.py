@@ -19,18 +19,21 @@ class WholeTool:
     def __init__(
         self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None, middle: Middle = None
     ) -> None:
+        """`name` is also that of the table of one row, which is this tool's alone."""
         self._bench, self._generator, self._name = bench, generator, name
-        self._pipeline = Pipeline(bench.folder / name, bench.server, r"\.*", generator.place(), sink, middle)
+        tables = rf"one_{name},{DATABASE}.(orders|sbtest)\.*"
+        self._pipeline = Pipeline(bench.folder / name, bench.server, tables, generator.place(), sink, middle)
         self.start_up: Figures = {}
 
     def begin(self) -> None:
         """A run over one row: what starting and stopping cost, Spark, Java, workers and kernels included."""
-        self._generator.run(f"DROP TABLE IF EXISTS {DATABASE}.one")
-        self._generator.run(f"CREATE TABLE {DATABASE}.one (id INT PRIMARY KEY); INSERT INTO one VALUES (1)")
+        one = f"one_{self._name}"
+        self._generator.run(f"DROP TABLE IF EXISTS {one}")
+        self._generator.run(f"CREATE TABLE {one} (id INT PRIMARY KEY); INSERT INTO {one} VALUES (1)")
         self._pipeline.catch_up()
         runs = []
         for number in range(min(self._bench.repeat, _START_UPS)):
-            self._generator.run(f"INSERT INTO one VALUES ({number + 2})")
+            self._generator.run(f"INSERT INTO {one} VALUES ({number + 2})")
             self._bench.say(f"{self._name}: one row")
             runs.append(self._pipeline.catch_up())
         spent = sorted(runs, key=lambda run: run.cpu_s)[len(runs) // 2]
