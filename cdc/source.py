@@ -77,6 +77,7 @@ class Lag:
     """How far the last planned batch is behind the end of the source's log, in bytes.
 
     Attributes:
+        transactions: the same in transactions; None where the source does not count them.
         note: what the source is doing when it is not simply reading: waiting for a server that is gone.
         notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.
         noticed: all of them since the source object was made.
@@ -86,11 +87,12 @@ class Lag:
     note: str = ""
     notices: tuple[str, ...] = ()
     noticed: int = 0
+    transactions: int | None = None
 
     @classmethod
-    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "") -> Lag:
+    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None) -> Lag:
         """With the end of a list of notices that only grows."""
-        return cls(bytes, note, tuple(told[-NOTICES:]), len(told))
+        return cls(bytes, note, tuple(told[-NOTICES:]), len(told), transactions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +246,21 @@ class Resyncs(Protocol):
         """Ask for a table to be read anew, while the pipeline runs or before its next run.
 
         Any process; `Context.store` is that of the pipeline. Raises SourceError when the source cannot.
+        """
+
+
+@runtime_checkable
+class CopiesAnew(Protocol):
+    """Optional capability: the source copies a table anew when the engine needs it, whatever the sink has of it."""
+
+    def copies_anew(self, table: TableId) -> bool:
+        """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        """Ask for a copy that begins, in a later batch, with a `CopyTable` that has the table's schema.
+
+        Driver. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
+        himself where `asked`: a table of any size is copied then. Raises StateError.
         """
 
 

@@ -15,14 +15,23 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 400
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc.errors", "cdc.printed", "cdc.schema", "cdc.units", "cdc.faults", "cdc.signals", "cdc.without_pandas"),
+    (
+        "cdc.errors",
+        "cdc.printed",
+        "cdc.schema",
+        "cdc.units",
+        "cdc.faults",
+        "cdc.signals",
+        "cdc.without_pandas",
+        "cdc.timing",
+    ),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.planning", "cdc.testing"),
+    ("cdc.planning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
@@ -55,6 +64,7 @@ CONTRACTS = (
     "state.store",
     "state.durable",
     "state.append_log",
+    "timing",
 )
 """The modules of `cdc` that a connector may know."""
 

@@ -25,13 +25,16 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
-from cdc.flow.attempt import Attempts
+from cdc.flow.asking import Asking
+from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
+from cdc.flow.moves import MOVED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
+from cdc.flow.refused import RefusedChanges
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.route_stage import RouteStage
@@ -80,8 +83,10 @@ class BatchRunner:
         lost = LostLoads(PrepareTask(source, sink, routing, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
-        self._attempts = Attempts(state.store) if routing.policy.behavior is Behavior.TRY_EVOLVE else None
-        self._routes = RouteStage(routing, state.store)
+        try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
+        self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
+        self._routes, self._asking = RouteStage(routing, state.store), Asking(source)
+        self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
         self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
         self._recovered = False
         self._error: CdcError | None = None
@@ -118,7 +123,7 @@ class BatchRunner:
             started = time.monotonic()
             self._tell_source(decision)
             prepared = self._named(decision)
-            self._committed(decision, prepared, (), (), started, self._commits.commit(decision))
+            self._committed(decision, prepared, (), (), started, {}, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
         """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
@@ -137,12 +142,13 @@ class BatchRunner:
             self._check(decision)
             return
         self._progress.begin(batch)
-        decision, changes, results = self._prepare(batch, run_tasks)
+        phases: dict[str, float] = {}
+        decision, changes, results = self._prepare(batch, run_tasks, phases)
         reached("after-decide", batch)
         self._tell_source(decision)
         results.append(TaskResult(counts=dict(self._routes.held)))
         self._commits.start(
-            decision, partial(self._committed, decision, self._named(decision), changes, results, started)
+            decision, partial(self._committed, decision, self._named(decision), changes, results, started, phases)
         )
 
     def _tell_source(self, decision: Decision) -> None:
@@ -162,13 +168,18 @@ class BatchRunner:
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         started: float,
+        phases: Mapping[str, float],
         counts: Mapping[str, int],
     ) -> None:
         """In the thread that commits."""
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts))
+        spent = {**phases, "commit": self._commits.took_s}
+        position = source_offset(decision.end)
+        self._progress.end(
+            BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts, spent, position)
+        )
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
@@ -178,18 +189,25 @@ class BatchRunner:
                 hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
             )
 
-    def _prepare(self, batch: int, run_tasks: RunTasks) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+    def _prepare(
+        self, batch: int, run_tasks: RunTasks, phases: dict[str, float]
+    ) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+        """Decide a batch; `phases` gets the seconds of its steps."""
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
+        began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
+        self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
             changes = self._carried_out(batch, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
+        planned = time.monotonic()
         results = list(run_tasks())
+        ran = time.monotonic()
         for result in results:
             result.raise_error()
         reached("after-prepare", batch)
@@ -197,6 +215,7 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
+        phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
 
     def _recover(self, batch: int) -> None:
@@ -216,8 +235,7 @@ class BatchRunner:
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:
-            apply(changes)
-            return changes
+            return self._refused.apply(batch, changes, apply)
         done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
         if refused:
             self._routes.only(batch, done, refused)

@@ -10,23 +10,21 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, CommitUnknown, EngineError, WorkerLost
+from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
+from cdc.job.session import JAVA_GONE
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
-
-JAVA_GONE = (Py4JError, ConnectionError)
-"""What any call into Spark raises when its Java process has ended."""
+from cdc.status.recording import Recording
 
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
@@ -34,10 +32,13 @@ _AGAIN = "a start of the query"
 
 
 class Signals:
-    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once."""
+    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once.
 
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self.stop = stop or threading.Event()
+    `drain` asks for what the log holds now, and the end after it.
+    """
+
+    def __init__(self, stop: threading.Event | None = None, drain: threading.Event | None = None) -> None:
+        self.stop, self.drain = stop or threading.Event(), drain or threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
@@ -80,6 +81,8 @@ class Watch:
         signals: Signals,
         retry: RetryPolicy,
         copying: Copying | None = None,
+        recording: Recording | None = None,
+        drained: Callable[[], StreamingQuery] | None = None,
     ) -> None:
         self._start = start
         self._warm: Callable[[], None] | None = warm
@@ -87,17 +90,21 @@ class Watch:
         self._retry, self._again, self._again_at = retry, Backoff(retry, _AGAIN), 0
         self._runner, self._progress = runner, progress
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
+        self._recording = recording
         self._counts: dict[str, int] = {}
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
         self._stopping = self._over = self._gave_up = False
+        self._drained: Callable[[], StreamingQuery] | None = drained
+        if recording is not None:
+            recording.state("running")
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
         try:
             self._follow()
         except JAVA_GONE as error:
-            raise EngineError(
+            raise WorkerLost(
                 "Spark's Java process has ended",
                 hint="see the lines above; a run after this one continues at the last committed batch",
             ) from error
@@ -111,8 +118,27 @@ class Watch:
         while not self._ended():
             self.report()
             self._warm_once()
-            if self._signals.stop.is_set() and self._stop():
+            if self._asked() and self._stop() and not self._drains():
                 return
+
+    def _asked(self) -> bool:
+        """Whether somebody wants the query to end: in this process, or with a request in the state directory."""
+        if not self._stopping and self._state.stop_requested():
+            self._signals.stop.set()
+        if self._state.drain_requested():
+            self._signals.drain.set()
+        return self._signals.stop.is_set() or (self._signals.drain.is_set() and self._drained is not None)
+
+    def _drains(self) -> bool:
+        """Where that was asked for: go on with a query that ends by itself, at what the log holds now."""
+        if self._drained is None or self._signals.stop.is_set():
+            return False
+        self._reporter.line("draining: what the log holds now is still committed")
+        self._stopping = False
+        self._runner.restart()
+        self._state.clear_control()
+        self._query, self._drained = self._drained(), None
+        return True
 
     def _ended(self) -> bool:
         """Wait one tick for the end of the query; end it when a commit has failed."""
@@ -150,6 +176,8 @@ class Watch:
         if not self._again.pause(lost.message):
             return False
         self._reporter.line("starting the query again; the batch that was running is repeated")
+        if self._recording is not None:
+            self._recording.restarted(lost)
         self._progress.waiting("")
         self._runner.restart()
         self._query = self._start()
@@ -185,7 +213,10 @@ class Watch:
         """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end."""
         if not self._stopping:
             self._stopping = True
-            self._reporter.line("stopping after the running batch; a second signal aborts it")
+            if self._signals.stop.is_set():
+                self._reporter.line("stopping after the running batch; a second signal aborts it")
+            if self._recording is not None:
+                self._recording.state("stopping")
             self._state.request_stop()
         if not self._state.stop_confirmed():
             return False
@@ -197,9 +228,13 @@ class Watch:
         self._read_lag()
         for notice in self._notices.take():
             self._reporter.line(notice, level="warning")
+            if self._recording is not None:
+                self._recording.notice(notice)
         now = self._progress.snapshot()
         for report in self._progress.reports():
             self._reporter.batch(report)
+            if self._recording is not None:
+                self._recording.batch(report)
         for reason, number in new_counts(self._counts, now.counts):
             self._reporter.line(f"{reason}: {number:,}", level="warning")
         self._counts = dict(now.counts)
@@ -210,6 +245,9 @@ class Watch:
             self._copying.update(last=self._over)
         bars = self._copying.bars() if self._copying is not None else ()
         self._reporter.status(now, self._progress.running, bars)
+        if self._recording is not None:
+            self._recording.copies(self._copying.tables if self._copying is not None else ())
+            self._recording.tick()
 
     def _read_lag(self) -> None:
         """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
@@ -220,4 +258,4 @@ class Watch:
         source = latest["sources"][0] if latest and latest["sources"] else None
         lag = json.loads(source.get("latestOffset") or "null") if source else None
         if lag is not None:
-            self._progress.lag(lag["bytes"], lag["note"])
+            self._progress.lag(lag["bytes"], lag["note"], lag.get("transactions"))

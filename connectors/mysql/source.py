@@ -17,6 +17,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress
+from cdc.timing import in_phase
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
@@ -288,7 +289,7 @@ class MySqlSource(Source):
         by_position = partial(self._streams.at, reader=reader, server=part.server)
         metadata = LogMetadata(self._options.metadata_names())
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
-            yield from metadata.blocks(chunk, rows.decode)
+            yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
         if elsewhere:
             moved()
 
@@ -311,6 +312,14 @@ class MySqlSource(Source):
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
         Requests(self._context.store).add(table)
 
+    def copies_anew(self, table: TableId) -> bool:
+        """Whether the options let tables be copied that nobody asked for."""
+        return self._options.copies_uncertain(table)
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        """Leave the request beside those of users."""
+        Requests(self._context.store).add(table, request, reason, limited=not asked)
+
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
         done = MySqlOffset.from_json(end)
@@ -325,7 +334,7 @@ class MySqlSource(Source):
         lag = None if self._tail is None else self._tail.lag()
         if lag is None:
             return Lag.telling(self._notices) if self._notices else None
-        return Lag.telling(self._notices, lag.bytes, lag.note)
+        return Lag.telling(self._notices, lag.bytes, lag.note, lag.transactions)
 
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""

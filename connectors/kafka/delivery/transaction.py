@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _IN_QUEUE_BYTES = 48 << 20
 """What waits in the client to be sent, roughly."""
 _MOST_IN_QUEUE = 200_000
-_AT_ONCE = 10_000
+_AT_ONCE = 16_384
 _OVERHEAD = 512
 """Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
 _SMALLER = (
@@ -71,7 +71,9 @@ class Writer:
             "message_max_bytes": self._delivery.largest, "delivery_report_only_error": True,
             "on_delivery": self._delivered,
         }  # fmt: skip
-        if self._delivery.transactional:
+        if not self._delivery.transactional:
+            chosen |= {"message_timeout_ms": 0}
+        else:
             chosen |= {"transactional_id": self._name, "transaction_timeout_ms": _TRANSACTION_MS}
         fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
         return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
@@ -122,10 +124,8 @@ class Writer:
         self._begun = True
 
     def _send_plain(self, topic: str, messages: Messages, start: int, stop: int, partition: int) -> None:
-        keys, values = messages.keys, messages.values
         for first in range(start, stop, _AT_ONCE):
-            last = min(first + _AT_ONCE, stop)
-            records = [{"key": keys[i], "value": values[i]} for i in range(first, last)]
+            records = messages.records[first : min(first + _AT_ONCE, stop)]
             self._drain(self._room())
             put = partial(self._producer.produce_batch, topic, records, partition)
             taken = self._told(f"writing to {topic}", put)
@@ -135,17 +135,17 @@ class Writer:
 
     def _send_one(self, topic: str, messages: Messages, index: int, partition: int) -> None:
         self._drain(self._room())
-        key, value, headers = messages.keys[index], messages.values[index], list[Any](messages.headers[index])
+        record, headers = messages.records[index], list[Any](messages.headers[index])
+        key, value = record.get("key"), record.get("value")
         self._told(f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers))
 
     def _check_size(self, topic: str, messages: Messages) -> None:
-        sizes = [len(value or b"") + len(key or b"") for key, value in zip(messages.keys, messages.values, strict=True)]
-        if not sizes:
+        if not len(messages):
             return
-        self._size = max(100.0, sum(sizes) / len(sizes))
-        largest = max(sizes)
+        self._size = max(100.0, messages.size / len(messages))
+        largest = int(messages.sizes.max())
         if largest + _OVERHEAD > self._delivery.largest:
-            key = messages.keys[sizes.index(largest)]
+            key = messages.records[int(messages.sizes.argmax())].get("key")
             shown = (key or b"").decode(errors="replace")[:200] or "none"
             raise SinkError(
                 f"a message of {largest:,} bytes is larger than {self._delivery.largest:,}",
@@ -160,8 +160,10 @@ class Writer:
     def _drain(self, most: int) -> None:
         """Wait until no more than that many records are queued. Raises what delivery failed with."""
         waited_s, before = 0.0, len(self._producer)
+        # Flushed records do not wait for others to fill their batch.
+        send = self._producer.poll if most else self._producer.flush
         while (left := len(self._producer)) > most:
-            self._told("sending records", lambda: self._producer.poll(_LOOK_S))
+            self._told("sending records", lambda: send(_LOOK_S))
             self._raise_failure()
             waited_s = 0.0 if left < before else waited_s + _LOOK_S
             before = min(before, left)
