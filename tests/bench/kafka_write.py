@@ -53,7 +53,6 @@ def main() -> None:
     given.add_argument("--bootstrap", help="a broker that runs; one is started when there is none")
     options = given.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as folder, broker(options.bootstrap) as bootstrap:
-<<<<<<< HEAD
         for found in measured(Path(folder), bootstrap, options.rows):
             print(json.dumps(found))
 
@@ -69,7 +68,7 @@ def measured(folder: Path, bootstrap: str, wanted: int) -> list[dict[str, Any]]:
     sink.apply(0, [CreateTable(table, _SCHEMA)])
     layout = layout_of(table, _SCHEMA, settings, "bench")
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
-    made = [{"key": k, "value": v} for each in blocks for m in encoder.encode(each) for k, v in _pairs(m)]
+    made: list[Any] = [record for each in blocks for part in encoder.encode(each) for record in part.records]
     rounds = []
     for number in range(_ROUNDS):
         found = {
@@ -79,22 +78,6 @@ def measured(folder: Path, bootstrap: str, wanted: int) -> list[dict[str, Any]]:
         }
         rounds.append({"rows": rows, "bytes_per_message": len(made[0]["value"]), **found})
     return rounds
-=======
-        settings = KafkaSinkOptions.model_validate({"type": "kafka", "properties.bootstrap.servers": bootstrap})
-        sink = KafkaSink(settings, Context(table.table, LocalStore(Path(folder))))
-        sink.check()
-        sink.apply(0, [CreateTable(table, _SCHEMA)])
-        layout = layout_of(table, _SCHEMA, settings, "bench")
-        encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
-        made: list[Any] = [record for each in blocks for part in encoder.encode(each) for record in part.records]
-        for number in range(_ROUNDS):
-            found = {
-                "encode": spent(rows, lambda: [len(m) for each in blocks for m in encoder.encode(each)]),
-                "sink": spent(rows, lambda: sink.prepare(TaskAttempt(number, 0, 0), iter(blocks))),  # noqa: B023
-                "plain": spent(rows, lambda: plain(bootstrap, str(table), made)),
-            }
-            print(json.dumps({"rows": rows, "bytes_per_message": len(made[0]["value"]), **found}))
->>>>>>> main
 
 
 def block(table: TableId, start: int) -> ChangeBlock:
