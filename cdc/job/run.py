@@ -172,8 +172,8 @@ def _run_locked(
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
-    runner.recover()
     retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
+    runner.recover()
     with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
         if spark is None:
             reporter.line("stopped before anything was read")
