@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from cdc.job.control import Control
     from cdc.planning import Plan
     from cdc.spec.model import PipelineSpec, SpecWarning
+    from cdc.status.model import Status as Document
 
 _one_run = threading.Lock()
 """Held while a run is in this process: Spark has one context per process."""
@@ -109,7 +112,7 @@ def run(
 
     Args:
         pipeline: what `load` gave, or a file.
-        until_caught_up: stop at what the source's log holds now.
+        until_caught_up: stop at what the source's log holds now, as a pipeline with a schedule does in any case.
         master: the Spark master, such as `local[4]`; None for all cores of this machine.
         state_dir: where the pipeline keeps its progress; None for `.cdc/<name>` beside the file.
         log: where log lines and the summary go; None for stderr and stdout.
@@ -133,16 +136,21 @@ def run_here(
     log_format: str = "text",
     background: bool = False,
     events: Path | None = None,
+    metrics: tuple[str, int] | None = None,
 ) -> int:
     """Run a pipeline in this thread, for a process that does nothing else: the command line. Returns the exit code.
 
     Called in the main thread, SIGINT and SIGTERM finish the running batch, and a second one ends the process.
-    `background` reads with half the cores; `events` is a file that gets a line for each event. Raises CdcError.
+    `background` reads with half the cores; `events` is a file that gets a line for each event, `metrics` where
+    metrics are served: host and port. After a failure it runs again where `pipeline.restart` says so. Raises CdcError.
     """
+    from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
 
-    with _Turn():
-        return run_job(
+    with ExitStack() as stack:
+        stack.enter_context(_Turn())
+        run_once = partial(
+            run_job,
             pipeline.spec,
             until_caught_up=until_caught_up,
             master=master,
@@ -150,7 +158,9 @@ def run_here(
             log_format=log_format,
             background=background,
             events=events,
+            seen=None if metrics is None else _metrics(stack, *metrics),
         )
+        return run_again(pipeline.spec, lambda control: run_once(control=control), log_format)
 
 
 State = Literal["running", "stopping", "ended", "failed"]
@@ -264,6 +274,16 @@ class Run:
         if self._thread.is_alive():
             return "stopping" if self._control.stop.is_set() else "running"
         return "ended" if self._error is None else "failed"
+
+
+def _metrics(stack: ExitStack, host: str, port: int) -> Callable[[Document], None]:
+    """Metrics that are served until the end of the stack; what is given is told of each status document."""
+    from cdc.status.metrics import MetricsServer
+
+    server = MetricsServer()
+    server.start(host, port)
+    stack.callback(server.stop)
+    return server
 
 
 class _Turn:
