@@ -34,14 +34,16 @@ def detail(shown: Shown, visitor: Visitor, query: str, number: int, log: Sequenc
         parts += [
             live("tiles", _tiles(shown, status), tag="dl", class_="tiles"),
             el("div", _plots(status), class_="two"),
+        ]
+    errors = [error_card(error) for error in shown.errors[:_ERRORS]]
+    parts.append(el("section", el("h2", "Last errors"), live("errors", errors or _none())))
+    if status is not None:
+        parts += [
             _tables(view.name, status, query, number),
             el("section", el("h2", "Batches"), legend(), live("batches", _batches(status))),
             el("section", el("h2", "Schema changes"), live("changes", _changes(status)), _more(view.name)),
         ]
     parts += [
-        el(
-            "section", el("h2", "Last errors"), live("errors", [error_card(error) for error in shown.errors] or _none())
-        ),
         live("notices", _notices(status)),
         el("section", el("h2", "Runs"), live("runs", _runs(view))),
         el("section", el("h2", "Log"), live("log", _log(log))),

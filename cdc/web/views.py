@@ -79,6 +79,8 @@ class Views:
             return Shown(view, None, str(error))
 
     def _document(self, folder: str) -> Seen | None:
+        if not folder:  # a file that is wrong has no state yet
+            return None
         path = Path(folder) / FILE_NAME
         try:
             stat = path.stat()
