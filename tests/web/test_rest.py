@@ -10,6 +10,7 @@ from web_client import TestClient
 
 from cdc.errors import SinkError
 from cdc.web import api
+from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
@@ -125,3 +126,11 @@ def test_metrics_of_all_pipelines(client: TestClient) -> None:
     answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'cdc_lag_seconds{pipeline="shop"} 1.4' in answer.text
+
+
+def test_the_page_of_the_documentation_names_every_address(client: TestClient) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
+    for part in ("tables", "batches", "schemas", "errors", "plan", "log"):
+        assert f"GET /api/v1/pipelines/NAME/{part}" in page
+    for action in ACTIONS:
+        assert f"POST /api/v1/pipelines/NAME/{action}" in page
