@@ -86,7 +86,7 @@ class TransformRule(Block):
     projection: str | None = Field(
         None, description=r"Columns and expressions, as after SELECT; `\*` stands for all columns."
     )
-    filter: str | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
+    filter: str | bool | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
     mask: dict[str, str] | None = Field(
         None,
         description="Columns whose values nobody behind this rule sees, each with `MASK`, `HASH`, `REDACT` or "

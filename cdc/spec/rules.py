@@ -89,7 +89,7 @@ def made_rules(spec: PipelineSpec) -> Rules | None:
 def _text(root: tree.Mapping, file: str, text: str, path: tree.Path) -> SqlText | None:
     """The text at a path, None where the file has none; an empty one counts as none."""
     node = tree.find(root, path)
-    if not isinstance(node, Scalar) or not node.text.strip():
+    if not isinstance(node, Scalar) or node.value is None or not node.text.strip():
         return None
     if node.substituted:
         return SqlText(node.text, file, tree.dotted(path), ((0, node.place.line, node.place.column),), exact=False)
