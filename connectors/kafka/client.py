@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient
 from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from connectors.kafka.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from connectors.kafka.fetch.fetcher import Fetcher
 
 T = TypeVar("T")
 
@@ -58,6 +61,9 @@ _RIGHTS = {
 _TLS_HINT = (
     "see properties.security.protocol, properties.ssl.ca.location and the port: TLS and plain are on different ones"
 )
+_AT_ONCE = {"enable.sparse.connections": False}
+"""Connect at once, not when there is something to ask: a task's clients live for a moment, and waiting for the
+coordinator to be connected takes 50 to 500 ms instead of 3."""
 _AWAY_HINT = "see properties.bootstrap.servers, and that the broker runs and advertises an address that works from here"
 
 
@@ -87,6 +93,12 @@ class Cluster:
     def consumer(self, **own: Any) -> Consumer:
         """A consumer; `own` settings have underscores for dots."""
         return self._made(lambda: Consumer(self._config(own)))
+
+    def fetcher(self, **own: Any) -> Fetcher:
+        """A consumer that gives columns; `own` settings have underscores for dots."""
+        from connectors.kafka.fetch.fetcher import Fetcher
+
+        return self._made(lambda: Fetcher(self.settings.config(**own), self._hear))
 
     def producer(self, **own: Any) -> Producer:
         """A producer; `own` settings have underscores for dots."""
@@ -167,7 +179,10 @@ class Cluster:
 
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
         # Connections that come and go are the business of the retry policy, which tells of them once.
-        return {"error_cb": self._hear, "logger": log, "log_level": 0, **self.settings.config(**own)}
+        ours = {"error_cb": self._hear, "logger": log, "log_level": 0}
+        if self.side is SINK:
+            ours |= _AT_ONCE
+        return {**ours, **self.settings.config(**own)}
 
     def _hear(self, error: KafkaError) -> None:
         # The first reason is the telling one; "all brokers are down" follows it.
