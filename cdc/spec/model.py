@@ -26,6 +26,7 @@ from cdc.options import (
     Zone,
 )
 from cdc.pattern import TablePattern
+from cdc.spec.life import LifeOptions
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -115,7 +116,7 @@ class TransformRule(Block):
     )
 
 
-class PipelineOptions(Block):
+class PipelineOptions(LifeOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {
