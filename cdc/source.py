@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from cdc.block import ChangeBlock
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
+from cdc.state.waits import Waits
 
 Offset = dict[str, Any]
 """A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
@@ -48,6 +49,10 @@ class Context:
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
         return self.stop_file is not None and self.stop_file.exists()
+
+    def waiting(self, text: str) -> None:
+        """Say what is waited for, for the status line; the driver has it within a second. Any process."""
+        Waits(self.store).note(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
-    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
+    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store", "cdc.state.waits"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
