@@ -163,8 +163,8 @@ def _run_locked(
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
-    runner.recover()
     retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
+    runner.recover()
     own = OwnSession(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
     with signals.installed(), (own if shared is None else shared).opened() as spark:
         if spark is None:

@@ -376,6 +376,7 @@ def test_no_rows_fit_anything() -> None:
     assert sent("VECTOR(2)", "STRING", []) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(values=st.lists(st.none() | st.text(max_size=6), max_size=8), limit=st.integers(1, 12))
 def test_truncated_text_is_the_longest_beginning_that_fits(values: list[str | None], limit: int) -> None:
