@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
 
 _STOP_S = 120.0
+_LOOK_S = 0.1
 
 StateRoot = Annotated[
     Path,
@@ -186,13 +187,15 @@ def _unknown(target: Target) -> Exception:
 
 def _wait(over: Callable[[], bool], target: Target) -> None:
     from cdc.errors import NotNow
-    from cdc.flow.retry import Backoff, RetryPolicy
+    from cdc.flow.retry import RetryPolicy
 
-    backoff = Backoff(RetryPolicy(_STOP_S, first_pause_s=0.05, longest_pause_s=0.5), f"the end of {target.name}")
+    policy, left_s = RetryPolicy(), _STOP_S
     while not over():
-        if not backoff.pause():
+        if left_s <= 0:
             hint = "the running batch goes on; it ends after it"
             raise NotNow(f"has not ended after {_STOP_S:.0f} s", where=target.name, hint=hint)
+        policy.wait(_LOOK_S)
+        left_s -= _LOOK_S
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:
