@@ -64,6 +64,14 @@ class Edits:
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
+        known = max(committed, self._log.last())
+        if last is not None and last > known:
+            raise SinkError(
+                f"has the batches of this pipeline up to {last}, its state those up to {known}: an older copy of the "
+                "state directory took its place, or a savepoint",
+                where=", ".join(self._now.at),
+                hint="put the sink's data of that time in place, too; or start anew with another --state-dir",
+            )
         if last is not None and last < committed:
             has = (
                 f"has only the batches of this pipeline up to {last}" if last >= 0 else "has no batch of this pipeline"

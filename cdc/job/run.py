@@ -150,7 +150,8 @@ def _run_locked(
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     routing = made_routing(spec)
-    progress, signals, rules = control.progress, Signals(control.stop, control.drain), made_rules(spec)
+    progress, rules = control.progress, made_rules(spec, pipeline)
+    signals = Signals(control.stop, control.drain)
     if not source.bounded and state.initial_offset() is None:
         tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
         check_routes(spec, tables)
