@@ -40,11 +40,14 @@ class Context:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
         store: what the connector keeps in the state directory; survives restarts, seen by every process.
         stop_file: is there once the run is asked to stop; None when nobody asks.
+        metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
+            knows of it (`ChangeBlock.metadata`).
     """
 
     pipeline: str
     store: Store
     stop_file: Path | None = None
+    metadata: tuple[str, ...] = ()
 
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""

@@ -137,7 +137,7 @@ def _run_locked(
 ) -> None:
     if not control.guest:
         keep_pandas_out()
-    source = spec.source.build(Context(pipeline, state.source, state.stop_file))
+    source = spec.source.build(Context(pipeline, state.source, state.stop_file, spec.metadata()))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     shared = control.shared
     java = chosen_java(spec) if shared is None else shared.java

@@ -22,6 +22,7 @@ from cdc.options import (
     Options,
     Remark,
     SecretStr,
+    SinkOptions,
     Tables,
     Zone,
 )
@@ -235,6 +236,10 @@ class PipelineSpec(BaseModel):
     rule_settings: InstanceOf[Settings] = Settings()
     pipeline: PipelineOptions = PipelineOptions()
     secret_variables: tuple[str, ...] = ()
+
+    def metadata(self) -> tuple[str, ...]:
+        """What the sink asks of each row, by names of the source's metadata."""
+        return self.sink.metadata() if isinstance(self.sink, SinkOptions) else ()
 
     def other_defaults(self) -> str:
         """Defaults in force that are not Flink CDC's, in one line; empty where its connectors are not used."""
