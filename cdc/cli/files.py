@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,18 +47,31 @@ def validate(
 
 
 @app.command(epilog=EXIT_CODES)
-def plan(file: PipelineFile, as_json: AsJson = False) -> None:
-    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
+def plan(
+    file: PipelineFile,
+    as_json: AsJson = False,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
+
+    Copies of tables that are under way are shown too, and why.
+    """
     import cdc
+    from cdc.job.copying import under_way
+    from cdc.job.state_location import state_root
+    from cdc.state.directory import StateDir
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
     found = cdc.plan(pipeline)
+    copies = list(under_way(StateDir(state_root(state_dir, pipeline.spec)).store))
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        print(json.dumps({**found.to_json(), "under_way": copies}, indent=2, ensure_ascii=False))
     else:
-        for line in str(found).split("\n"):
+        for line in (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
     found.check()
 
