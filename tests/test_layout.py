@@ -79,7 +79,7 @@ LIBRARIES = {
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
-    "connectors.shared.dead_letters": LOAD_SINKS,
+    "connectors.shared.dead_letters": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
