@@ -8,11 +8,11 @@ from types import TracebackType
 
 import numpy as np
 
+from cdc.dead_letters import DeadLetter, DeadLetters
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.encoder import Messages
 from connectors.kafka.encoding.records import Record
-from connectors.shared.dead_letters.dead_letters import DeadLetter, DeadLetters
 
 _OVERHEAD = 512
 """Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
