@@ -34,7 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.planning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
-    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve", "cdc.web"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
