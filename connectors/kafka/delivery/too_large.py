@@ -8,7 +8,7 @@ from types import TracebackType
 
 import numpy as np
 
-from cdc.dead_letters import DeadLetter, DeadLetters
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.encoder import Messages
@@ -68,7 +68,7 @@ class TooLarge:
             self._files[table] = DeadLetters(self._place or "", f"{table}/{self._name}", self._attempt)
         self._files[table].write(
             DeadLetter(
-                str(table), "", "message", {"key": _key(messages.records[index])}, ((topic, "topic", reason),),
+                str(table), "", "message", {"key": _key(messages.records[index])}, (Rejected(topic, "topic", reason),),
                 {"value": messages.records[index].get("value", b"").decode(errors="replace")},
             )
             for index, reason in reasons.items()
