@@ -40,11 +40,14 @@ class Context:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
         store: what the connector keeps in the state directory; survives restarts, seen by every process.
         stop_file: is there once the run is asked to stop; None when nobody asks.
+        metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
+            knows of it (`ChangeBlock.metadata`).
     """
 
     pipeline: str
     store: Store
     stop_file: Path | None = None
+    metadata: tuple[str, ...] = ()
 
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
@@ -105,7 +108,7 @@ class TableProgress:
     """How far the copying of one table is.
 
     Attributes:
-        state: `waiting` (nothing of it was read), `copying` or `done`.
+        state: `waiting` (nothing of it is read yet), `copying` or `done`.
         rows: copied. `estimated_rows`: in the table, roughly; never less than `rows`.
         chunks: copied. `planned_chunks`: as far as they are known yet.
         started_s, updated_s: when its first and last part was copied, seconds since the epoch; 0 before.
