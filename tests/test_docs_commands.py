@@ -36,7 +36,7 @@ NOT_RUN = {
     "cdc logs NAME": "a synopsis",
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
-    "cdc status FILE": "a synopsis",
+    "cdc status NAME": "a synopsis",
     "cdc validate FILE": "a synopsis",
 }
 

@@ -38,7 +38,8 @@ StateDirectory = Annotated[
     Path | None, typer.Option("--state-dir", metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
 ]
 Place = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
-_ROOT = Path(".cdc")
+ROOT = Path(".cdc")
+"""The default of `--state-root`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
-    if not Path(place).is_file():
+    if not place.endswith((".yaml", ".yml")) and not Path(place).is_file():
         return Target(place, state_root.absolute() / folder_name(place), None)
     spec = check_file(place).spec
     return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
@@ -72,7 +73,7 @@ def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
 
 @app.command("list", epilog=EXIT_CODES)
 def list_pipelines(
-    state_root: StateRoot = _ROOT, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+    state_root: StateRoot = ROOT, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
 ) -> None:
     """List the pipelines of a running `cdc serve`: state, lag, next run, last error."""
     from cdc.errors import StateError
@@ -91,7 +92,7 @@ def list_pipelines(
 
 
 @app.command(epilog=EXIT_CODES)
-def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = _ROOT) -> None:
+def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = ROOT) -> None:
     """Let `cdc serve` begin a run now, whatever the schedule says; failures before are forgotten."""
     _ask(find(name, state_root, None), "start")
 
@@ -100,7 +101,7 @@ def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: Stat
 def stop(
     place: Place,
     drain: Annotated[bool, typer.Option("--drain", help="Commit what the source's log holds now first.")] = False,
-    state_root: StateRoot = _ROOT,
+    state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
     """End the run of a pipeline after its running batch, and wait for its end. `cdc serve` begins no other."""
@@ -124,7 +125,7 @@ _ENDING = ("starting", "running", "stopping")
 
 
 @app.command(epilog=EXIT_CODES)
-def savepoint(place: Place, state_root: StateRoot = _ROOT, state_dir: StateDirectory = None) -> None:
+def savepoint(place: Place, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
     """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
     from cdc.job.savepoint import make_savepoint
 
@@ -143,7 +144,7 @@ def logs(
     place: Place,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many lines.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
-    state_root: StateRoot = _ROOT,
+    state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
 ) -> None:
     """Show the last lines of a pipeline's log under `cdc serve`."""

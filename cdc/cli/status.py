@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cdc.cli.life import ROOT, StateRoot, find
 from cdc.cli.output import LONGEST
 from cdc.cli.root import EXIT_CODES, app
 from cdc.printed import printed
@@ -15,10 +16,16 @@ from cdc.printed import printed
 
 @app.command(epilog=EXIT_CODES)
 def status(
-    place: Annotated[str, typer.Argument(metavar="FILE|STATE_DIR", help="The pipeline file, or its state directory.")],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE|STATE_DIR", help="A pipeline of `cdc serve`, a pipeline file, or a state directory."
+        ),
+    ],
     state_dir: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
     ] = None,
+    state_root: StateRoot = ROOT,
     as_json: Annotated[bool, typer.Option("--json", help="The whole status document as JSON.")] = False,
 ) -> None:
     """Show how a pipeline is, or was when it ended: lag, rows, phases, copies, schema changes, errors."""
@@ -27,7 +34,7 @@ def status(
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 
-    root = _root(place, state_dir)
+    root = _root(place, state_root, state_dir)
     seen = read_status(root)
     if seen is None:
         hint = "give the pipeline file or the --state-dir that it runs with"
@@ -39,10 +46,5 @@ def status(
         print(printed(line, longest=LONGEST))
 
 
-def _root(place: str, state_dir: Path | None) -> Path:
-    from cdc.job.state_location import state_root
-    from cdc.spec.check import check_file
-
-    if Path(place).is_dir():
-        return Path(place)
-    return state_root(state_dir, check_file(place).spec)
+def _root(place: str, state_root: Path, state_dir: Path | None) -> Path:
+    return Path(place) if Path(place).is_dir() else find(place, state_root, state_dir).root

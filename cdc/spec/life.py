@@ -32,7 +32,7 @@ class LifeOptions(Block):
         "incremental",
         alias="schedule.copy",
         description="What a second and later run does: carry on with the log from where the last run ended, or copy "
-        "all tables anew beside the old rows, which the copies then replace.",
+        "all tables anew first, as `cdc resync` does.",
     )
     restart: Annotated[Strategy | None, AnyCase] = Field(
         None,

@@ -1,0 +1,132 @@
+"""What the server makes of files that appear, change and go; runs are the test's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.errors import PipelineUnknown
+from cdc.serve import server as module
+from cdc.serve.control import PipelineView
+from cdc.serve.server import Server, Settings
+
+SOUND = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
+
+
+class Kept:
+    """Stands in for a keeper."""
+
+    def __init__(self, spec: Any, root: Path, host: Any) -> None:
+        if spec.name == "refused":
+            raise OSError("no room")
+        self.spec, self.root, self.file_errors = spec, root, tuple[str, ...]()
+        self.versions, self.closed = [spec], False
+
+    def begin(self) -> None:
+        """Nothing to do."""
+
+    def change(self, spec: Any) -> None:
+        self.spec = spec
+        self.versions.append(spec)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def join(self) -> bool:
+        return True
+
+    def view(self) -> PipelineView:
+        return PipelineView(
+            self.spec.name, self.spec.file, "values", "values", "running", str(self.root), file_errors=self.file_errors
+        )
+
+
+class Folder:
+    """A folder and the server of it, which looks at it when the test says so."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lines = folder, list[str]()
+        self.server = Server(Settings(folder, folder / ".cdc"), self.lines.append)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        self.look()
+
+    def look(self) -> None:
+        self.server._look()
+
+    def shown(self) -> dict[str, str]:
+        return {view.name: view.state for view in self.server.pipelines()}
+
+    def kept(self, name: str) -> Any:
+        return self.server._keepers[name]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setattr(module, "Keeper", Kept)
+    return Folder(tmp_path)
+
+
+def test_a_file_that_appears_changes_and_goes(folder: Folder) -> None:
+    folder.write("a.yaml", SOUND)
+    kept = folder.kept("a")
+    assert kept.root == folder.folder / ".cdc" / "a"
+    folder.look()
+    assert len(kept.versions) == 1
+    folder.write("a.yaml", SOUND + "pipeline: {parallelism: 3}\n")
+    assert [spec.pipeline.parallelism for spec in kept.versions] == [None, 3]
+    (folder.folder / "a.yaml").unlink()
+    folder.look()
+    assert (kept.closed, folder.shown()) == (True, {})
+
+
+def test_a_mistake_leaves_what_runs_alone_and_is_shown_until_it_is_mended(folder: Folder) -> None:
+    folder.write("a.yaml", SOUND)
+    folder.write("a.yaml", SOUND + "pipeline: {speed: 9}\n")
+    kept = folder.kept("a")
+    assert (len(kept.versions), kept.closed) == (1, False)
+    assert "a.yaml:6:12: pipeline.speed: unknown key" in folder.server.pipeline("a").file_errors[0]
+    assert any("error: " in line and "pipeline.speed" in line for line in folder.lines)
+    folder.write("a.yaml", SOUND)
+    assert folder.server.pipeline("a").file_errors == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("source: 1\n", "must be a mapping"), (SOUND + "pipeline: {name: refused}\n", "no room")]
+)
+def test_a_file_that_cannot_be_kept_is_among_the_pipelines_and_harms_no_other(
+    folder: Folder, text: str, told: str
+) -> None:
+    folder.write("b.yaml", text)
+    folder.write("a.yaml", SOUND)
+    assert folder.shown() == {"a": "running", "b": "invalid"}
+    assert told in str(folder.server.pipeline("b").file_errors)
+    folder.write("b.yaml", SOUND)
+    assert folder.shown() == {"a": "running", "b": "running"}
+
+
+def test_another_name_in_a_file_is_another_pipeline(folder: Folder) -> None:
+    folder.write("a.yaml", SOUND)
+    kept = folder.kept("a")
+    folder.write("a.yaml", SOUND + "pipeline: {name: other}\n")
+    assert (kept.closed, folder.shown()) == (True, {"other": "running"})
+
+
+@pytest.mark.parametrize("ask", [lambda server: server.start("x"), lambda server: server.log("x")])
+def test_a_name_that_is_unknown_is_told_with_those_that_are_not(folder: Folder, ask: Callable[[Server], Any]) -> None:
+    folder.write("a.yaml", SOUND)
+    with pytest.raises(PipelineUnknown) as caught:
+        ask(folder.server)
+    assert (caught.value.where, caught.value.hint) == ("x", "there are: a")
+
+
+def test_a_folder_that_cannot_be_read_leaves_its_pipelines_alone(folder: Folder, tmp_path: Path) -> None:
+    folder.write("a.yaml", SOUND)
+    folder.server._folder.path = tmp_path / "gone"
+    folder.look()
+    assert folder.shown() == {"a": "running"}
+    assert "cannot be read, its pipelines go on" in folder.lines[-1]
