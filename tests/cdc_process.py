@@ -22,8 +22,11 @@ from cdc_services.server import MySqlServer
 TIMEOUT_S = 400.0
 """How long a test waits for something that takes seconds on an idle machine."""
 
-TWO_TRIES = ("--master", "local[2,2]")
+TWO_TRIES = ("--master", "local[1,2]")
 """Arguments of a run in which a task is tried twice: each try of one whose worker kills itself starts a new worker."""
+
+TWO_CORES = ("--master", "local[2,4]")
+"""Arguments of a run in which tasks go on side by side; others start one worker, which is half of the work."""
 
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
@@ -131,7 +134,7 @@ class CdcRun:
         self._mark = f"CDC_TEST_RUN={uuid.uuid4()}"
         self.log = pipeline.folder / f"run-{number}.log"
         command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(pipeline.file)]
-        command += ["--state-dir", str(pipeline.state), "--master", "local[2,4]", *arguments]
+        command += ["--state-dir", str(pipeline.state), "--master", "local[1,4]", *arguments]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, env={**env, **dict([self._mark.split("=")])}, cwd=pipeline.folder, stdout=log,
@@ -220,3 +223,10 @@ def mysql_pipeline(folder: Path, server: MySqlServer, tables: str, **options: An
         "password": "${MYSQL_PASSWORD}", "tables": tables, "tls.mode": "disabled", **given,
     }  # fmt: skip
     return Pipeline(folder, source, server.password)
+
+
+def present_end(server: MySqlServer) -> dict[str, object]:
+    """Options of a source that starts where the log ends now, however much later it does."""
+    variable = "@@gtid_executed" if server.flavor == "mysql" else "@@gtid_binlog_pos"
+    done = str(server.execute(f"SELECT {variable}")[0][0]).replace("\n", "")
+    return {"scan__startup__mode": "specific-offset", "scan__startup__specific_offset__gtid_set": done}

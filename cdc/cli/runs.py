@@ -10,7 +10,7 @@ import typer
 
 from cdc.background import give_way
 from cdc.cli.output import LONGEST, errors_as, say
-from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
 from cdc.printed import printed
 
 
@@ -39,6 +39,9 @@ def run(
     metrics_host: Annotated[
         str, typer.Option(metavar="HOST", help="The address to serve them at; they have no login.")
     ] = "127.0.0.1",
+    from_savepoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Begin with a copy of this savepoint as the state directory.")
+    ] = None,
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
@@ -48,9 +51,17 @@ def run(
             give_way()
         from cdc.api import load, run_here
 
-        pipeline = load(file)
+        pipeline = load(shown_name(file), text=text_of(file))
+        if file == "-" and pipeline.spec.pipeline.name is None:
+            raise typer.BadParameter("a pipeline from standard input needs pipeline.name, which names its state")
         for warning in pipeline.warnings:
             say("warning", str(warning), log_format)
+        if from_savepoint is not None:
+            from cdc.job.savepoint import begin_from
+            from cdc.job.state_location import state_root
+
+            told = begin_from(pipeline.spec, from_savepoint, state_root(state_dir, pipeline.spec))
+            say("warning", told, log_format)
         code = run_here(
             pipeline,
             until_caught_up=until_caught_up,

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size, TablePattern
 from cdc.schema import TableId
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
@@ -134,6 +134,12 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="sink.custom-header",
         description="Headers of every message: `name:value`, several separated by `,` or, where there is one, by `;`.",
     )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="sink.dead-letter.path",
+        description="Folder or filesystem URL for messages larger than `properties.max.request.size`, which are left "
+        "out and counted then. Default: such a message stops the run.",
+    )
     largest_message: Size = Field(
         1_000_000,
         alias="properties.max.request.size",
@@ -198,6 +204,12 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Pattern and topic of each entry of the mapping."""
         entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
         return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+
+    def metadata(self) -> tuple[str, ...]:
+        """What the messages say of the place in the log."""
+        if self.value_format == "debezium-json":
+            return "binlog_file", "binlog_begin", "server_id", "gtid"
+        return ("binlog_file", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """What every message of a table has as headers. MySQL's tables have no namespace."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
-from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply
@@ -52,7 +52,8 @@ class Loader:
         target = self.targets.get(first.table, first.schema, task.batch)
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         labels = self.labels.choices(task, first.table, part)
-        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
+        name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
+        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{name}", task.attempt)
         return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 
