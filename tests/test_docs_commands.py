@@ -30,6 +30,7 @@ NOT_RUN = {
     "cdc run FILE": "a synopsis",
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
+    "cdc verify FILE": "a synopsis",
     "cdc validate FILE": "a synopsis",
 }
 

@@ -23,7 +23,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing"),
-    ("cdc.job", "cdc.warm", "cdc.background"),
+    ("cdc.job", "cdc.verify", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
     ("cdc.cli",),

@@ -16,14 +16,15 @@ from cdc.evolution.journal import digest
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
-from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, TaskAttempt
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, DuckDbSession, first_line
 from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import Staged, load
 from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.read_back import read_back
 from connectors.duckdb.stage import batch_folder, read_staged, stage
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,10 @@ class DuckDbSink(SqlSink[str]):
             return -1
         with self._database.open(read_only=True) as session:
             return Fence(session, self._pipeline).batch
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
+        """The table's rows. Any process."""
+        return read_back(self._database, table, schema)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""

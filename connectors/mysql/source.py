@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress, TablesNow
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
@@ -310,6 +310,12 @@ class MySqlSource(Source):
             hint = f"it is not among {self._options.tables}"
             raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
         Requests(self._context.store).add(table)
+
+    def now(self) -> TablesNow:
+        """Reads the captured tables beside the pipeline."""
+        from connectors.mysql.snapshot.read.now import ServerNow
+
+        return ServerNow(self._by_name, self._streams)
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
