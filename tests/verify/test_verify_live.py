@@ -134,8 +134,6 @@ def test_the_command_reports_json_repairs_and_has_exit_codes(mysql_server: MySql
     told = json.loads(done.stdout)
     assert (told["equal"], [table["state"] for table in told["tables"]]) == (False, ["equal", "different"])
     assert f"{database}.b: will be copied anew" in done.stderr
-    pipeline.run()
-    assert pipeline.verify().equal
 
 
 def test_a_running_pipeline_is_compared_while_rows_change(mysql_server: MySqlServer, tmp_path: Path) -> None:
