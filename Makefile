@@ -98,7 +98,7 @@ $(READY)-java: requirements-java.txt $(READY)-run
 	@touch $@
 
 # What a first run needs, and what only makes later runs start sooner: the demo comes between the two.
-$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py) $(READY)-run $(READY)-java
+$(READY)-decoder: $(wildcard connectors/mysql/kernels/*.py connectors/shared/kernels/*.py) $(READY)-run $(READY)-java
 	@$(PY) scripts/warm.py decoder
 	@touch $@
 

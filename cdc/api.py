@@ -132,11 +132,12 @@ def run_here(
     state_dir: Path | None = None,
     log_format: str = "text",
     background: bool = False,
+    events: Path | None = None,
 ) -> int:
     """Run a pipeline in this thread, for a process that does nothing else: the command line. Returns the exit code.
 
     Called in the main thread, SIGINT and SIGTERM finish the running batch, and a second one ends the process.
-    `background` reads with half the cores. Raises CdcError.
+    `background` reads with half the cores; `events` is a file that gets a line for each event. Raises CdcError.
     """
     from cdc.job.run import run as run_job
 
@@ -148,6 +149,7 @@ def run_here(
             state_dir=state_dir,
             log_format=log_format,
             background=background,
+            events=events,
         )
 
 

@@ -6,14 +6,16 @@ r"""Table id patterns of Flink CDC: source `tables`, `tables.exclude` and route 
 
 `,` separates patterns, an **unescaped** `.` separates database and table, and `\.` is the regex "any character"; `\,`
 is a literal comma. Each part must match the whole name, in any case unless `ignore_case` is off (as where the server
-tells upper and lower case in names apart). A pattern with more parts than a table id is compared by its last parts; one
-with fewer never matches. A pattern whose dots stand inside of groups, `(a.x|b.y)`, is compared with the whole id.
+tells upper and lower case in names apart). A pattern of three parts is compared with an id of three,
+`namespace.schema.table`. A pattern with more parts than a table id is compared by its last parts; one with fewer never
+matches. A pattern whose dots stand inside of groups, `(a.x|b.y)`, is compared with the whole id.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -98,7 +100,7 @@ def _groups(text: str, table: TableId, ignore_case: bool) -> tuple[str, ...] | N
 
 def _alternative_groups(parts: tuple[_Part, ...], table: TableId) -> list[str] | None:
     """The groups of one pattern; None when it does not match."""
-    names = (str(table),) if parts[0].whole_id else (table.database, table.table) if table.database else (table.table,)
+    names = (str(table),) if parts[0].whole_id else _names(table, len(parts))
     skipped = len(parts) - len(names)
     if skipped < 0:
         return None
@@ -109,6 +111,14 @@ def _alternative_groups(parts: tuple[_Part, ...], table: TableId) -> list[str] |
             return None
         groups += own
     return groups
+
+
+def _names(table: TableId, parts: int) -> Sequence[str]:
+    """The parts of a table's id: two at most, but three of `namespace.schema.table` for a pattern of three."""
+    if not table.database:
+        return (table.table,)
+    inner = table.table.partition(".") if parts == _MAX_PARTS else ("", "", "")
+    return (table.database, inner[0], inner[2]) if inner[0] and inner[2] else (table.database, table.table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Kind(StrEnum):
@@ -74,6 +75,7 @@ class DataType:
         return f"{self.kind.value}({self.length})" if self.length is not None else self.kind.value
 
     @classmethod
+    @lru_cache(maxsize=4_096)
     def parse(cls, text: str) -> DataType:
         """Read the spelling that `str()` writes. Raises ValueError with the reason."""
         match = _TYPE_TEXT.fullmatch(text)

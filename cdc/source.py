@@ -79,6 +79,7 @@ class Lag:
     """How far the last planned batch is behind the end of the source's log, in bytes.
 
     Attributes:
+        transactions: the same in transactions; None where the source does not count them.
         note: what the source is doing when it is not simply reading: waiting for a server that is gone.
         notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.
         noticed: all of them since the source object was made.
@@ -88,11 +89,12 @@ class Lag:
     note: str = ""
     notices: tuple[str, ...] = ()
     noticed: int = 0
+    transactions: int | None = None
 
     @classmethod
-    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "") -> Lag:
+    def telling(cls, told: Sequence[str], bytes: int = 0, note: str = "", transactions: int | None = None) -> Lag:
         """With the end of a list of notices that only grows."""
-        return cls(bytes, note, tuple(told[-NOTICES:]), len(told))
+        return cls(bytes, note, tuple(told[-NOTICES:]), len(told), transactions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ NOT_RUN = {
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
     "cdc verify FILE": "a synopsis",
+    "cdc status FILE": "a synopsis",
     "cdc validate FILE": "a synopsis",
 }
 

@@ -15,14 +15,23 @@ ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 400
 
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("cdc.errors", "cdc.printed", "cdc.schema", "cdc.units", "cdc.faults", "cdc.signals", "cdc.without_pandas"),
+    (
+        "cdc.errors",
+        "cdc.printed",
+        "cdc.schema",
+        "cdc.units",
+        "cdc.faults",
+        "cdc.signals",
+        "cdc.without_pandas",
+        "cdc.timing",
+    ),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
     ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.planning", "cdc.testing"),
+    ("cdc.planning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.verify", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
@@ -55,6 +64,7 @@ CONTRACTS = (
     "state.store",
     "state.durable",
     "state.append_log",
+    "timing",
 )
 """The modules of `cdc` that a connector may know."""
 
@@ -65,7 +75,7 @@ LOAD_SINKS = ("connectors.doris", "connectors.starrocks", "connectors.streamload
 
 LIBRARIES = {
     "connectors.shared.login": ("connectors.mysql", *LOAD_SINKS),
-    "connectors.shared.kernels": ("connectors.streamload", "connectors.kafka"),
+    "connectors.shared.kernels": ("connectors.mysql", "connectors.streamload", "connectors.kafka"),
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
@@ -73,7 +83,6 @@ LIBRARIES = {
     "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),
-    "connectors.streamload.kernels": ("connectors.kafka",),
 }
 """Folders of code that several connectors share, and who may use them. The rooms of `connectors.shared` are in an order
 of their own: a room uses those above it."""

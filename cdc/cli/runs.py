@@ -30,6 +30,9 @@ def run(
     background: Annotated[
         bool, typer.Option("--background", help="Give way to everything else on this machine, and use half its cores.")
     ] = False,
+    events: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what happens to this file, a JSON object a line.")
+    ] = None,
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
@@ -49,6 +52,7 @@ def run(
             state_dir=state_dir,
             log_format=log_format,
             background=background,
+            events=events,
         )
     raise typer.Exit(code)
 

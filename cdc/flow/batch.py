@@ -118,7 +118,7 @@ class BatchRunner:
             started = time.monotonic()
             self._tell_source(decision)
             prepared = self._named(decision)
-            self._committed(decision, prepared, (), (), started, self._commits.commit(decision))
+            self._committed(decision, prepared, (), (), started, {}, self._commits.commit(decision))
 
     def __call__(self, batch: int, run_tasks: RunTasks) -> None:
         """Run one batch: it is decided when this returns. Raises CdcError; then nothing of it is decided."""
@@ -137,12 +137,13 @@ class BatchRunner:
             self._check(decision)
             return
         self._progress.begin(batch)
-        decision, changes, results = self._prepare(batch, run_tasks)
+        phases: dict[str, float] = {}
+        decision, changes, results = self._prepare(batch, run_tasks, phases)
         reached("after-decide", batch)
         self._tell_source(decision)
         results.append(TaskResult(counts=dict(self._routes.held)))
         self._commits.start(
-            decision, partial(self._committed, decision, self._named(decision), changes, results, started)
+            decision, partial(self._committed, decision, self._named(decision), changes, results, started, phases)
         )
 
     def _tell_source(self, decision: Decision) -> None:
@@ -162,13 +163,18 @@ class BatchRunner:
         changes: Sequence[SchemaChange],
         results: Sequence[TaskResult],
         started: float,
+        phases: Mapping[str, float],
         counts: Mapping[str, int],
     ) -> None:
         """In the thread that commits."""
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
         duration_s = time.monotonic() - started
-        self._progress.end(BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts))
+        spent = {**phases, "commit": self._commits.took_s}
+        position = source_offset(decision.end)
+        self._progress.end(
+            BatchReport.of(decision.batch, prepared, changes, results, duration_s, counts, spent, position)
+        )
 
     def _check(self, decision: Decision) -> None:
         if (decision.start, decision.end) != self._offsets(decision.batch):
@@ -178,10 +184,14 @@ class BatchRunner:
                 hint="a part of the folder was removed by hand; restore it, or start anew with another --state-dir",
             )
 
-    def _prepare(self, batch: int, run_tasks: RunTasks) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+    def _prepare(
+        self, batch: int, run_tasks: RunTasks, phases: dict[str, float]
+    ) -> tuple[Decision, Sequence[SchemaChange], list[TaskResult]]:
+        """Decide a batch; `phases` gets the seconds of its steps."""
         if not self._recovered:
             self._recover(batch)
         start, end = self._offsets(batch)
+        began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
         reached("before-apply", batch)
         if changes:
@@ -189,7 +199,9 @@ class BatchRunner:
             changes = self._carried_out(batch, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
+        planned = time.monotonic()
         results = list(run_tasks())
+        ran = time.monotonic()
         for result in results:
             result.raise_error()
         reached("after-prepare", batch)
@@ -197,6 +209,7 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
+        phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
 
     def _recover(self, batch: int) -> None:

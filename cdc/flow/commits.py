@@ -6,6 +6,7 @@ noted as committed when a run ended is committed when the next one starts, befor
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
@@ -33,7 +34,7 @@ def known(error: Exception) -> CdcError:
 class Commits:
     """Commits one decision at a time, in order, in a thread of its own. Driver.
 
-    `error` is what stopped it; nothing is committed after that.
+    `error` is what stopped it; nothing is committed after that. `took_s` is how long the last commit was under way.
     """
 
     def __init__(self, sink: Sink, log: CommitLog, retry: RetryPolicy, lost: LostLoads) -> None:
@@ -41,6 +42,7 @@ class Commits:
         self._thread = ThreadPoolExecutor(1, "commit")
         self._pending: Future[None] | None = None
         self.error: CdcError | None = None
+        self.took_s = 0.0
 
     def start(self, decision: Decision, then: Callable[[Mapping[str, int]], None]) -> None:
         """Begin to commit a decision once the one before is through; `then` gets its counts, in the thread.
@@ -74,7 +76,7 @@ class Commits:
         error once the policy's time is up or the run is to stop; the next run then goes on with it. Rows that the sink
         has given up are prepared anew, or let go (`cdc.flow.lost`).
         """
-        generations = 0
+        generations, started = 0, time.monotonic()
         backoff = Backoff(self._retry, f"commit of batch {decision.batch}")
         while True:
             try:
@@ -91,4 +93,5 @@ class Commits:
                     raise
         reached("after-commit", decision.batch)
         self._log.note_committed(decision.batch)
+        self.took_s = time.monotonic() - started
         return counts or {}

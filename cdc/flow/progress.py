@@ -7,7 +7,9 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from cdc.evolution.behavior import told
 from cdc.flow.task import TaskResult
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared
@@ -32,7 +34,12 @@ class TableTotals:
 class BatchReport:
     """One finished batch, committed at `committed_s` (since the epoch).
 
-    `lag_s` is the age of its newest change at that time, None without rows.
+    Attributes:
+        lag_s: the age of its newest change at that time, None without rows.
+        read: changes read, by source table.
+        phases: where the seconds went: those of the driver, and those of the slowest task.
+        changes: the sink's schema changes, each with its table.
+        position: the source's offset behind it.
     """
 
     batch: int
@@ -41,11 +48,23 @@ class BatchReport:
     duration_s: float
     committed_s: float
     lag_s: float | None
+    read: dict[str, int] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+    changes: tuple[tuple[str, str], ...] = ()
+    position: dict[str, Any] | None = None
 
     @property
     def rows(self) -> int:
         """All row changes of the batch."""
-        return sum(totals.rows for totals in self.tables.values())
+        return self.totals.rows
+
+    @property
+    def totals(self) -> TableTotals:
+        """All changes of the batch."""
+        total = TableTotals()
+        for each in self.tables.values():
+            total = _add(total, each)
+        return total
 
     @classmethod
     def of(
@@ -56,8 +75,13 @@ class BatchReport:
         results: Sequence[TaskResult],
         duration_s: float,
         counted: Mapping[str, int] | None = None,
+        phases: Mapping[str, float] | None = None,
+        position: dict[str, Any] | None = None,
     ) -> BatchReport:
-        """Sum up what the tasks prepared and the driver applied; `counted` is what the commit counted."""
+        """Sum up what the tasks prepared and the driver applied; `counted` is what the commit counted.
+
+        `phases` is where the driver's time went, with that of all tasks as `tasks`.
+        """
         tables: dict[TableId, TableTotals] = {}
         for handle in prepared:
             delta = TableTotals(handle.inserts, handle.updates, handle.deletes)
@@ -69,7 +93,22 @@ class BatchReport:
             counts.update(reasons)
         newest_ms = max((result.newest_ms for result in results), default=0)
         now = time.time()
-        return cls(batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None)
+        read: Counter[str] = Counter()
+        for result in results:
+            read.update(result.read)
+        return cls(
+            batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
+            _phases(phases or {}, results), tuple((str(change.table), told(change)) for change in changes), position,
+        )  # fmt: skip
+
+
+def _phases(driver: Mapping[str, float], results: Sequence[TaskResult]) -> dict[str, float]:
+    """The driver's phases, with those of the slowest task and what lies around it in the place of `tasks`."""
+    slowest = max(results, key=lambda result: result.read_s, default=TaskResult())
+    found = {name: seconds for name, seconds in driver.items() if name != "tasks"}
+    if slowest.read_s:
+        found |= {"dispatch": max(0.0, driver.get("tasks", 0.0) - slowest.read_s), **slowest.phases}
+    return found
 
 
 def _add(totals: TableTotals | None, delta: TableTotals) -> TableTotals:
@@ -94,6 +133,7 @@ class Snapshot:
     last_duration_s: float = 0.0
     lag_s: float | None = None
     lag_bytes: int | None = None
+    lag_transactions: int | None = None
     rate: float = 0.0
     note: str = ""
 
@@ -147,10 +187,10 @@ class Progress:
         while self._reports:
             yield self._reports.popleft()
 
-    def lag(self, lag_bytes: int | None, note: str) -> None:
-        """How many bytes of log are still to be read and what the source wants to be known, from the stream reader."""
+    def lag(self, lag_bytes: int | None, note: str, transactions: int | None = None) -> None:
+        """How much of the log is still to be read and what the source wants to be known, from the stream reader."""
         with self._lock:
-            self._now = replace(self._now, lag_bytes=lag_bytes, note=note)
+            self._now = replace(self._now, lag_bytes=lag_bytes, lag_transactions=transactions, note=note)
 
     def waiting(self, text: str) -> None:
         """What the engine waits for before it tries something again; until a batch is committed."""

@@ -99,11 +99,11 @@ class SinkSchemas:
 
     def at(self, batch: int) -> Schemas:
         """The schemas that the rows of a batch have in the sink, by sink table. Driver and executors."""
-        count = len(self._log)
+        entries = self._log.items(self._read)
         if self._log.generation != self._generation or batch < self._batch:
             self._forget()
-            self._generation = self._log.generation
-        for entry in self._log.items(self._read, count):
+            self._generation, entries = self._log.generation, self._log.items()
+        for entry in entries:
             if entry["batch"] > batch:
                 break
             self._take(entry)

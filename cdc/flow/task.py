@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cdc.block import ChangeBlock
+import numpy as np
+
+from cdc.block import ChangeBlock, RowKind
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
 from cdc.flow.copying import block_for
@@ -24,6 +26,7 @@ from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Count, Positions, Source, Split, Warms
+from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
 
 if TYPE_CHECKING:
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
 class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
-    `reports` is what the source's reader had to tell (see `Learns.decided`).
+    `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
+    source table, and `phases` where the seconds went: read, decode, transform, prepare.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -43,6 +47,8 @@ class TaskResult:
     read_s: float = 0.0
     error: str = ""
     reports: tuple[dict[str, Any], ...] = ()
+    read: dict[str, int] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back."""
@@ -95,25 +101,35 @@ class PrepareTask:
         be about sink tables of these names `only`.
         """
         counts: Counter[str] = Counter()
-        newest, reports = _Newest(), list[dict[str, Any]]()
+        seen, reports, phases = _Seen(), list[dict[str, Any]](), Phases()
         started = time.monotonic()
 
         def count(reason: str, number: int) -> None:
             counts[reason] += number
 
         try:
-            read = newest.watch(self._placed(self.source.read(split, count, reports.append)))
+            read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
             with RuleSteps(self.rules, split.moment_ms, count) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
-                blocks = gathered(routed, self.schemas.merged(batch))
-                prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
+                blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
+                with phases.phase("prepare"):
+                    prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:
                 raise
             return TaskResult(error=error.to_json())
         read_s = time.monotonic() - started
-        return TaskResult(tuple(prepared), dict(counts), newest.ms, read_s, reports=tuple(reports))
+        spent = {name: round(seconds, 4) for name, seconds in phases.seconds.items()}
+        return TaskResult(
+            tuple(prepared),
+            dict(counts),
+            seen.newest_ms,
+            read_s,
+            reports=tuple(reports),
+            read=seen.changes(),
+            phases=spent,
+        )
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""
@@ -169,15 +185,20 @@ class RuleSteps:
             self._count(f"failed-expression-to-null {table}.{column or 'filter'}", number)
 
 
-class _Newest:
-    """The latest source commit time seen in a stream of blocks."""
+class _Seen:
+    """The latest source commit time in a stream of blocks, and how many changes it had by table."""
 
     def __init__(self) -> None:
-        self.ms = 0
+        self.newest_ms = 0
+        self._changes: Counter[TableId] = Counter()
 
     def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         for block in blocks:
             if len(block):
                 last: Any = block.timestamps_ms[len(block) - 1]
-                self.ms = max(self.ms, last.as_py())
+                self.newest_ms = max(self.newest_ms, last.as_py())
+                self._changes[block.table] += int(np.count_nonzero(block.kinds.to_numpy() != RowKind.UPDATE_BEFORE))
             yield block
+
+    def changes(self) -> dict[str, int]:
+        return {str(table): number for table, number in self._changes.items()}

@@ -58,6 +58,11 @@ class Copying:
             for table in self._in_flight()[:MOST_BARS]:
                 self._say("copying", **_fields(table))
 
+    @property
+    def tables(self) -> Sequence[TableProgress]:
+        """How far each table is, as of the last time the source was asked."""
+        return self._tables
+
     def anew(self) -> list[str]:
         """A line for each table that is copied anew, or was in this run: how far it is, and why. For the summary."""
         lines = []

@@ -117,15 +117,6 @@ class RunLock:
             waited += 0.1
 
 
-def running(root: Path) -> bool:
-    """Whether a run of this machine holds the state directory, as far as its lock file tells. Takes nothing."""
-    try:
-        driver = _holder((root / "lock").read_text(encoding="utf-8")).get("driver")
-    except OSError:
-        return False
-    return isinstance(driver, int) and _started(driver) != ""
-
-
 def _holder(text: str) -> dict[str, int | str]:
     try:
         fields = json.loads(text or "{}")

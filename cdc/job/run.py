@@ -51,6 +51,9 @@ from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.durable import NO_ROOM, state_error
+from cdc.status.events import EventFile
+from cdc.status.model import Status
+from cdc.status.recording import Recording, first_status
 from cdc.without_pandas import keep_pandas_out
 
 
@@ -77,12 +80,15 @@ def run(
     log_format: str = "text",
     background: bool = False,
     control: Control | None = None,
+    events: Path | None = None,
+    seen: Callable[[Status], None] | None = None,
 ) -> int:
     """Run a pipeline until it is stopped, caught up (when asked, or when the source is bounded), or failed.
 
     `background` reads with half the cores when the pipeline does not say how many: what a server on this machine does
     for us is at no lower priority than what it does for others. The rest of it is `cdc.background`.
-    `control` is for a run in a thread of somebody else's process: `cdc.api`.
+    `control` is for a run in a thread of somebody else's process: `cdc.api`. `events` is a file that gets a line for
+    each event; `seen` is told of each new status document, in the thread of the run (`cdc.status`).
 
     Returns 0. Raises CdcError with the exit code of what failed; everything committed until then stays committed, and
     the next run with the same state directory continues there.
@@ -98,7 +104,8 @@ def run(
         state.clear_control()
         with log_records(reporter.line), json_log.of_python():
             mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control)
+            with _recording(spec, pipeline, state, reporter, mode, control, events, seen) as recording:
+                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
@@ -106,6 +113,24 @@ def run(
     finally:
         lock.release()
     return 0
+
+
+def _recording(
+    spec: PipelineSpec,
+    pipeline: str,
+    state: StateDir,
+    reporter: Reporter,
+    mode: Mode,
+    control: Control,
+    events: Path | None,
+    seen: Callable[[Status], None] | None,
+) -> Recording:
+    first = first_status(
+        state.root, pipeline, name=spec.name, source=spec.source.type, sink=spec.sink.type, file=spec.file,
+        behavior=behavior_text(spec), bounded=mode.until_caught_up,
+    )  # fmt: skip
+    file = None if events is None else EventFile(events, spec.name)
+    return Recording(first, state.root, control.progress, partial(reporter.line, level="warning"), file, seen)
 
 
 def _run_locked(
@@ -117,6 +142,7 @@ def _run_locked(
     json_log: JsonLog,
     mode: Mode,
     control: Control,
+    recording: Recording,
 ) -> None:
     if not control.guest:
         keep_pandas_out()
@@ -160,7 +186,7 @@ def _run_locked(
         start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
-        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording)
         try:
             watch.until_end()
         finally:

@@ -24,6 +24,7 @@ from cdc.job.report import Reporter, new_counts
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
+from cdc.status.recording import Recording
 
 JAVA_GONE = (Py4JError, ConnectionError)
 """What any call into Spark raises when its Java process has ended."""
@@ -80,6 +81,7 @@ class Watch:
         signals: Signals,
         retry: RetryPolicy,
         copying: Copying | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self._start = start
         self._warm: Callable[[], None] | None = warm
@@ -87,10 +89,13 @@ class Watch:
         self._retry, self._again, self._again_at = retry, Backoff(retry, _AGAIN), 0
         self._runner, self._progress = runner, progress
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
+        self._recording = recording
         self._counts: dict[str, int] = {}
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
         self._stopping = self._over = self._gave_up = False
+        if recording is not None:
+            recording.state("running")
 
     def until_end(self) -> None:
         """Returns when the query ended by itself or was stopped; raises what it failed with."""
@@ -150,6 +155,8 @@ class Watch:
         if not self._again.pause(lost.message):
             return False
         self._reporter.line("starting the query again; the batch that was running is repeated")
+        if self._recording is not None:
+            self._recording.restarted(lost)
         self._progress.waiting("")
         self._runner.restart()
         self._query = self._start()
@@ -186,6 +193,8 @@ class Watch:
         if not self._stopping:
             self._stopping = True
             self._reporter.line("stopping after the running batch; a second signal aborts it")
+            if self._recording is not None:
+                self._recording.state("stopping")
             self._state.request_stop()
         if not self._state.stop_confirmed():
             return False
@@ -197,9 +206,13 @@ class Watch:
         self._read_lag()
         for notice in self._notices.take():
             self._reporter.line(notice, level="warning")
+            if self._recording is not None:
+                self._recording.notice(notice)
         now = self._progress.snapshot()
         for report in self._progress.reports():
             self._reporter.batch(report)
+            if self._recording is not None:
+                self._recording.batch(report)
         for reason, number in new_counts(self._counts, now.counts):
             self._reporter.line(f"{reason}: {number:,}", level="warning")
         self._counts = dict(now.counts)
@@ -210,6 +223,9 @@ class Watch:
             self._copying.update(last=self._over)
         bars = self._copying.bars() if self._copying is not None else ()
         self._reporter.status(now, self._progress.running, bars)
+        if self._recording is not None:
+            self._recording.copies(self._copying.tables if self._copying is not None else ())
+            self._recording.tick()
 
     def _read_lag(self) -> None:
         """The stream reader's lag comes with Spark's progress reports, as JSON in the text of an offset."""
@@ -220,4 +236,4 @@ class Watch:
         source = latest["sources"][0] if latest and latest["sources"] else None
         lag = json.loads(source.get("latestOffset") or "null") if source else None
         if lag is not None:
-            self._progress.lag(lag["bytes"], lag["note"])
+            self._progress.lag(lag["bytes"], lag["note"], lag.get("transactions"))

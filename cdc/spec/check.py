@@ -10,6 +10,7 @@ import dataclasses
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -90,10 +91,17 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
 
 def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
     """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
-    others, _ = reader.read("", stand_ins, env={}, read_file=str)
-    assert isinstance(others, tree.Mapping), "stand-ins are blocks"
+    others = _stand_ins(stand_ins)
     keys = {**dict.fromkeys(others.keys, root.place), **root.keys}
     return tree.Mapping(root.place, {**others.items, **root.items}, keys)
+
+
+@cache
+def _stand_ins(blocks: bytes) -> tree.Mapping:
+    """The tree of blocks that a caller puts in; there are one or two such texts in a process."""
+    found, _ = reader.read("", blocks, env={}, read_file=str)
+    assert isinstance(found, tree.Mapping), "stand-ins are blocks"
+    return found
 
 
 class _Checker:

@@ -45,6 +45,7 @@ class AppendLog:
         self.generation = generation
         """Raised by each cut; whoever keeps what was read has to start over when it changes."""
         self._read_to = read_to
+        self._seen: tuple[int, ...] | None = None
         self._items: list[dict[str, Any]] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,8 +125,9 @@ class AppendLog:
 
     def _refresh(self) -> None:
         try:
-            with open(self.path, "rb") as file:
-                self._take(file)
+            with open(self.path, "rb") as file:  # asking for its length alone may be answered from a cache by NFS
+                if self._seen is None or _state_of(file) != self._seen:
+                    self._take(file)
         except FileNotFoundError:
             self._start_over(0, 0)
         except OSError as error:
@@ -143,6 +145,8 @@ class AppendLog:
         whole = data[: data.rfind(b"\n") + 1]
         self._items += [self._parsed(line, number) for number, line in enumerate(whole.splitlines(), len(self._items))]
         self._read_to += len(whole)
+        state = _state_of(file)
+        self._seen = state if state[-1] == self._read_to else None  # a torn tail may be replaced by as many bytes
 
     def _generation_of(self, header: bytes) -> int:
         fields = self._parsed(header, -1)
@@ -174,6 +178,12 @@ class AppendLog:
 
     def _damaged(self, reason: str) -> StateError:
         return StateError(f"the {self._what} is damaged: {reason}", where=str(self.path), hint=_RESTORE)
+
+
+def _state_of(file: IO[bytes]) -> tuple[int, ...]:
+    """Which file it is and how long: one that is appended to gets longer, one that is written anew is another file."""
+    stat = os.fstat(file.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 def _is_at(file: IO[bytes], path: Path) -> bool:

@@ -12,6 +12,7 @@
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the stream reader process (stop)
     <state>/notices.jsonl         what the source has met, and in notices_told.json how much of it was told
+    <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
     <state>/snapshot.json         how far the copying of tables is, for other tools to read
 
 Only the user who runs the pipeline can read it: rows wait in it.
@@ -28,7 +29,7 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
-from cdc.state.store import RESTORE, LocalStore
+from cdc.state.store import RESTORE, LocalStore, Store
 
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
@@ -40,7 +41,7 @@ class StateDir:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        self.store = LocalStore(self.root)
+        self.store: Store = LocalStore(self.root)
         self._control = self.root / "control"
 
     def open(self, *, name: str, source: str) -> str:
@@ -49,13 +50,7 @@ class StateDir:
         Raises StateError when it cannot be written, belongs to a pipeline with another source, is damaged, or was
         written by a newer version.
         """
-        try:
-            for folder in FOLDERS:
-                make_folder(self.root / folder)
-        except OSError as error:
-            raise state_error(self.root, error) from error
-        for folder in ("", *FOLDERS):
-            sweep(self.root / folder)
+        self._make_folders()
         fields = self.store.read_json(_PIPELINE)
         if fields is None:
             slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "pipeline"
@@ -65,6 +60,15 @@ class StateDir:
         if fields["format"] != FORMAT:
             self.store.write_json(_PIPELINE, migrated(self.root, fields), indent=1)
         return pipeline
+
+    def _make_folders(self) -> None:
+        try:
+            for folder in FOLDERS:
+                make_folder(self.root / folder)
+        except OSError as error:
+            raise state_error(self.root, error) from error
+        for folder in ("", *FOLDERS):
+            sweep(self.root / folder)
 
     def pipeline(self, *, source: str) -> str | None:
         """The id of the pipeline that runs here, None when none ever has. Any process, also while it runs.
@@ -93,22 +97,22 @@ class StateDir:
         return str(fields["pipeline"])
 
     @property
-    def commits(self) -> LocalStore:
+    def commits(self) -> Store:
         """Where the decisions are."""
         return self.store.within("commits")
 
     @property
-    def splits(self) -> LocalStore:
+    def splits(self) -> Store:
         """How the batches under way are cut into tasks."""
         return self.store.within("splits")
 
     @property
-    def source(self) -> LocalStore:
+    def source(self) -> Store:
         """What the source connector keeps."""
         return self.store.within("source")
 
     @property
-    def sink(self) -> LocalStore:
+    def sink(self) -> Store:
         """What the sink connector keeps."""
         return self.store.within("sink")
 

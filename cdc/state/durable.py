@@ -146,8 +146,10 @@ def remove(path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove the temporary files that crashes have left in a folder, which nobody may be writing to."""
-    for left in folder.glob(".*.tmp"):
-        remove(left)
+    with os.scandir(folder) as found:
+        left = [Path(entry.path) for entry in found if entry.name.startswith(".") and entry.name.endswith(".tmp")]
+    for path in left:
+        remove(path)
 
 
 def private(path: str, flags: int) -> int:

@@ -6,11 +6,9 @@ Each case goes through the engine's own flow (`cdc.flow`), batch by batch, from 
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from cdc.evolution.apply import apply_changes
@@ -26,9 +24,9 @@ from cdc.spec.rules import made_rules
 from cdc.testing.case import Case, Result, case_from, error_from, name_of
 from cdc.testing.line_sink import LineSink
 from cdc.testing.memory import Middle, run_in_memory
+from cdc.testing.memory_state import MemoryState
 
 STAND_INS = b"source: {type: values, rows: [], metadata.list: op_ts}\nsink: {type: values}\n"
-_MEMORY = Path("/dev/shm")
 
 logging.getLogger("cdc").addHandler(logging.NullHandler())
 """What is held back is for those who listen: without any listener Python would print it."""
@@ -41,18 +39,17 @@ def run_cases(cases: Iterable[Mapping[str, Any]]) -> list[Result]:
     `variables` and `now`; a result has `name`, `output`, `schemas` and `error`. docs/testing.md says exactly what each
     is. Whatever is wrong with a case, its pipeline or its lines is in the `error` of its result: nothing is raised.
     """
-    with tempfile.TemporaryDirectory(prefix="cdc-cases-", dir=scratch()) as folder:
-        return [_run(value, number, Path(folder) / str(number)) for number, value in enumerate(cases)]
+    return [_run(value, number) for number, value in enumerate(cases)]
 
 
-def run_case(case: Case, sink: LineSink, folder: Path, file: str = "pipeline.yaml") -> None:
+def run_case(case: Case, sink: LineSink, file: str = "pipeline.yaml") -> None:
     """Run a case into a sink; `file` is the pipeline's name in messages. Raises CdcError."""
     spec = check(file, case.pipeline.encode(), env=case.variables, stand_ins=STAND_INS).spec
     source, between = CaseSource(case.input), middle(spec)
     tables = source.first_tables()
     check_routes(spec, tables)
     check_merges(between.routing, check_rules(between.rules, tables))
-    run_in_memory(source, sink, state=folder, middle=between, now=case.now)
+    run_in_memory(source, sink, state=MemoryState(), middle=between, now=case.now)
 
 
 def middle(spec: PipelineSpec) -> Middle:
@@ -83,25 +80,20 @@ class CaseSource(LineSource):
         return apply_changes({}, created)
 
 
-def finished(case: Case, folder: Path, file: str = "pipeline.yaml") -> Result:
+def finished(case: Case, file: str = "pipeline.yaml") -> Result:
     """What a sound case comes to; whatever stops it is in the result."""
     sink, error = LineSink(case.sink_tables), None
     try:
-        run_case(case, sink, folder, file)
+        run_case(case, sink, file)
     except Exception as raised:  # noqa: BLE001 - whatever a case does, the others of the suite run
         error = error_from(raised)
     schemas = {str(table): schema_to_json(schema) for table, schema in sorted(sink.tables.items())}
     return Result(name=case.name, output=list(sink.lines), schemas=schemas, error=error)
 
 
-def scratch() -> Path | None:
-    """Where state directories lie that nobody needs after the call: in memory, where the system has such a folder."""
-    return _MEMORY if _MEMORY.is_dir() else None
-
-
-def _run(value: object, number: int, folder: Path) -> Result:
+def _run(value: object, number: int) -> Result:
     try:
         case = case_from(value, number)
     except Exception as raised:  # noqa: BLE001 - a mapping may do anything when it is looked at
         return Result(name=name_of(value, number), output=[], schemas={}, error=error_from(raised))
-    return finished(case, folder)
+    return finished(case)

@@ -69,7 +69,7 @@ def run_in_memory(
     start: Offset | None = None,
     first_batch: int = 0,
     restarted: Callable[[], Sink] | None = None,
-    state: Path | None = None,
+    state: Path | StateDir | None = None,
     rules: Rules | None = None,
     middle: Middle | None = None,
     now: datetime | None = None,
@@ -78,15 +78,15 @@ def run_in_memory(
 
     A `FailAt` in a `ListSource` kills the run at that step of its batch, once; then it goes on as after a restart, with
     the sink that `restarted` makes (the same object when not given). `start` and `first_batch` continue a run; with
-    changes to tables that it knew, `state` is needed, the folder that keeps the engine's state from run to run.
+    changes to tables that it knew, `state` is needed, which keeps the engine's state from run to run: a folder or more.
     `rules` are the transform rules, `middle` is all there is between source and sink; `now` is the moment of every
     batch instead of the clock's.
 
     Raises CdcError; what was decided before is committed by then.
     """
     at = source.initial_offset() if start is None else start
-    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(str(state)) as folder:
-        root = Path(folder)
+    with TemporaryDirectory(prefix="cdc-run-") if state is None else nullcontext(state) as place:
+        root = place if isinstance(place, StateDir) else Path(place)
         pipeline = LocalPipeline(
             source, sink, root, numbered(at, first_batch), restarted or (lambda: sink), middle or Middle(rules=rules),
             now,
@@ -116,7 +116,7 @@ class LocalPipeline:
         self,
         source: Source,
         sink: Sink,
-        folder: Path,
+        state: Path | StateDir,
         start: Offset,
         restarted: Callable[[], Sink],
         middle: Middle | None = None,
@@ -125,7 +125,7 @@ class LocalPipeline:
     ) -> None:
         self._source, self._restarted, self._middle = source, restarted, middle or Middle()
         self._clock = time.time if now is None else now.timestamp
-        self._state = StateDir(folder)
+        self._state = state if isinstance(state, StateDir) else StateDir(state)
         self._state.open(name="memory", source=name or type(source).__name__)
         if self._state.initial_offset() is None:
             self._state.store_initial_offset(start)

@@ -10,6 +10,7 @@ from typing import Protocol
 from cdc.schema import TableSchema
 from cdc.transform import operators
 from cdc.transform.catalogue import FUNCTIONS, nested
+from cdc.transform.catalogue.function import is_shown
 from cdc.transform.conversions import convertible
 from cdc.transform.patterns import similar_to_regex
 from cdc.transform.syntax import Cast, ExpressionError, Interval, Literal, Mistake, Name, Node, Span, names
@@ -155,12 +156,10 @@ def _escape(args: list[Typed]) -> str | None:
 
 
 def _join(args: list[Typed], span: Span) -> Typed:
-    texts = []
     for arg in args:
-        if not is_text(arg.type) and not isinstance(arg.type, NullType):
+        if not (is_shown(arg.type) or isinstance(arg.type, NullType)):
             raise mistake(arg.span, f"|| joins text, got {arg.type}", "CAST(... AS STRING) makes it text")
-        texts.append(cast(arg, STRING) if isinstance(arg.type, NullType) else arg)
-    return call("||", STRING, texts, span)
+    return call("||", STRING, [arg if is_text(arg.type) else cast(arg, STRING) for arg in args], span)
 
 
 def _between(args: list[Typed], span: Span) -> Typed:

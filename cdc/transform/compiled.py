@@ -25,6 +25,9 @@ from cdc.transform.syntax import ExpressionError, Mistake
 from cdc.transform.translate import Translator
 from cdc.transform.typed import Typed, columns
 
+MOST_TYPED = 2_000
+"""Schemas that a rule keeps its types for: more than tables usually are."""
+
 
 @dataclass(frozen=True)
 class CompiledRule:
@@ -142,7 +145,19 @@ class Typing:
 
 
 def typing_of(rule: Rule, schema: TableSchema) -> Typing:
-    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule."""
+    """Check a rule against a table's schema. Needs no engine. Raises SpecError with every problem of the rule.
+
+    The rule keeps what is found: driver and tasks ask for it again and again.
+    """
+    found: Typing | None = rule.typed.get(schema)
+    if found is None:
+        found = rule.typed[schema] = _typing_of(rule, schema)
+        if len(rule.typed) > MOST_TYPED:
+            rule.typed.popitem(last=False)
+    return found
+
+
+def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
     own = {name: function.callee for name, function in rule.own.items()}
     problems: list[Problem] = []
     made: list[Output] = []

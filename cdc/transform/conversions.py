@@ -118,9 +118,15 @@ def cast_sql(sql: str, source: SqlType, to: SqlType, *, safe: bool) -> str:
         return cast_sql(f"({plain})", DataType(Kind.STRING), to, safe=safe)
     if is_text(to):
         return _cut(_to_text(sql, source, safe=safe), source, to)
-    if is_text(source) or is_wide(source):
-        return _from_text(sql, to, safe=safe)
-    return _between(sql, source, to, word)
+    made = _from_text(sql, to, safe=safe) if is_text(source) or is_wide(source) else _between(sql, source, to, word)
+    return _cut_bytes(made, source, to)
+
+
+def _cut_bytes(sql: str, source: DataType, to: DataType) -> str:
+    if to.kind not in (Kind.BINARY, Kind.VARBINARY) or to.length is None:
+        return sql
+    short = source.kind in (Kind.BINARY, Kind.VARBINARY) and (source.length or 1) <= to.length
+    return sql if short else f"array_slice({sql}, 1, {to.length})"
 
 
 def _cut(sql: str, source: DataType, to: DataType) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cdc.errors import Problem, SpecError
+from cdc.schema import TableSchema
 from cdc.transform.catalogue import FUNCTIONS
 from cdc.transform.catalogue.mask import MASKS
 from cdc.transform.check import Callee
@@ -53,6 +55,7 @@ class Rule:
         metadata: names of the source's `metadata.list`.
         own: the user's functions by upper-case name.
         on_error: what a value does that makes an expression fail.
+        typed: what `cdc.transform.compiled.typing_of` has found of it, by table schema.
     """
 
     name: str
@@ -68,6 +71,7 @@ class Rule:
     metadata: tuple[str, ...] = ()
     own: Mapping[str, OwnFunction] = field(default_factory=dict)
     on_error: OnError = "fail"
+    typed: OrderedDict[TableSchema, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
 
 
 def parse_rule(

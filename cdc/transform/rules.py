@@ -21,7 +21,7 @@ from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
 from cdc.transform.inputs import OF_CHANGE
 from cdc.transform.kept import kept
-from cdc.transform.rule import Rule, parse_rule
+from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
 from cdc.transform.typed import columns
 from cdc.transform.user import Loaded, load
@@ -46,19 +46,7 @@ class Rules:
         self.sources, self.settings = tuple(sources), settings
         self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
         own = {each.function.name.upper(): each.own() for each in self.loaded}
-        problems: list[Problem] = []
-        self._rules: list[tuple[TablePattern, Rule]] = []
-        for source in self.sources:
-            try:
-                rule = parse_rule(
-                    source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
-                    keyed=settings.hash_key is not None,
-                )  # fmt: skip
-                self._rules.append((TablePattern(source.tables), rule))
-            except SpecError as error:
-                problems += error.problems
-        if problems:
-            raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+        self._rules = _parsed(self.sources, settings, own)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_remembered, (pickle.dumps((self.sources, self.settings)),))
@@ -136,6 +124,37 @@ class Rules:
 def _without_alias(item: str, name: str) -> str:
     """An item of a projection without the name that it gives."""
     return re.sub(rf"\s+(?:AS\s+)?`?{re.escape(name)}`?\s*$", "", item, flags=re.IGNORECASE)
+
+
+_Parsed = list[tuple[TablePattern, Rule]]
+_last: tuple[tuple[RuleSource, ...], Settings, _Parsed] | None = None
+
+
+def _parsed(sources: tuple[RuleSource, ...], settings: Settings, own: Mapping[str, OwnFunction]) -> _Parsed:
+    """The rules of these texts; those that were parsed last are not parsed again: a file is checked, then run.
+
+    With functions of the user's they are, as each load of a function is another one. Raises SpecError with the
+    problems of all rules.
+    """
+    global _last
+    if not own and _last is not None and _last[:2] == (sources, settings):
+        return _last[2]
+    problems: list[Problem] = []
+    made: _Parsed = []
+    for source in sources:
+        try:
+            rule = parse_rule(
+                source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
+                keyed=settings.hash_key is not None,
+            )  # fmt: skip
+            made.append((TablePattern(source.tables), rule))
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+    if not own:
+        _last = sources, settings, made
+    return made
 
 
 @lru_cache(maxsize=4)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdc.evolution.behavior import Behavior
-from cdc.job.resync import request_resync
 from cdc.schema import TableId, TruncateTable
 from cdc.spec.routing import made_routing
 from cdc.verify.report import State, TableReport, Verification
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> Iterator[str]:
     """Ask for each source table of a sink table that differs; a line for each. Raises as `request_resync`."""
+    from cdc.job.resync import request_resync
+
     routing = made_routing(spec)
     for report in found.tables:
         for source in report.sources if report.state is State.DIFFERENT else ():

@@ -14,8 +14,6 @@ from cdc.block import arrow_schema
 from cdc.errors import SinkError, SourceError, StateError
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.job.lock import running
-from cdc.job.state_location import state_root
 from cdc.pattern import TablePattern
 from cdc.schema import TableId, TableSchema
 from cdc.sink import ReadsBack, StoredTable
@@ -23,6 +21,7 @@ from cdc.source import Context, Copies, ReadsNow, TablesNow
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 from cdc.state.directory import StateDir
+from cdc.status.file import read_status
 from cdc.verify.compare import Compared, Comparison
 from cdc.verify.position import Committed
 from cdc.verify.report import Kind, State, TableReport, Verification
@@ -67,6 +66,8 @@ def verify(
 
     Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
+    from cdc.job.state_location import state_root
+
     state = StateDir(state_root(state_dir, spec))
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
@@ -78,8 +79,7 @@ def verify(
         raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
     if not isinstance(sink, ReadsBack):
         raise SinkError("its rows cannot be read back", where=f"sink {spec.sink.type}")
-    wait_s = settings.wait_s if settings.wait_s is not None else WAIT_S * running(state.root)
-    committed = Committed(state, RetryPolicy(wait_s, 0.1, 1.0))
+    committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
     decision, now = committed.decision(), source.now()
     try:
         work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
@@ -91,6 +91,13 @@ def verify(
     finally:
         now.close()
     return Verification(spec.name, decision.batch, committed.offset(), tuple(reports))
+
+
+def _wait_s(settings: Settings, state: StateDir) -> float:
+    if settings.wait_s is not None:
+        return settings.wait_s
+    seen = read_status(state.root)
+    return WAIT_S if seen is not None and seen.alive else 0.0
 
 
 def _copying(source: Copies) -> dict[TableId, str]:

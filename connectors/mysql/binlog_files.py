@@ -18,6 +18,7 @@ from cdc.errors import SourceError
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from cdc.state.store import LocalStore
+from cdc.timing import in_phase
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange, Segment, SegmentQueue, end_offset, splits_of
 from connectors.mysql.log.offset import MySqlOffset
@@ -135,7 +136,7 @@ class BinlogFilesSource(Source):
         part: LogRange = opened(split).payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
         for buffer in _buffers(self._files(), part.start, part.end):
-            yield from rows.decode(buffer)
+            yield from in_phase("decode", rows.decode(buffer))
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""

@@ -17,6 +17,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress, TablesNow
+from cdc.timing import in_phase
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
@@ -288,7 +289,7 @@ class MySqlSource(Source):
         by_position = partial(self._streams.at, reader=reader, server=part.server)
         metadata = LogMetadata(self._options.metadata_names())
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
-            yield from metadata.blocks(chunk, rows.decode)
+            yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
         if elsewhere:
             moved()
 
@@ -331,7 +332,7 @@ class MySqlSource(Source):
         lag = None if self._tail is None else self._tail.lag()
         if lag is None:
             return Lag.telling(self._notices) if self._notices else None
-        return Lag.telling(self._notices, lag.bytes, lag.note)
+        return Lag.telling(self._notices, lag.bytes, lag.note, lag.transactions)
 
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""

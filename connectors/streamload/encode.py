@@ -19,8 +19,9 @@ from cdc.schema import TableSchema
 from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.target import TargetColumn, TargetKind, TargetTable
 from connectors.shared.kernels.buffers import Buffers, buffers, string_offsets, too_long
+from connectors.shared.kernels.text import floats, integers, moments
 from connectors.streamload.dialect import Dialect, quoted, sent_as_hex
-from connectors.streamload.kernels import floats, integers, moments, rows
+from connectors.streamload.kernels import rows
 
 _MARGIN = 256
 _PLAIN_OPS = {

@@ -31,7 +31,7 @@ PIPELINES = {
 
 def main(count: int) -> None:
     """Run each kind and print the times."""
-    run_cases([case("warm", 1)])
+    run_cases([case(kind, 0) for kind in PIPELINES])
     for kind in PIPELINES:
         cases = [case(kind, number) for number in range(1, count + 1)]
         started, spent = time.perf_counter(), time.process_time()

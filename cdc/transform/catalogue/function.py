@@ -123,7 +123,14 @@ def _parameter(text: str) -> Parameter:
     return Parameter(words[0], words[1].removesuffix("..."), optional or False, repeated)
 
 
-_CONVERTED: dict[str, SqlType] = {"TEXT": STRING, "INT": BIGINT, "DOUBLE": DOUBLE, "BOOLEAN": BOOLEAN, "BYTES": BYTES}
+_CONVERTED: dict[str, SqlType] = {
+    "TEXT": STRING,
+    "SHOWN": STRING,
+    "INT": BIGINT,
+    "DOUBLE": DOUBLE,
+    "BOOLEAN": BOOLEAN,
+    "BYTES": BYTES,
+}
 _OF_NULL: dict[str, SqlType] = {"MOMENT": TIMESTAMP, "CLOCK": TIMESTAMP, "DATA": STRING, "JSON": JSON, "NUMBER": INT}
 _ACCEPTED: dict[str, Callable[[SqlType], bool]] = {
     "TEXT": is_text,
@@ -140,13 +147,14 @@ _ACCEPTED: dict[str, Callable[[SqlType], bool]] = {
     "COLLECTION": lambda kind: isinstance(kind, Array | Map) or kind_of(kind) is Kind.VECTOR,
     "UNIT": is_text,
     "DATA": lambda kind: is_text(kind) or kind_of(kind) in BINARIES,
+    "SHOWN": lambda kind: is_shown(kind),
     "ANY": lambda kind: True,
 }
 _WORDS = {
     "TEXT": "text", "CONSTANT": "a text constant", "INT": "an integer", "NUMBER": "a number", "DOUBLE": "a number",
     "BOOLEAN": "a condition", "BYTES": "bytes", "JSON": "JSON", "MOMENT": "a date or timestamp",
     "DATA": "text or bytes", "CLOCK": "a date, time or timestamp",
-    "ARRAY": "an array", "COLLECTION": "an array or a map",
+    "SHOWN": "what has a text form", "ARRAY": "an array", "COLLECTION": "an array or a map",
 }  # fmt: skip
 
 
@@ -161,14 +169,19 @@ def _fit(name: str, arg: Typed, parameter: Parameter) -> Typed:
             arg.span, f"{name} takes {_WORDS[accepts]} as {parameter.name}, got text", "write TIMESTAMP '...'"
         )
     if not _ACCEPTED[accepts](arg.type):
-        hint = f"CAST({parameter.name} AS STRING) makes it text" if accepts == "TEXT" else "CAST it"
+        hint = f"CAST({parameter.name} AS STRING) makes it text" if accepts in ("TEXT", "SHOWN") else "CAST it"
         raise mistake(arg.span, f"{name} takes {_WORDS[accepts]} as {parameter.name}, got {arg.type}", hint)
-    if accepts == "TEXT" and is_text(arg.type):
+    if accepts in ("TEXT", "SHOWN") and is_text(arg.type):
         return arg
     target = _CONVERTED.get(accepts)
     if target is None or (accepts == "BYTES"):
         return arg
     return cast(arg, target)
+
+
+def is_shown(kind: SqlType) -> bool:
+    """What joins as text without a CAST: all but bytes, and what has parts."""
+    return isinstance(kind, DataType) and kind.kind not in (*BINARIES, Kind.GEOMETRY, Kind.VECTOR)
 
 
 def same_as_first(name: str) -> Callable[[list[Typed], Span], Typed]:

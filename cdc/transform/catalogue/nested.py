@@ -122,15 +122,19 @@ def _element(args: list[Typed], span: Span) -> Typed:
 
 
 def _parsed(name: str):  # type: ignore[no-untyped-def]
-    return lambda args, span: cast(args[0], JSON, safe=name.startswith("TRY"), span=span)
+    def rule(args: list[Typed], span: Span) -> Typed:
+        text = args[0] if is_text(args[0].type) else cast(args[0], STRING)
+        return cast(text, JSON, safe=name.startswith("TRY"), span=span)
+
+    return rule
 
 
 _BASE: tuple[Function, ...] = (
-    Function("PARSE_JSON", _J, "s TEXT, [allow_duplicates BOOLEAN]", _parsed("PARSE_JSON"), "",
+    Function("PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("PARSE_JSON"), "",
              "Text to JSON; other text fails.", fails=True, flink="A key that is there twice fails unless the second "
              "argument is TRUE; here the first one counts.",
              example=("CAST(PARSE_JSON('{\"a\":1,\"a\":2}')['a'] AS INT)", "1", "an error")),
-    Function("TRY_PARSE_JSON", _J, "s TEXT, [allow_duplicates BOOLEAN]", _parsed("TRY_PARSE_JSON"), "",
+    Function("TRY_PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("TRY_PARSE_JSON"), "",
              "Text to JSON; NULL for other text."),
     Function("JSON_VALUE", _J, "v JSON, path CONSTANT", STRING,
              "CASE WHEN json_valid({0}) THEN json_extract_string({0}, {1}) END",

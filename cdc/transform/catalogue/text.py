@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cdc.transform.catalogue.function import Function, aliases, constant
 from cdc.transform.conversions import failing, text_literal
-from cdc.transform.syntax import Span
-from cdc.transform.typed import Typed, call, mistake
+from cdc.transform.typed import Typed, mistake
 from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
 
 _G, _R = "Text", "Regular expressions"
@@ -16,13 +15,6 @@ _FIND = (
 _FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
 _SHORT = "CASE WHEN {1} < -length({0}) THEN '' "
 _NULLS = "NULL arguments: older functions of Flink CDC stop the job with a null pointer error"
-
-
-def _concat(args: list[Typed], span: Span) -> Typed:
-    for arg in args:
-        if not is_text(arg.type) and arg.op != "literal":
-            raise mistake(arg.span, f"|| joins text, got {arg.type}", "CAST(... AS STRING) makes it text")
-    return call("||", STRING, args, span)
 
 
 def _replacement(args: list[str], node: Typed) -> str:
@@ -54,10 +46,11 @@ def _extract(args: list[str], node: Typed) -> str:
 
 
 _BASE: tuple[Function, ...] = (
-    Function("CONCAT", _G, "s TEXT...", STRING, lambda args, node: f"({' || '.join(args)})",
-             "The texts one after the other; NULL when one is NULL.", flink="NULL becomes the text `null`.",
+    Function("CONCAT", _G, "s SHOWN...", STRING, lambda args, node: f"({' || '.join(args)})",
+             "The values one after the other, as text; NULL when one is NULL. `||` does the same.",
+             flink="NULL becomes the text `null`.",
              example=("CONCAT('a', NULL)", "NULL", "anull")),
-    Function("CONCAT_WS", _G, "separator TEXT, s TEXT...", STRING, lambda args, node: f"concat_ws({', '.join(args)})",
+    Function("CONCAT_WS", _G, "separator TEXT, s SHOWN...", STRING, lambda args, node: f"concat_ws({', '.join(args)})",
              "The texts that are not NULL, with the separator between them.", nulls="always"),
     Function("CHAR_LENGTH", _G, "s TEXT", INT, "length({0})", "Number of characters.", flink=_NULLS,
              example=("CHAR_LENGTH(NULL)", "NULL", "the job fails")),
@@ -153,4 +146,3 @@ FUNCTIONS: tuple[Function, ...] = (
                      "BTRIM": "TRIM", "LOCATE": "POSITION", "STARTS_WITH": "STARTSWITH", "ENDS_WITH": "ENDSWITH",
                      "UCASE": "UPPER", "LCASE": "LOWER"}),
 )  # fmt: skip
-concat = _concat

@@ -5,15 +5,17 @@ from __future__ import annotations
 from cdc.schema import DataType, Kind
 from cdc.transform.catalogue.formats import checked_zone, engine_format
 from cdc.transform.catalogue.function import Function, aliases, wall
-from cdc.transform.conversions import DAY_US, text_literal
+from cdc.transform.conversions import DAY_US, failing, text_literal
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import (
     BIGINT,
     DATE,
     LTZ,
+    MOMENTS,
     STRING,
     TIMESTAMP,
+    NullType,
     SqlType,
     is_integer,
     is_text,
@@ -89,6 +91,8 @@ def _add_sql(args: list[str], node: Typed) -> str:
 
 
 def _date_add(args: list[Typed], span: Span) -> Typed:
+    if not (is_text(args[0].type) or kind_of(args[0].type) in MOMENTS or isinstance(args[0].type, NullType)):
+        raise mistake(args[0].span, f"DATE_ADD takes a date, a timestamp or text as t, got {args[0].type}", "CAST it")
     return call("TIMESTAMPADD", DATE, [args[1], cast(args[0], DATE)], span, fails=True, value="DAY")
 
 
@@ -132,7 +136,19 @@ def _trunc(args: list[Typed], span: Span) -> Typed:
 
 
 def _format(args: list[Typed], span: Span) -> Typed:
-    return call("DATE_FORMAT", STRING, args[:1], span, value=engine_format(args[1]))
+    fails = kind_of(args[0].type) is Kind.TIME
+    return call("DATE_FORMAT", STRING, args[:1], span, fails=fails, value=engine_format(args[1]))
+
+
+def _format_sql(args: list[str], node: Typed) -> str:
+    pattern = text_literal(node.value)
+    if kind_of(node.args[0].type) is not Kind.TIME:
+        return f"strftime({wall(args[0], node.args[0])}, {pattern})"
+    outside = failing("DATE_FORMAT of a TIME that is no time of day")
+    return (
+        f"CASE WHEN {args[0]} BETWEEN 0 AND 86399999999 THEN strftime(make_timestamp({args[0]}), {pattern}) "
+        f"WHEN {args[0]} IS NOT NULL THEN {outside} END"
+    )
 
 
 def _format_zone(args: list[Typed], span: Span) -> Typed:
@@ -245,15 +261,14 @@ _BASE: tuple[Function, ...] = (
              flink="BIGINT instead of INT, so that seconds over 68 years fit.",
              example=("TIMESTAMPDIFF(SECOND, TIMESTAMP '1900-01-01 00:00:00', TIMESTAMP '2000-01-01 00:00:00')",
                       "3155673600", "an overflow")),
-    Function("DATE_ADD", _P, "t MOMENT, days INT", _date_add, "",
+    Function("DATE_ADD", _P, "t ANY, days INT", _date_add, "",
              "The date so many days later.", flink=_DATE_TEXT + ".",
              example=("DATE_ADD(DATE '2024-02-28', 2)", "2024-03-01 (a DATE)", "'2024-03-01' (text)")),
     Function("DATE_TRUNC", _P, "unit CONSTANT, t MOMENT", _trunc,
              lambda args, node: f"date_trunc({text_literal(node.value)}, {args[0]})",
              "The start of the unit that it lies in.",
              flink=_NONE, example=("DATE_TRUNC('month', DATE '2024-05-06')", "2024-05-01", "an error")),
-    Function("DATE_FORMAT", _T, "t MOMENT, pattern CONSTANT", _format,
-             lambda args, node: f"strftime({wall(args[0], node.args[0])}, {text_literal(node.value)})",
+    Function("DATE_FORMAT", _T, "t CLOCK, pattern CONSTANT", _format, _format_sql,
              "As text, by a Java pattern such as `yyyy-MM-dd HH:mm:ss.SSS`."),
     Function("DATE_FORMAT_TZ", _T, "t MOMENT, pattern_or_zone CONSTANT, [zone CONSTANT]", _format_zone,
              _format_zone_sql,
@@ -280,5 +295,5 @@ _BASE: tuple[Function, ...] = (
 )  # fmt: skip
 FUNCTIONS: tuple[Function, ...] = (
     *_BASE,
-    *aliases(_BASE, {"NOW": "CURRENT_TIMESTAMP", "LOCALTIME": "CURRENT_TIME"}),
+    *aliases(_BASE, {"NOW": "CURRENT_TIMESTAMP", "LOCALTIME": "CURRENT_TIME", "TIMESTAMP_DIFF": "TIMESTAMPDIFF"}),
 )

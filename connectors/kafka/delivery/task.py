@@ -62,7 +62,7 @@ class Outgoing:
     def _partition(self, topic: str, messages: Messages) -> int:
         """All rows of a table without a key go to one partition, or they would lose their order."""
         count = self._topics.partitions(topic)
-        if self._to_zero:
+        if self._to_zero or count == 1:
             return 0
         if messages.keyed:
             return _BY_KEY

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _IN_QUEUE_BYTES = 48 << 20
 """What waits in the client to be sent, roughly."""
 _MOST_IN_QUEUE = 200_000
-_AT_ONCE = 10_000
+_AT_ONCE = 16_384
 _OVERHEAD = 512
 """Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
 _SMALLER = (
@@ -122,10 +122,8 @@ class Writer:
         self._begun = True
 
     def _send_plain(self, topic: str, messages: Messages, start: int, stop: int, partition: int) -> None:
-        keys, values = messages.keys, messages.values
         for first in range(start, stop, _AT_ONCE):
-            last = min(first + _AT_ONCE, stop)
-            records = [{"key": keys[i], "value": values[i]} for i in range(first, last)]
+            records = messages.records[first : min(first + _AT_ONCE, stop)]
             self._drain(self._room())
             put = partial(self._producer.produce_batch, topic, records, partition)
             taken = self._told(f"writing to {topic}", put)
@@ -135,17 +133,17 @@ class Writer:
 
     def _send_one(self, topic: str, messages: Messages, index: int, partition: int) -> None:
         self._drain(self._room())
-        key, value, headers = messages.keys[index], messages.values[index], list[Any](messages.headers[index])
+        record, headers = messages.records[index], list[Any](messages.headers[index])
+        key, value = record.get("key"), record.get("value")
         self._told(f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers))
 
     def _check_size(self, topic: str, messages: Messages) -> None:
-        sizes = [len(value or b"") + len(key or b"") for key, value in zip(messages.keys, messages.values, strict=True)]
-        if not sizes:
+        if not len(messages):
             return
-        self._size = max(100.0, sum(sizes) / len(sizes))
-        largest = max(sizes)
+        self._size = max(100.0, messages.size / len(messages))
+        largest = int(messages.sizes.max())
         if largest + _OVERHEAD > self._delivery.largest:
-            key = messages.keys[sizes.index(largest)]
+            key = messages.records[int(messages.sizes.argmax())].get("key")
             shown = (key or b"").decode(errors="replace")[:200] or "none"
             raise SinkError(
                 f"a message of {largest:,} bytes is larger than {self._delivery.largest:,}",

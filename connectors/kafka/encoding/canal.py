@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import Layout
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Value
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value
 
 Prepare = Callable[[pa.Array], pa.Array]
 
@@ -49,8 +49,10 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
     types = {column.name: column.source_type or str(column.type).lower() for column in schema.columns}
     numbers = {column.name: _jdbc(column) for column in schema.columns}
     value: tuple[Part, ...] = (
-        b'{"data":[', Row(KEY, fields), b'],"database":', _text(table.database), b',"es":',
-        Value(Field("ts_ms", values.INT64)), b',"gtid":"","id":', Value(Field("pos", values.INT64)),
+        b'{"data":[', Row(KEY, fields), b'],"database":', _text(table.database),
+        Shared((
+            b',"es":', Value(Field("ts_ms", values.INT64)), b',"gtid":"","id":', Value(Field("pos", values.INT64)),
+        )),
         b',"isDdl":false,"mysqlType":', _text(types), b',"old":', Row(BEFORE, fields, messages.CHANGED),
         b',"pkNames":', _text(list(schema.primary_key) or None), b',"sql":"","sqlType":', _text(numbers), b',"table":',
         _text(table.table), b',"ts":', Value(Field("now_ms", values.INT64)), b',"type":',

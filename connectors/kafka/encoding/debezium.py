@@ -11,7 +11,7 @@ from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.encoding.modes import Modes
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
 
 _SOURCE: tuple[tuple[str, Schema], ...] = (
     ("version", {"type": "string", "optional": False}),
@@ -85,23 +85,24 @@ def _now(unit: str) -> tuple[Part, ...]:
 
 
 def _source(table: TableId, naming: Naming) -> list[Part]:
-    """The fields of `source`, in Debezium's order."""
+    """The fields of `source`, in Debezium's order; those before `row` are the same in an event."""
     fixed: dict[str, Any] = {
         "version": naming.version, "connector": "mysql", "name": naming.name, "db": table.database, "sequence": None,
         "table": table.table, "query": None,
     }  # fmt: skip
-    parts: list[Part] = []
+    parts: list[bytes | Value] = []
     for name, _ in _SOURCE:
         parts.append(f'{"," if parts else ""}"{name}":'.encode())
         if name in fixed:
             parts.append(json.dumps(fixed[name], ensure_ascii=False).encode())
         elif name == "row":
+            row = len(parts)
             parts.append(Value(Field(name, values.INT32)))
         elif name in (*_NUMBERS, "thread"):
             parts.append(Value(Field(name, values.INT64)))
         else:
             parts.append(Value(Field(name, values.TEXT, quoted=True, room=2)))
-    return parts
+    return [Shared(tuple(parts[:row])), *parts[row:]]
 
 
 def _with(schema: Schema) -> tuple[Part, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,9 @@ from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
 from connectors.kafka.encoding.layout import Layout
-from connectors.kafka.encoding.origin import beside
-from connectors.kafka.encoding.template import AFTER, BEFORE, Template, Texts
+from connectors.kafka.encoding.origin import Origin
+from connectors.kafka.encoding.records import Record, RecordTemplate
+from connectors.kafka.encoding.template import AFTER, BEFORE, Part, names_beside, texts
 
 _ROWS = 16_384
 """Row images that are encoded in one go: what is written of them stays in the processor's cache for the most part."""
@@ -29,21 +30,25 @@ class Messages:
     """Messages of one table, in order.
 
     Attributes:
-        keys, values: None for a message without.
+        records: key and value of each, without those that it does not have.
+        sizes: int64[m], bytes of key and value together.
         headers: of messages that have any, by their number.
         keyed: whether messages of the table have keys.
-        size: bytes of all keys and values.
     """
 
     table: TableId
-    keys: list[bytes | None]
-    values: list[bytes | None]
+    records: list[Record]
+    sizes: np.ndarray
     headers: dict[int, Headers]
     keyed: bool
-    size: int
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.records)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all keys and values."""
+        return int(self.sizes.sum())
 
 
 class Encoder:
@@ -54,9 +59,8 @@ class Encoder:
         self._headers = headers
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
-        self._value = Template(layout.value)
-        self._key = Template(layout.key) if layout.key is not None else None
-        self._moved = Template(layout.moved) if layout.moved is not None else None
+        self._records = RecordTemplate(layout.key, layout.value)
+        self._beside = names_beside(layout.value)
 
     def encode(self, block: ChangeBlock) -> Iterator[Messages]:
         """The block's messages, a part at a time. Raises SinkError for changes that the format cannot express."""
@@ -71,53 +75,33 @@ class Encoder:
         for name, prepare in self._layout.prepare.items():
             index = rows.schema.get_field_index(name)
             rows = rows.set_column(index, name, prepare(rows.column(index)))
-        places = beside(block, found, self._now_ms())
+        origin = Origin(block, found, self._now_ms())
         for first in range(0, len(found), _ROWS):
-            yield self._part(block.table, rows, found, places, slice(first, first + _ROWS))
+            yield self._part(block.table, rows, found, origin, slice(first, first + _ROWS))
 
-    def _part(
-        self, table: TableId, rows: pa.RecordBatch, found: Changes, places: Mapping[str, pa.Array], part: slice
-    ) -> Messages:
+    def _part(self, table: TableId, rows: pa.RecordBatch, found: Changes, origin: Origin, part: slice) -> Messages:
         picks = found.picks[part]
         used = picks[picks >= 0]
         # A changed key's other half is named in headers: its row may be one further.
         first, last = max(0, int(used.min()) - 1), min(rows.num_rows, int(used.max()) + 2)
         picks = np.where(picks >= 0, picks - first, -1)
         near = rows.slice(first, last - first)
-        count = len(picks)
-        here = {name: array.slice(part.start, count) for name, array in places.items()}
+        beside = {name: _sliced(origin.column(name), part.start, len(picks)) for name in self._beside}
         gone = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
-        written = self._value.write(near, here, picks, gone)
-        values, size = _texts(written, gone), len(written.data)
-        keys: list[bytes | None] = [None] * count
+        records, sizes = self._records.write(near, beside, picks, origin.events.of[part], gone)
         headers: dict[int, Headers] = {}
-        if self._key is not None:
-            written = self._key.write(near, here, picks, np.zeros(count, np.uint8))
-            keys, size = _texts(written, None), size + len(written.data)
-        if self._moved is not None:
-            headers = _moved(found.moved[part], picks, self._moved, near, here)
+        if self._layout.moved is not None:
+            headers = _moved(found.moved[part], picks, self._layout.moved, near)
         if self._headers:
-            headers = {index: [*self._headers, *headers.get(index, ())] for index in range(count)}
-        return Messages(table, keys, values, headers, self._key is not None, size)
+            headers = {index: [*self._headers, *headers.get(index, ())] for index in range(len(records))}
+        return Messages(table, records, sizes, headers, self._layout.key is not None)
 
 
-def _texts(texts: Texts, skipped: np.ndarray | None) -> list[bytes | None]:
-    """One object per text; None where it was skipped."""
-    data = bytes(texts.data)
-    found: list[bytes | None] = [data[start:end] for start, end in texts.bounds()]
-    if skipped is not None:
-        for index in np.flatnonzero(skipped).tolist():
-            found[index] = None
-    return found
+def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | bytes:
+    return column if isinstance(column, bytes) else column.slice(start, count)
 
 
-def _moved(
-    moved: np.ndarray,
-    picks: np.ndarray,
-    template: Template,
-    rows: pa.RecordBatch,
-    places: Mapping[str, pa.Array],
-) -> dict[int, Headers]:
+def _moved(moved: np.ndarray, picks: np.ndarray, key: Sequence[Part], rows: pa.RecordBatch) -> dict[int, Headers]:
     """What Debezium says of a key that changed: the new one with the delete, the old one with the insert."""
     chosen = np.flatnonzero(moved)
     if len(chosen) == 0:
@@ -125,10 +109,9 @@ def _moved(
     # Of an update that became two, the insert's row is the one behind that of the delete.
     other = np.where(moved[chosen] == 1, picks[chosen, BEFORE] + 1, picks[chosen, AFTER] - 1)
     wanted = np.stack([np.full(len(chosen), -1), np.full(len(chosen), -1), other], axis=1).astype(np.int64)
-    taken = pa.array(chosen)
-    beside_them = {name: array.take(taken) for name, array in places.items()}
-    texts = _texts(template.write(rows, beside_them, wanted, np.zeros(len(chosen), np.uint8)), None)
-    found: dict[int, Headers] = {}
-    for index, text in zip(chosen.tolist(), texts, strict=True):
-        found[index] = [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, text or b"")]
-    return found
+    found = texts(key, rows, {}, wanted)
+    data = bytes(found.data)
+    return {
+        index: [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, data[start:end])]
+        for index, (start, end) in zip(chosen.tolist(), found.bounds(), strict=True)
+    }

@@ -13,7 +13,7 @@ from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import Layout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Value
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value
 
 _SECOND_MS = 1000
 
@@ -26,10 +26,12 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
     where = b'"database":' + _text(table.database) + b',"table":' + _text(table.table)
     value: tuple[Part, ...] = (
         b"{", where, b',"type":', Value(Field("maxwell_type", values.TEXT, quoted=True, room=2)),
-        b',"ts":', Value(Field("ts_ms", values.DIVIDED, _SECOND_MS)),
-        b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("pos", values.INT64)),
-        b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
-        b',"server_id":', Value(Field("server_id", values.INT64)),
+        Shared((
+            b',"ts":', Value(Field("ts_ms", values.DIVIDED, _SECOND_MS)),
+            b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("pos", values.INT64)),
+            b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
+            b',"server_id":', Value(Field("server_id", values.INT64)),
+        )),
         b',"primary_key_columns":', _text(list(schema.primary_key)),
         b',"data":', Row(KEY, fields), Row(BEFORE, fields, messages.OLD), b"}",
     )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,72 +14,130 @@ from connectors.kafka.encoding.changes import INSERT, Changes
 
 _OPS = np.frombuffer(b"cud", np.uint8)
 _READ = ord("r")
-_TYPES = pa.array(["INSERT", "UPDATE", "DELETE"])
-_MAXWELL_TYPES = pa.array(["insert", "update", "delete", "bootstrap-insert"])
+_TYPES = ("INSERT", "UPDATE", "DELETE")
+_MAXWELL_TYPES = ("insert", "update", "delete", "bootstrap-insert")
 _COPIED = 3
 
+Column: TypeAlias = Any
+"""An Arrow array, or bytes."""
 
-def beside(block: ChangeBlock, changes: Changes, now_ms: int) -> dict[str, pa.Array]:
-    """Columns of m values: `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`,
-    `file`, `pos`, `row`, `server_id`, `gtid`, `thread`."""
-    sequence = _numbers(block.sequence)[changes.row]
-    copied = block.snapshot
-    op = np.where((changes.kind == INSERT) & copied, _READ, _OPS[changes.kind]).astype(np.uint8)
-    ts_ms = _numbers(block.timestamps_ms)[changes.row]
-    count = len(changes)
-    return {
-        "op": pa.array(op),
-        "change": pa.array(_OPS[changes.kind]),
-        "type": _TYPES.take(pa.array(changes.kind)),
-        "maxwell_type": _MAXWELL_TYPES.take(
-            pa.array(np.where((changes.kind == INSERT) & copied, _COPIED, changes.kind).astype(np.uint8))
-        ),
-        "snapshot": pa.array(["true" if copied else "false"] * count, pa.string()),
-        **_times("ts", ts_ms),
-        **_times("now", np.full(count, now_ms, np.int64)),
-        **_places(block, sequence),
-        **_transaction(block, sequence),
-        "row": pa.array(_rows(block, changes)),
-        "thread": pa.nulls(count, pa.int64()),
-    }
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The events of messages: those that stand together with one sequence and one time.
+
+    Attributes:
+        of: int64[m], the number of each message's event.
+        sequence, ts_ms: int64[e].
+    """
+
+    of: np.ndarray
+    sequence: np.ndarray
+    ts_ms: np.ndarray
+
+
+class Origin:
+    """What the messages of a block say of their changes; each column is made when it is asked for."""
+
+    def __init__(self, block: ChangeBlock, changes: Changes, now_ms: int) -> None:
+        self._block, self._changes, self._now_ms = block, changes, now_ms
+        self.events = _events(_numbers(block.sequence)[changes.row], _numbers(block.timestamps_ms)[changes.row])
+        self._made: dict[str, Column] = {}
+
+    def column(self, name: str) -> Column:
+        """The column of that name: a value per message, or the text that all of them have.
+
+        Names are `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`, `file`,
+        `pos`, `row`, `server_id`, `gtid`, `thread`.
+        """
+        if name not in self._made:
+            self._made[name] = _COLUMNS[name](self)
+        return self._made[name]
+
+    def _each(self, per_event: pa.Array) -> pa.Array:
+        return per_event.take(pa.array(self.events.of))
+
+    def _kinds(self, kinds: np.ndarray, texts: tuple[str, ...]) -> Column:
+        if len(kinds) and (kinds == kinds[0]).all():
+            return f'"{texts[kinds[0]]}"'.encode()
+        return pa.array(texts).take(pa.array(kinds))
+
+    def _maxwell_kinds(self) -> np.ndarray:
+        kind = self._changes.kind
+        return np.where((kind == INSERT) & self._block.snapshot, _COPIED, kind).astype(np.uint8)
+
+    def _ops(self, *, copied: bool) -> Column:
+        kind = self._changes.kind
+        found = np.where((kind == INSERT) & copied, _READ, _OPS[kind]).astype(np.uint8)
+        if len(found) and (found == found[0]).all():
+            return f'"{chr(found[0])}"'.encode()
+        return pa.array(found)
+
+    def _times(self, factor: int) -> Column:
+        return pa.array((self.events.ts_ms * factor)[self.events.of])
+
+    def _now(self, factor: int) -> Column:
+        return str(self._now_ms * factor).encode()
+
+    def _places(self) -> None:
+        """The log file and position, from the source's own words for a sequence: `file:position`."""
+        files, positions = [], []
+        for each in self.events.sequence.tolist():
+            file, _, position = self._block.position_text(each).rpartition(":")
+            files.append(file)
+            positions.append(int(position) if position.isdigit() else 0)
+        self._made["place"] = self._each(pa.array(files, pa.string()))
+        self._made["pos"] = self._each(pa.array(positions, pa.int64()))
+
+    def _placed(self, name: str) -> Column:
+        self._places()
+        return self._made[name]
+
+    def _file(self) -> Column:
+        """The file's own name where the source gives rows this metadata, else what its positions begin with."""
+        if self._block.metadata is None:
+            return self.column("place")
+        return self._known("binlog_file", b"")
+
+    def _known(self, name: str, otherwise: bytes) -> Column:
+        if self._block.metadata is None:
+            return otherwise
+        return self._each(self._block.metadata(name, pa.array(self.events.sequence)))
+
+    def _rows(self) -> Column:
+        """Number of the row inside its event, in which an update's two images are one row."""
+        row = _numbers(self._block.row)[self._changes.row]
+        kinds = np.asarray(self._block.kinds.to_numpy(zero_copy_only=False), np.uint8)[self._changes.row]
+        return pa.array(np.asarray(np.where(kinds == RowKind.UPDATE_AFTER, row // 2, row), np.int32))
+
+
+_COLUMNS: dict[str, Callable[[Origin], Column]] = {
+    "op": lambda origin: origin._ops(copied=origin._block.snapshot),
+    "change": lambda origin: origin._ops(copied=False),
+    "type": lambda origin: origin._kinds(origin._changes.kind, _TYPES),
+    "maxwell_type": lambda origin: origin._kinds(origin._maxwell_kinds(), _MAXWELL_TYPES),
+    "snapshot": lambda origin: b'"true"' if origin._block.snapshot else b'"false"',
+    "ts_ms": lambda origin: origin._times(1),
+    "ts_us": lambda origin: origin._times(1000),
+    "ts_ns": lambda origin: origin._times(1_000_000),
+    "now_ms": lambda origin: origin._now(1),
+    "now_us": lambda origin: origin._now(1000),
+    "now_ns": lambda origin: origin._now(1_000_000),
+    "place": lambda origin: origin._placed("place"),
+    "pos": lambda origin: origin._placed("pos"),
+    "file": Origin._file,
+    "server_id": lambda origin: origin._known("server_id", b"0"),
+    "gtid": lambda origin: origin._known("gtid", b"null"),
+    "row": Origin._rows,
+    "thread": lambda _: b"null",
+}
+
+
+def _events(sequence: np.ndarray, ts_ms: np.ndarray) -> Events:
+    first = np.ones(len(sequence), bool)
+    first[1:] = (sequence[1:] != sequence[:-1]) | (ts_ms[1:] != ts_ms[:-1])
+    return Events(np.cumsum(first) - 1, sequence[first], ts_ms[first])
 
 
 def _numbers(array: pa.Array) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _times(name: str, ms: np.ndarray) -> dict[str, pa.Array]:
-    return {f"{name}_ms": pa.array(ms), f"{name}_us": pa.array(ms * 1000), f"{name}_ns": pa.array(ms * 1_000_000)}
-
-
-def _places(block: ChangeBlock, sequence: np.ndarray) -> Mapping[str, pa.Array]:
-    """The log file and position, from the source's own words for a sequence: `file:position`."""
-    found, inverse = np.unique(sequence, return_inverse=True)
-    files, positions = [], []
-    for each in found.tolist():
-        file, _, position = block.position_text(each).rpartition(":")
-        files.append(file)
-        positions.append(int(position) if position.isdigit() else 0)
-    names = pa.array(files, pa.string()).dictionary_encode()
-    index = pa.array(inverse.astype(np.int32))
-    return {"file": names.take(index).cast(pa.string()), "pos": pa.array(np.array(positions, np.int64)[inverse])}
-
-
-def _transaction(block: ChangeBlock, sequence: np.ndarray) -> dict[str, pa.Array]:
-    """The log file's name, the server and the transaction, where the source gives rows this metadata."""
-    count = len(sequence)
-    if block.metadata is None:
-        return {"server_id": pa.array(np.zeros(count, np.int64)), "gtid": pa.nulls(count, pa.string())}
-    of = pa.array(sequence)
-    return {
-        "file": block.metadata("binlog_file", of),
-        "server_id": block.metadata("server_id", of),
-        "gtid": block.metadata("gtid", of),
-    }
-
-
-def _rows(block: ChangeBlock, changes: Changes) -> np.ndarray:
-    """Number of the row inside its event, in which an update's two images are one row."""
-    row = _numbers(block.row)[changes.row]
-    kinds = np.asarray(block.kinds.to_numpy(zero_copy_only=False), np.uint8)
-    return np.asarray(np.where(kinds[changes.row] == RowKind.UPDATE_AFTER, row // 2, row), np.int32)

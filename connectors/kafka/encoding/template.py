@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +41,13 @@ class Field:
     room: int = 24
     label: str | None = None
 
+    @property
+    def label_text(self) -> bytes:
+        """What stands before the value in an object: the member's name and a colon, or nothing."""
+        if self.label == "":
+            return b""
+        return json.dumps(self.label or self.name, ensure_ascii=False).encode() + b":"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -59,7 +66,16 @@ class Value:
     field: Field
 
 
-Part = bytes | Row | Value
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A part: literals and values that are the same in all messages of one event; written once for those."""
+
+    parts: tuple[bytes | Value, ...]
+
+
+Part = bytes | Row | Value | Shared
+Beside = Mapping[str, pa.Array | bytes]
+"""Columns with a value per message; bytes are the text of all of them, as it stands in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,73 +91,137 @@ class Texts:
         return list(zip([0, *stops[:-1]], stops, strict=True)) if stops else []
 
 
-class Template:
-    """Writes texts of one layout. Executor; built once per table and schema, used by one thread."""
+class Description:
+    """Parts as the kernels read them: addresses of literals and of the columns of some rows.
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = _joined(parts)
-        self._literals = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else None for part in self._parts]
-        self._prefixes = {
-            field: np.frombuffer(_prefix(field), np.uint8)
-            for part in self._parts
-            if isinstance(part, Row)
-            for field in part.fields
-        }
+    `room` is the most bytes that they take for `count` messages. Keep it until the kernel is through, and the rows and
+    the columns beside them too.
+    """
 
-    def write(self, rows: pa.RecordBatch, beside: Mapping[str, pa.Array], picks: np.ndarray, skip: np.ndarray) -> Texts:
-        """One text per message.
+    def __init__(self, rows: pa.RecordBatch, beside: Beside, count: int) -> None:
+        self._rows, self._beside, self._count = rows, beside, count
+        self._lines: list[tuple[int, int, int, int]] = []
+        self._columns: list[tuple[int, ...]] = []
+        self._kept: list[np.ndarray] = []
+        self._known: dict[tuple[Field, ...], tuple[int, int, int]] = {}
+        self.room = _MARGIN
 
-        Args:
-            rows: row images; fields of rows are columns of it.
-            beside: columns with a value per message.
-            picks: int64[m, 3], the message's rows: before, after, key; -1 is none.
-            skip: uint8[m], 1 for a message that gets no text.
-        """
-        count = len(picks)
-        parts = np.zeros((len(self._parts), len(messages.PART)), np.int64)
-        columns: list[tuple[int, ...]] = []
-        room = _MARGIN
-        for line, part, literal in zip(parts, self._parts, self._literals, strict=True):
-            if literal is not None:
-                line[:] = messages.LITERAL, literal.ctypes.data, len(literal), 0
-                room += count * len(literal)
+    def addresses(self) -> tuple[int, int, int]:
+        """Of parts, int64[p, 4]; of columns, int64[c, 11]; of int64[p, 3], zeros. Asked when all parts are added."""
+        parts = np.array(self._lines, np.int64)
+        columns = np.array(self._columns, np.int64)
+        memo = np.zeros((len(self._lines), len(messages.MEMO)), np.int64)
+        self._kept += [parts, columns, memo]
+        return int(parts.ctypes.data), int(columns.ctypes.data), int(memo.ctypes.data)
+
+    def add(self, parts: Sequence[Part]) -> int:
+        """Describe these parts behind those before; returns how many that makes."""
+        before = len(self._lines)
+        for part in _joined(self._with_texts(parts)):
+            if isinstance(part, Shared):
+                line = len(self._lines)
+                self._lines.append((messages.SHARED, 0, 0, 0))
+                inside = self.add(part.parts)
+                self._lines[line] = (messages.SHARED, inside, 0, 0)
             elif isinstance(part, Row):
-                line[:] = part.kind, len(columns), len(columns) + len(part.fields), part.which
-                room += count * _AROUND
-                for field in part.fields:
-                    array, prefix = rows.column(field.name), self._prefixes[field]
-                    columns.append(_numbers(field, array, prefix))
-                    room += count * (len(prefix) + field.room + 8) + 2 * _size(field, array)
+                self._row(part)
             elif isinstance(part, Value):
-                line[:] = messages.VALUE, len(columns), len(columns) + 1, 0
-                array = beside[part.field.name]
-                columns.append(_numbers(part.field, array, None))
-                room += count * (part.field.room + 8) + _size(part.field, array)
-        described = np.array(columns, np.int64).reshape(len(columns), len(values.FIELDS))
-        skip = np.ascontiguousarray(skip, np.uint8)
-        out, ends = np.empty(room, np.uint8), np.empty(count, np.int64)
-        start = int(out.ctypes.data)
-        picks = np.ascontiguousarray(picks, np.int64)
-        end = messages.write_texts(parts, described, picks, int(skip.ctypes.data), start, ends)
-        return Texts(out.data[: end - start], ends)
+                self._value(part.field)
+            else:
+                self._kept.append(literal := np.frombuffer(part, np.uint8))
+                self._lines.append((messages.LITERAL, int(literal.ctypes.data), len(literal), 0))
+                self.room += self._count * len(literal)
+        return len(self._lines) - before
+
+    def _with_texts(self, parts: Sequence[Part]) -> Iterator[Part]:
+        """The parts with texts in place of values that are the same in all messages."""
+        for part in parts:
+            if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
+                yield text
+            elif isinstance(part, Shared):
+                inside = _joined(self._with_texts(part.parts))
+                if len(inside) == 1 and isinstance(inside[0], bytes):
+                    yield inside[0]
+                else:
+                    yield part
+            else:
+                yield part
+
+    def _row(self, part: Row) -> None:
+        if part.fields not in self._known:
+            first, before = len(self._columns), self.room
+            for field in part.fields:
+                array = self._rows.column(field.name)
+                self._kept.append(prefix := _prefix(field))
+                size = len(field.label_text)
+                self._columns.append(_numbers(field, array, prefix, size))
+                self.room += self._count * (size + field.room + 8) + 2 * _size(field, array)
+            self._known[part.fields] = first, len(self._columns), self.room - before
+        else:
+            self.room += self._known[part.fields][2]
+        first, last, _ = self._known[part.fields]
+        self._lines.append((part.kind, first, last, part.which))
+        self.room += self._count * _AROUND
+
+    def _value(self, field: Field) -> None:
+        array = self._beside[field.name]
+        self._lines.append((messages.VALUE, len(self._columns), len(self._columns) + 1, 0))
+        self._columns.append(_numbers(field, array, None, 0))
+        self.room += self._count * (field.room + 8) + _size(field, array)
+
+
+def texts(
+    parts: Sequence[Part], rows: pa.RecordBatch, beside: Beside, picks: np.ndarray, skip: np.ndarray | None = None
+) -> Texts:
+    """One text per message.
+
+    Args:
+        parts: what each consists of.
+        rows: row images; fields of rows are columns of it.
+        beside: columns with a value per message.
+        picks: int64[m, 3], the message's rows: before, after, key; -1 is none.
+        skip: uint8[m], 1 for a message that gets no text.
+    """
+    count = len(picks)
+    found = Description(rows, beside, count)
+    number = found.add(parts)
+    skipped = np.zeros(count, np.uint8) if skip is None else np.ascontiguousarray(skip, np.uint8)
+    out, ends, picks = np.empty(found.room, np.uint8), np.empty(count, np.int64), np.ascontiguousarray(picks, np.int64)
+    at, columns, memo = found.addresses()
+    start = int(out.ctypes.data)
+    end = messages.write_texts(at, number, columns, memo, int(picks.ctypes.data), int(skipped.ctypes.data), start, ends)
+    return Texts(out.data[: end - start], ends)
+
+
+def names_beside(parts: Iterable[Part]) -> frozenset[str]:
+    """The columns beside the rows that these parts name."""
+    found = set()
+    for part in parts:
+        if isinstance(part, Value):
+            found.add(part.field.name)
+        elif isinstance(part, Shared):
+            found |= names_beside(part.parts)
+    return frozenset(found)
 
 
 def differing(rows: pa.RecordBatch, names: Sequence[str], pairs: np.ndarray) -> np.ndarray:
     """bool[n]: whether any of the named columns differs between the two rows of each pair, int64[n, 2]."""
-    described = np.array([_numbers(Field(name, values.RAW), rows.column(name), None) for name in names], np.int64)
+    described = np.array([_numbers(Field(name, values.RAW), rows.column(name), None, 0) for name in names], np.int64)
     out = np.zeros(len(pairs), np.uint8)
     if len(pairs) and names:
-        messages.differing(described, np.ascontiguousarray(pairs, np.int64), out)
+        messages.differing(int(described.ctypes.data), len(described), np.ascontiguousarray(pairs, np.int64), out)
     return out.astype(bool)
 
 
-def _prefix(field: Field) -> bytes:
-    if field.label == "":
-        return b""
-    return json.dumps(field.label or field.name, ensure_ascii=False).encode() + b":"
+def _prefix(field: Field) -> np.ndarray:
+    """The member's name and a colon, with as much memory as the kernel reads."""
+    text = field.label_text
+    found = np.zeros(max(len(text), messages.SHORT_PREFIX), np.uint8)
+    found[: len(text)] = np.frombuffer(text, np.uint8)
+    return found
 
 
-def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Literals that stand side by side as one."""
     found: list[Part] = []
     for part in parts:
@@ -153,12 +233,11 @@ def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(found)
 
 
-def _numbers(field: Field, array: pa.Array, prefix: np.ndarray | None) -> tuple[int, ...]:
+def _numbers(field: Field, array: pa.Array, prefix: np.ndarray | None, size: int) -> tuple[int, ...]:
     place = buffers(array)
     return (
         field.op, place.values, place.validity, place.validity_bit, place.offsets, field.detail, place.bit,
-        int(field.quoted), place.width, 0 if prefix is None else int(prefix.ctypes.data),
-        0 if prefix is None else len(prefix),
+        int(field.quoted), place.width, 0 if prefix is None else int(prefix.ctypes.data), size,
     )  # fmt: skip
 
 

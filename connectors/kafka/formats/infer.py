@@ -123,7 +123,7 @@ def _members(rows: Texts, row: int) -> list[str]:
     room = (stop - at) // 4 + 1
     places = np.zeros((4, room), np.int32)
     kinds = np.zeros(room, np.uint8)
-    total = scan.members(rows.address, at, stop, *places, kinds)
+    total = scan.members(rows.address, at, stop, places[0], places[1], places[2], places[3], kinds)
     written = np.full(max(total, 0), ESCAPED, np.uint8)
     names = Cells(rows, places[0, :total], places[1, :total], written)
     return [name for name, kind in zip(convert.text(names).to_pylist(), kinds[:total], strict=True) if kind != NULL]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from connectors.shared.kernels import kernels_in
+from connectors.shared.kernels import Kernels
 
-kernel = kernels_in(Path(__file__).parent, "kafka")
+kernel = Kernels(Path(__file__).parent, "kafka")
 """Declares a kernel of this package."""
 
 ABSENT, NULL, STRING, ESCAPED, INTEGER, FRACTION, TRUE, FALSE, OBJECT, ARRAY = range(10)

@@ -13,6 +13,7 @@ from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceUnavailabl
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableSchema
 from cdc.source import Count
+from cdc.timing import in_phase
 from connectors.kafka.client import Cluster
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.detect import Formats
@@ -57,7 +58,7 @@ class Reader:
         try:
             for number, topic, partition, first, last in ranges:
                 for messages in self._messages(consumer, topic, partition, first, last):
-                    yield from self._decoded(messages, number)
+                    yield from in_phase("decode", self._decoded(messages, number))
         finally:
             consumer.close()
             self._letters.finish()

@@ -65,6 +65,11 @@ class Follower(threading.Thread):
         """Log bytes read ahead and not yet in a batch."""
         return self._queue.bytes
 
+    @property
+    def waiting_transactions(self) -> int | None:
+        """Transactions read ahead and not yet in a batch; None once the log has some without a GTID."""
+        return self._queue.transactions
+
     def take(self, limits: Limits | None, wait_s: float) -> list[Segment]:
         """The segments of the next batch; empty when nothing came in time (a bounded follower waits for its end).
 

@@ -65,6 +65,8 @@ class SegmentQueue:
         self._waiting: deque[Segment] = deque()
         self.bytes = 0
         """Log bytes waiting."""
+        self.transactions: int | None = 0
+        """Transactions waiting; None once there was one without a GTID, or of MariaDB, whose runs tell no numbers."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -72,6 +74,7 @@ class SegmentQueue:
     def put(self, segment: Segment) -> None:
         """Add the next segment of the log. What concerns no captured table is kept as one, however long it gets."""
         self.bytes += segment.bytes
+        self._count(segment.gtids, 1)
         if self._waiting and not self._waiting[-1].relevant and not segment.relevant:
             segment = self._waiting.pop().joined(segment)
         self._waiting.append(segment)
@@ -98,11 +101,18 @@ class SegmentQueue:
             if batch and (full or not tables.isdisjoint(segment.changed)):
                 break
             batch.append(self._waiting.popleft())
+            self._count(segment.gtids, -1)
             tables |= segment.tables
             size += segment.bytes
             rows += segment.rows
         self.bytes -= size
         return batch
+
+    def _count(self, gtids: Sequence[Any], sign: int) -> None:
+        if self.transactions is None or any(gtid == ANONYMOUS or isinstance(gtid[0], int) for gtid in gtids):
+            self.transactions = None
+            return
+        self.transactions += sign * sum(last - first + 1 for _, first, last in gtids)
 
 
 def end_offset(start: MySqlOffset, batch: Sequence[Segment]) -> MySqlOffset:

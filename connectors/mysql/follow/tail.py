@@ -98,7 +98,8 @@ class Tail:
         """Bytes read ahead, and what the follower is waiting for."""
         if self._follower is None:
             return Lag(0, self._note) if self._note else None
-        return Lag(self._follower.waiting_bytes, self._follower.note)
+        follower = self._follower
+        return Lag(follower.waiting_bytes, follower.note, transactions=follower.waiting_transactions)
 
     def stop(self) -> None:
         """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Bytes, Int
+from connectors.mysql.kernels import kernel
+from connectors.shared.kernels.kernel_types import Bytes, Int
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def u16(data: Bytes, at: Int) -> Int:
     """Two bytes."""
     return np.int64(data[at]) | np.int64(data[at + 1]) << 8
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def u32(data: Bytes, at: Int) -> Int:
     """Four bytes."""
     low = np.int64(data[at]) | np.int64(data[at + 1]) << 8
     return low | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number(data: Bytes, at: Int, size: Int) -> Int:
     """`size` (0..8) bytes; eight come back as a signed number."""
     value = np.int64(0)
@@ -30,7 +30,7 @@ def number(data: Bytes, at: Int, size: Int) -> Int:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def varlen(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """A variable-length integer of MySQL's serialization library: (value, next offset); (0, -1) past `end`.
 

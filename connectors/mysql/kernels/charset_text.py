@@ -7,10 +7,10 @@ when there are no nulls. They answer `DONE`, `TOO_LONG`, or the row whose bytes 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.json_scalar import little, utf8_width
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints, Word
+from connectors.shared.kernels.kernel_types import Bytes, Int, Ints, Word
 
 DONE = -1
 """Every value was read."""
@@ -27,7 +27,7 @@ _MOST_BYTES = 0x7FFF_FFFF
 _GB_BMP, _GB_BEYOND, _GB_LAST = 39_420, 189_000, 189_000 + 0xFFFFF
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_utf8(code: Int, dst: Bytes, at: Int) -> Int:
     """Write a code point as UTF-8, room was checked; the offset after it, or -1 for one that UTF-8 does not have."""
     if code < 0x80:
@@ -53,7 +53,7 @@ def put_utf8(code: Int, dst: Bytes, at: Int) -> Int:
     return at + 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_table(
     src: Bytes, offsets: Ints, valid: Bytes, single: Ints, double: Ints, triple: Ints, quad: Ints, dst: Bytes, out: Ints
 ) -> Int:
@@ -98,14 +98,14 @@ def decode_table(
     return DONE
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _put_eight(word: Word, dst: Bytes, at: Int) -> None:
     first = np.uint64(at)
     for j in range(8):
         dst[first + np.uint64(j)] = np.uint8(word >> np.uint64(8 * j))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _several(src: Bytes, i: Int, end: Int, double: Ints, triple: Ints, quad: Ints) -> tuple[Int, Int]:
     """(code point or `UNDEFINED`, bytes) of the character of several bytes at `i`."""
     code = np.uint32(0)
@@ -121,7 +121,7 @@ def _several(src: Bytes, i: Int, end: Int, double: Ints, triple: Ints, quad: Int
     return (code if code != 0 else _UNDEFINED), width
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _four(src: Bytes, i: Int, end: Int, quad: Ints) -> Int:
     if i + 4 > end or not (0x81 <= src[i + 2] <= 0xFE and 0x30 <= src[i + 3] <= 0x39):
         return _UNDEFINED
@@ -135,7 +135,7 @@ def _four(src: Bytes, i: Int, end: Int, quad: Ints) -> Int:
     return _UNDEFINED
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_units(
     src: Bytes, offsets: Ints, valid: Bytes, width: Int, big_endian: Int, pairs: Int, dst: Bytes, out: Ints
 ) -> Int:
@@ -165,7 +165,7 @@ def decode_units(
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unit(src: Bytes, i: Int, width: Int, big_endian: Int) -> Int:
     code = np.int64(0)
     for j in range(width):
@@ -173,7 +173,7 @@ def _unit(src: Bytes, i: Int, width: Int, big_endian: Int) -> Int:
     return code
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_utf8(src: Bytes, offsets: Ints, valid: Bytes, ascii_only: Int) -> Int:
     """`DONE`, or the first row that is not well-formed UTF-8 (or not ASCII)."""
     for row in range(offsets.size - 1):

@@ -12,16 +12,15 @@ value, equal to its own place where it is NULL; 0 where no value is. A NULL leav
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.decimal import decimal64
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import move, move32, move64, peek8, peek32, peek64, poke8, poke32, poke64
 from connectors.mysql.kernels.nulls import leave_zero
 from connectors.mysql.kernels.one_value import fixed, forget_document, sized, temporal
 from connectors.mysql.kernels.ops import COLUMN, CONTEXT, HEAD, IMAGE, STATE, WHERE, offset
 from connectors.mysql.kernels.temporal import INVALID, date3, datetime2, timestamp2
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import move, move32, move64, peek8, peek32, peek64, poke8, poke32, poke64
 
 _SIZE, _WHERE_SIZE = COLUMN.itemsize, WHERE.itemsize
 _OP, _NEED, _VALUES = offset(COLUMN, "op"), offset(COLUMN, "need"), offset(COLUMN, "values")
@@ -37,7 +36,7 @@ _AFTER = 2
 """Kind of an update's after image."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _clear_nulls(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     """Clear the validity bits of NULLs, and count them."""
     valid, bits, nulls = peek64(column + _VALID), np.int64(0), np.int64(0)
@@ -54,7 +53,7 @@ def _clear_nulls(count: Int, row: Int, column: Int, before: Int, skip: Int, behi
     return nulls
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bytes1(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to = peek64(column + _VALUES) + row
     for i in range(count):
@@ -64,7 +63,7 @@ def _bytes1(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: I
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bytes4(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to = peek64(column + _VALUES) + 4 * row
     for i in range(count):
@@ -74,7 +73,7 @@ def _bytes4(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: I
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bytes8(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to = peek64(column + _VALUES) + 8 * row
     for i in range(count):
@@ -84,7 +83,7 @@ def _bytes8(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: I
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decimals(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to = peek64(column + _VALUES) + 16 * row
     lead, full, tail = peek64(column + _A), peek64(column + _B) + peek64(column + _C), peek64(column + _D)
@@ -99,7 +98,7 @@ def _decimals(count: Int, row: Int, column: Int, before: Int, skip: Int, behind:
     return ops.DONE if sound else ops.CORRUPT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _dates(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to = peek64(column + _VALUES) + 4 * row
     for i in range(count):
@@ -111,7 +110,7 @@ def _dates(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: In
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _timestamps(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     to, fraction = peek64(column + _VALUES) + 8 * row, peek64(column + _A)
     for i in range(count):
@@ -123,7 +122,7 @@ def _timestamps(count: Int, row: Int, column: Int, before: Int, skip: Int, behin
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _datetimes(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     """A value equal to the one before, as most are in an update, is not converted again."""
     to, fraction = peek64(column + _VALUES) + 8 * row, peek64(column + _A)
@@ -144,7 +143,7 @@ def _datetimes(count: Int, row: Int, column: Int, before: Int, skip: Int, behind
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: Int) -> Int:
     """Bytes with a length field in front. Short ones are copied in one piece, with what lies behind them."""
     skip += peek64(column + _NEED)
@@ -169,7 +168,7 @@ def _texts(count: Int, row: Int, column: Int, before: Int, skip: Int, behind: In
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _others(
     count: Int, row: Int, c: Int, column: Int, before: Int, skip: Int, behind: Int, kinds: Int, context: Int
 ) -> Int:
@@ -195,7 +194,7 @@ def _others(
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_columns(count: Int, columns: Int, layout: Int, head: Int, context: Int) -> Int:
     """The images that `placing.place_images` has placed, all their columns. DONE, or why not: nothing is kept then.
 

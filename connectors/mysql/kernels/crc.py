@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import binding
-from numba import config, njit
+from numba import config
 
-from connectors.mysql.kernels import crc_fold
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek32
+from connectors.mysql.kernels import crc_fold, kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek32
 
 _POLYNOMIAL: Final = 0xEDB88320
 _START: Final = 0xFFFFFFFF
@@ -37,7 +37,7 @@ def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
 _TABLE: Final = _tables()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _continued(crc: Int, at: Int, size: Int) -> Int:
     """The register after `size` more bytes, by tables."""
     end = at + size
@@ -61,13 +61,13 @@ def _continued(crc: Int, at: Int, size: Int) -> Int:
     return crc
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crc32_table(at: Int, size: Int, floor: Int) -> Int:
     """CRC-32 of `size` bytes at address `at`. floor: lowest address that may be read; here only for `crc32_folded`."""
     return _continued(_START, at, size) ^ _START
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def crc32_folded(at: Int, size: Int, floor: Int) -> Int:
     """As `crc32_table`, with carry-less multiplication; bytes from `floor` on are read, too, but do not count."""
     crc = np.int64(_START)

@@ -10,10 +10,10 @@ to: address to write to.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek32b, peekb, poke8, poke64
+from connectors.mysql.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek32b, peekb, poke8, poke64
 
 TEXT_ROOM = 68
 """Room that `decimal_text` needs."""
@@ -23,7 +23,7 @@ _LOW = 0xFFFFFFFF
 _BILLION = 1_000_000_000
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _group(at: Int, digits: Int, flip: Int, negative: Int) -> Int:
     """A partial group's number, or -1 when it has more digits than fit. flip: 1 for the value's first group."""
     size = (digits + 1) >> 1
@@ -34,7 +34,7 @@ def _group(at: Int, digits: Int, flip: Int, negative: Int) -> Int:
     return value if value < _POWERS[digits] else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _nine(at: Int, flip: Int, negative: Int) -> Int:
     """A full group's number, or -1."""
     value = peek32b(at) ^ flip << 31
@@ -43,7 +43,7 @@ def _nine(at: Int, flip: Int, negative: Int) -> Int:
     return value if value < _BILLION else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
     """At most 18 digits: write the value as 128 bits. full: groups of nine in all. 0 when the bytes are no decimal."""
     negative = 1 if peek8(at) < 0x80 else 0
@@ -71,7 +71,7 @@ def decimal64(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
     return 1 if sound >= 0 else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
     """As `decimal64`, for up to 38 digits; four 32-bit limbs in 64-bit integers carry the product."""
     negative = 1 if peek8(at) < 0x80 else 0
@@ -113,7 +113,7 @@ def decimal128(at: Int, lead: Int, full: Int, tail: Int, to: Int) -> Int:
     return 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
     """Write `count` digits; leading zeros are left out until `started`. Returns the new place."""
     power = _POWERS[count]
@@ -127,7 +127,7 @@ def _digits(value: Int, count: Int, to: Int, started: Int) -> Int:
     return to
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decimal_text(at: Int, lead: Int, whole: Int, fraction: Int, tail: Int, to: Int) -> Int:
     """Any precision up to 65: write `-12.340`, TEXT_ROOM long at most. The new place, or 0 when corrupt.
 

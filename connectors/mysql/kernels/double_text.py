@@ -9,10 +9,10 @@ number without a point.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Word
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.number_text import FULL, int64_text, uint64_text
+from connectors.shared.kernels.kernel_types import Bytes, Int, Word
 
 DOUBLE_TEXT_BYTES = 40
 """More than the longest text of a double: `-0.00000000000000` and 17 digits."""
@@ -47,7 +47,7 @@ _FRACTION = np.uint64((1 << 52) - 1)
 _HIDDEN = np.uint64(1 << 52)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _high_product(a: Word, b: Word) -> Word:
     """Upper 64 bits of the 128-bit product."""
     a0, a1, b0, b1 = a & _LOW32, a >> _U32, b & _LOW32, b >> _U32
@@ -56,7 +56,7 @@ def _high_product(a: Word, b: Word) -> Word:
     return a1 * b1 + (middle >> _U32) + (other >> _U32)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _round_to_odd(high: Word, low: Word, c: Word) -> Word:
     """The product of a 126-bit power of ten and c, shifted down 127 bits; the last bit says whether bits were lost."""
     z = ((high * c) >> _U1) + _high_product(low, c)
@@ -64,7 +64,7 @@ def _round_to_odd(high: Word, low: Word, c: Word) -> Word:
     return w | (((z & _LOW63) + _LOW63) >> _U63)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def shortest_digits(bits: Word) -> tuple[Word, Int]:
     """(digits, exponent) with digits * 10**exponent the shortest decimal that reads back as the positive finite double.
 
@@ -110,7 +110,7 @@ def shortest_digits(bits: Word) -> tuple[Word, Int]:
     return s, k
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def double_text(bits: Word, dst: Bytes, at: Int) -> Int:
     """Write the double with this uint64 pattern at `dst[at:]` as MySQL's JSON text has it.
 
@@ -133,7 +133,7 @@ def double_text(bits: Word, dst: Bytes, at: Int) -> Int:
     return _place_point(dst, at, end - at, end - at + exponent)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _place_point(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
     """Lay out `count` digits already at `dst[at:]` with the decimal point after `point` of them."""
     if point < 1 - _FIXED_PLACES or (point > _FIXED_PLACES and point >= count):
@@ -158,7 +158,7 @@ def _place_point(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
     return at + count + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scientific(dst: Bytes, at: Int, count: Int, point: Int) -> Int:
     """`d.ddde-N` from digits at `dst[at:]`."""
     end = at + count

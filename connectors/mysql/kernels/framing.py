@@ -13,14 +13,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.crc import crc32
 from connectors.mysql.kernels.gtid_log import BAD, NO_TIME, plain_commit_us, tagged_fields
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
-from connectors.mysql.kernels.memory import address, peek8, peek24, peek32, poke8
 from connectors.mysql.kernels.query_kind import query_kind
 from connectors.mysql.log import events
+from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
+from connectors.shared.kernels.memory import address, peek8, peek24, peek32, poke8
 
 FILE, STREAM, PAYLOAD = 0, 1, 2
 """Framings."""
@@ -63,7 +63,7 @@ def _roles() -> np.ndarray[Any, np.dtype[np.uint8]]:
 _ROLES: Final = _roles()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def index_events(
     buffer: Bytes, limit: Int, framing: Int, cut: Int, state: Ints, start: Ints, end: Ints, kind: Bytes,
     end_position: Ints, commit_ms: Ints, kinds: Bytes, capacity: Int,
@@ -148,7 +148,7 @@ def index_events(
         state[AT] = after
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _position(stated: Int, before: Int, size: Int, framing: Int) -> Int:
     """True position after the event; -1 when the event's own position contradicts it.
 
@@ -161,7 +161,7 @@ def _position(stated: Int, before: Int, size: Int, framing: Int) -> Int:
     return before + step if framing != FILE and step >= size else np.int64(-1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _bounds(data: Int, at: Int, limit: Int, framing: Int, sequence: Int) -> tuple[Int, Int, Int, Int, Int]:
     """The next event: (first byte, byte after it, offset after its framing, packets, _FOUND or why not).
 
@@ -189,7 +189,7 @@ def _bounds(data: Int, at: Int, limit: Int, framing: Int, sequence: Int) -> tupl
     return first, last, after, packets, code
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _packets(data: Int, at: Int, limit: Int, sequence: Int) -> tuple[Int, Int, Int]:
     """One event in one or more packets: (offset after the last one, packets, _FOUND or why not)."""
     after, packets = at, np.int64(0)
@@ -209,7 +209,7 @@ def _packets(data: Int, at: Int, limit: Int, sequence: Int) -> tuple[Int, Int, I
             return after, packets, np.int64(_FOUND)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _join(data: Int, at: Int, packets: Int) -> Int:
     """Move the payloads of all packets but the first down to the end of the first; returns the end of the event."""
     last = at + 4 + events.MAX_PACKET

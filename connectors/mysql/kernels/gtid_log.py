@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.bits import number, varlen
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 from connectors.mysql.log import events
+from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 
 _BODY: Final = events.HEADER_SIZE
 _PLAIN_SIZE: Final = 42
@@ -25,7 +25,7 @@ NO_TIME: Final = -1
 BAD: Final = -2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def plain_commit_us(data: Bytes, start: Int, end: Int) -> Int:
     """Immediate commit time of a GTID or ANONYMOUS_GTID event in microseconds, or NO_TIME (before MySQL 8) or BAD."""
     body = start + _BODY
@@ -36,7 +36,7 @@ def plain_commit_us(data: Bytes, start: Int, end: Int) -> Int:
     return number(data, body + _PLAIN_SIZE, 7) & (_HAS_ORIGINAL - 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -> Int:
     """Read a GTID_TAGGED event. False when it is corrupt.
 
@@ -82,7 +82,7 @@ def tagged_fields(data: Bytes, start: Int, end: Int, source: Bytes, out: Ints) -
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_runs(
     data: Bytes, start: Ints, end: Ints, kind: Bytes, first: Int, last: Int, runs: Ints
 ) -> Int:  # fmt: skip
@@ -114,7 +114,7 @@ def find_runs(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _identity(data: Bytes, start: Int, end: Int, code: Int, source: Bytes, fields: Ints) -> Int:
     """The source id and number of any GTID event, in the places where `tagged_fields` puts them."""
     if code == events.GTID_TAGGED:

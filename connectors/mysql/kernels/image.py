@@ -8,15 +8,14 @@ and numbers; records: see `ops`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek64, poke32, poke64
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.nulls import set_null
 from connectors.mysql.kernels.one_value import fixed, forget_document, invalid, sized, temporal
 from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, offset
 from connectors.mysql.kernels.temporal import INVALID
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek64, poke32, poke64
 
 _SIZE = COLUMN.itemsize
 _OP, _NEED, _VALUES = offset(COLUMN, "op"), offset(COLUMN, "need"), offset(COLUMN, "values")
@@ -24,7 +23,7 @@ _A, _B = offset(COLUMN, "a"), offset(COLUMN, "b")
 _FAULT, _FAULT_COLUMN = offset(CONTEXT, "fault"), offset(FAULT, "column")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _change_bit(partial: Int, column: Int) -> Int:
     """1 when the after image's JSON value is a list of changes to the before image's. partial: see `decode_image`."""
     if partial == 0:
@@ -33,7 +32,7 @@ def _change_bit(partial: Int, column: Int) -> Int:
     return peek8(partial + (ordinal >> 3)) >> (ordinal & 7) & 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _date(op: Int, pos: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
     """A date or time; a code."""
     stamp = temporal(op, pos, peek64(column + _A))
@@ -46,7 +45,7 @@ def _date(op: Int, pos: Int, row: Int, c: Int, column: Int, context: Int) -> Int
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_image(
     pos: Int, end: Int, row: Int, partial: Int, again: Int, columns: Int, layout: Int, context: Int
 ) -> Int:

@@ -8,8 +8,8 @@ offsets count from the first byte of the object or array. "Small" ones have 2-by
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.json_opaque import opaque_text
 from connectors.mysql.kernels.json_scalar import (
     CORRUPT,
@@ -27,9 +27,9 @@ from connectors.mysql.kernels.json_scalar import (
     quoted_text,
     variable_length,
 )
-from connectors.mysql.kernels.kernel_types import Bytes, Int
-from connectors.mysql.kernels.memory import peek32, poke32
 from connectors.mysql.kernels.number_text import FULL
+from connectors.shared.kernels.kernel_types import Bytes, Int
+from connectors.shared.kernels.memory import peek32, poke32
 
 MAX_DEPTH = 100
 """Objects and arrays that MySQL allows inside each other."""
@@ -39,13 +39,13 @@ _OBJECT, _LARGE = 1, 2
 _NULL = np.frombuffer(b"null", np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def json_text_bound(size: Int) -> Int:
     """Bytes of destination that are enough for any sound document of `size` bytes."""
     return 6 * size + 128
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int) -> Int:
     """Write the text of the binary JSON document `src[start:end]` (uint8) at `dst[at:]` (uint8).
 
@@ -128,7 +128,7 @@ def json_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int, stack: Int)
                 return CORRUPT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _null_text(dst: Bytes, at: Int) -> Int:
     if at + 4 > dst.size:
         return FULL
@@ -137,7 +137,7 @@ def _null_text(dst: Bytes, at: Int) -> Int:
     return at + 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
     """(flags, element count, end offset) of the object or array at `base`; count -1 when it does not fit."""
     large = kind in (LARGE_OBJECT, LARGE_ARRAY)
@@ -154,7 +154,7 @@ def _open(kind: Int, src: Bytes, base: Int, end: Int) -> tuple[Int, Int, Int]:
     return flags, count, base + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _key_text(src: Bytes, base: Int, limit: Int, width: Int, index: Int, dst: Bytes, at: Int) -> Int:
     """Write `"key": ` of the index-th member."""
     entry = base + 2 * width + index * (width + 2)

@@ -9,11 +9,11 @@ sql-common/my_time.cc, mysys/base64.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.json_scalar import CORRUPT, little, quoted_text, variable_length
-from connectors.mysql.kernels.kernel_types import Bytes, Int
 from connectors.mysql.kernels.number_text import FULL, int64_text, padded_text, two_digits
+from connectors.shared.kernels.kernel_types import Bytes, Int
 
 TIMESTAMP, DATE, TIME, DATETIME, DECIMAL, VAR_STRING = 7, 10, 11, 12, 246, 253
 """Field type codes that print as something other than base64."""
@@ -28,7 +28,7 @@ _LINE_BYTES = 57
 _WORD_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], np.int64)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write an opaque value (type byte, length, bytes) at `start`; offset after it, `FULL` or `CORRUPT`."""
     if start >= end:
@@ -47,7 +47,7 @@ def opaque_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     return _base64_text(kind, src, first, last, dst, at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _temporal_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
     """MySQL's packed 64-bit time: 24 bits of microseconds under hour, minute, second, and for dates day and month."""
     if last - first != 8:
@@ -94,7 +94,7 @@ def _temporal_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at:
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _joined(a: Int, b: Int, c: Int, mark: Int, dst: Bytes, at: Int) -> Int:
     """`a`, `b` and `c` in two digits each with a mark between; room was checked."""
     at = two_digits(a, dst, at)
@@ -104,12 +104,12 @@ def _joined(a: Int, b: Int, c: Int, mark: Int, dst: Bytes, at: Int) -> Int:
     return two_digits(c, dst, at + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decimal_bytes(digits: Int) -> Int:
     return digits // 9 * 4 + _WORD_BYTES[digits % 9]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decimal_text(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
     """Precision byte, scale byte, then big-endian words of nine digits; negative values have every bit flipped."""
     if last - first < 3:
@@ -146,7 +146,7 @@ def _decimal_text(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _words(src: Bytes, start: Int, digits: Int, head: Int, flip: Int, sign: Int, dst: Bytes, at: Int) -> Int:
     """Write `digits` digits stored from `start`: a first group of `head` digits (0: nine), then nines, then the rest.
 
@@ -168,7 +168,7 @@ def _words(src: Bytes, start: Int, digits: Int, head: Int, flip: Int, sign: Int,
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _without_leading_zeros(dst: Bytes, start: Int, end: Int) -> Int:
     """Move the digits `dst[start:end]` over their leading zeros; an empty or zero number becomes one `0`."""
     first = start
@@ -182,7 +182,7 @@ def _without_leading_zeros(dst: Bytes, start: Int, end: Int) -> Int:
     return start + end - first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_zero(dst: Bytes, start: Int, end: Int) -> bool:
     nonzero = 0
     for i in range(start, end):
@@ -190,7 +190,7 @@ def _is_zero(dst: Bytes, start: Int, end: Int) -> bool:
     return nonzero == 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _base64_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
     size = last - first
     groups = (size + 2) // 3
@@ -211,7 +211,7 @@ def _base64_text(kind: Int, src: Bytes, first: Int, last: Int, dst: Bytes, at: I
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _base64_group(src: Bytes, first: Int, last: Int, dst: Bytes, at: Int) -> Int:
     """Four characters for up to three bytes from `first`; room was checked."""
     left = min(3, last - first)

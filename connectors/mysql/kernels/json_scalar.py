@@ -6,11 +6,11 @@ Format: MySQL's sql-common/json_binary.h and .cc; text: `double_quote` and `wrap
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.double_text import double_text
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Word
 from connectors.mysql.kernels.number_text import FULL, int64_text, uint64_text
+from connectors.shared.kernels.kernel_types import Bytes, Int, Word
 
 CORRUPT = -2
 """The bytes cannot be a JSON value."""
@@ -26,7 +26,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _ESCAPES = np.array([{8: 98, 9: 116, 10: 110, 12: 102, 13: 114}.get(i, 0) for i in range(32)], np.uint8)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def little(src: Bytes, at: Int, width: Int) -> Word:
     """The little-endian unsigned integer of `width` bytes at `at`; the caller has checked the bounds."""
     # Unsigned subscripts: Numba then leaves out its check for negative ones, and LLVM makes one load of the loop.
@@ -37,7 +37,7 @@ def little(src: Bytes, at: Int, width: Int) -> Word:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def variable_length(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """A length of 7 bits per byte, lowest first, at most 5 bytes: (length, offset after it), or (-1, at)."""
     length = np.int64(0)
@@ -51,7 +51,7 @@ def variable_length(src: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     return np.int64(-1), at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
     """Bytes of the UTF-8 character that starts at `at` with a byte of 0x80 and more; 0 when it is malformed."""
     first = src[at]
@@ -71,7 +71,7 @@ def utf8_width(src: Bytes, at: Int, end: Int) -> Int:
     return width
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _special(word: Word) -> Word:
     """Zero when all eight bytes are ASCII and none needs an escape."""
     high = word | (word - _ONES * np.uint64(32)) & ~word  # a high bit for 0x80 and more, and for less than 0x20
@@ -80,7 +80,7 @@ def _special(word: Word) -> Word:
     return high & _HIGHS
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write the UTF-8 text `src[start:end]` as a quoted JSON string; offset after it, `FULL` or `CORRUPT`."""
     room = dst.size - 9
@@ -123,7 +123,7 @@ def quoted_text(src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     return at + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _escaped(byte: Int, dst: Bytes, at: Int) -> Int:
     """Write the escape of a quote, a backslash or a control character: 2 or 6 bytes, room was checked."""
     dst[at] = np.uint8(92)
@@ -139,7 +139,7 @@ def _escaped(byte: Int, dst: Bytes, at: Int) -> Int:
     return at + 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _literal_text(code: Int, dst: Bytes, at: Int) -> Int:
     if code > 2:
         return CORRUPT
@@ -153,7 +153,7 @@ def _literal_text(code: Int, dst: Bytes, at: Int) -> Int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_or_literal_text(kind: Int, src: Bytes, start: Int, end: Int, dst: Bytes, at: Int) -> Int:
     """Write a literal or a number whose bytes start at `start`; offset after it, `FULL` or `CORRUPT`."""
     left = end - start

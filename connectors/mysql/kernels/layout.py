@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.kernel_types import Int, Ints
-from connectors.mysql.kernels.memory import fill, poke32
+from connectors.mysql.kernels import kernel, ops
+from connectors.shared.kernels.kernel_types import Int, Ints
+from connectors.shared.kernels.memory import fill, poke32
 
 _LARGEST = (1 << 31) - 128
 """Offsets are int32."""
@@ -19,13 +18,13 @@ _ROW_WIDTHS = (1, 8, 4, 8)
 """Bytes per row of the first fields of the head: kinds, sequences, row numbers, times."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _up(size: Int) -> Int:
     """The next multiple of 64, Arrow's alignment."""
     return (size + 63) & ~63
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
     """Bytes for a variable-length column: what was seen before and a quarter, never more than the worst case."""
     worst = bound * ratio + rows * growth + 128
@@ -34,7 +33,7 @@ def _room(growth: Int, ratio: Int, rows: Int, bound: Int, average: Int) -> Int:
     return min(worst, _LARGEST)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> None:
     """Fill `layout`, which holds the plan, and `head` with places, counted from the arena's start.
 
@@ -71,7 +70,7 @@ def lay_out(layout: Ints, head: Ints, rows: Int, bound: Int, averages: Ints) -> 
     head[_TOTAL] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def open_arena(layout: Ints, head: Ints, base: Int) -> None:
     """Turn places into addresses; preset validity to ones, booleans to zeros, the first offsets to zero."""
     fill(base, head[_ONES_END], 255)

@@ -5,17 +5,16 @@ All arguments are addresses and numbers; records: see `ops`.
 
 from __future__ import annotations
 
-from numba import njit
-
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek32, peek64, poke8, poke16, poke32, poke64
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.ops import COLUMN, offset
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek32, peek64, poke8, poke16, poke32, poke64
 
 _VALUES, _VALID = offset(COLUMN, "values"), offset(COLUMN, "valid")
 _WIDTH, _NULLS = offset(COLUMN, "width"), offset(COLUMN, "nulls")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave_zero(row: Int, column: Int) -> None:
     """What stands in place of a NULL."""
     values = peek64(column + _VALUES)
@@ -35,7 +34,7 @@ def leave_zero(row: Int, column: Int) -> None:
         poke16(values + 2 * row, 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_null(row: Int, column: Int) -> None:
     """Clear the validity bit, leave a zero behind it, count it."""
     valid = peek64(column + _VALID) + (row >> 3)

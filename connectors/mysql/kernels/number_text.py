@@ -7,9 +7,9 @@ small; then nothing may be relied on and the caller comes back with a bigger one
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Word
+from connectors.mysql.kernels import kernel
+from connectors.shared.kernels.kernel_types import Bytes, Int, Word
 
 FULL = -1
 """The destination is too small."""
@@ -22,7 +22,7 @@ _ZERO = np.uint64(48)
 _MINUS = np.uint8(45)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
     """Write an unsigned integer (`value` is a uint64) at `dst[at:]`; returns the offset after it, or `FULL`."""
     digits = 1
@@ -40,7 +40,7 @@ def uint64_text(value: Word, dst: Bytes, at: Int) -> Int:
     return at + digits
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
     """Write a signed integer (`value` is an int64) at `dst[at:]`; returns the offset after it, or `FULL`."""
     if value >= 0:
@@ -51,7 +51,7 @@ def int64_text(value: Int, dst: Bytes, at: Int) -> Int:
     return uint64_text(np.uint64(0) - np.uint64(value), dst, at + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def padded_text(value: Int, width: Int, dst: Bytes, at: Int) -> Int:
     """Write the low `width` digits of a non-negative integer with leading zeros; offset after them, or `FULL`."""
     if at + width > dst.size:
@@ -63,7 +63,7 @@ def padded_text(value: Int, width: Int, dst: Bytes, at: Int) -> Int:
     return at + width
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def two_digits(value: Int, dst: Bytes, at: Int) -> Int:
     """Write 0..99 as two digits; the caller has checked the room. Returns the offset after them."""
     tens = value // 10

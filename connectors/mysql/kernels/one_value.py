@@ -7,13 +7,24 @@ numbers; records: see `ops`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.decimal import TEXT_ROOM, decimal64, decimal128, decimal_text
 from connectors.mysql.kernels.json import json_text
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import (
+from connectors.mysql.kernels.nulls import set_null
+from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, SLOW, STATE, offset
+from connectors.mysql.kernels.temporal import (
+    date3,
+    datetime2,
+    datetime_old,
+    time2,
+    time_old,
+    timestamp2,
+    timestamp_old,
+)
+from connectors.mysql.kernels.values import write_label, write_set, write_uuid
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import (
     fill,
     move,
     peek,
@@ -29,18 +40,6 @@ from connectors.mysql.kernels.memory import (
     same_bytes,
     view,
 )
-from connectors.mysql.kernels.nulls import set_null
-from connectors.mysql.kernels.ops import COLUMN, CONTEXT, FAULT, SLOW, STATE, offset
-from connectors.mysql.kernels.temporal import (
-    date3,
-    datetime2,
-    datetime_old,
-    time2,
-    time_old,
-    timestamp2,
-    timestamp_old,
-)
-from connectors.mysql.kernels.values import write_label, write_set, write_uuid
 
 _OP, _NEED, _VALUES = offset(COLUMN, "op"), offset(COLUMN, "need"), offset(COLUMN, "values")
 _A, _B, _C, _D = offset(COLUMN, "a"), offset(COLUMN, "b"), offset(COLUMN, "c"), offset(COLUMN, "d")
@@ -54,7 +53,7 @@ _SLOW_ENTRY = SLOW.itemsize
 _JSON_FULL, _JSON_CORRUPT = -1, -2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def temporal(op: Int, at: Int, fraction: Int) -> Int:
     """Days for DATE, else microseconds, or INVALID."""
     if op == ops.DATETIME2:
@@ -72,7 +71,7 @@ def temporal(op: Int, at: Int, fraction: Int) -> Int:
     return time_old(at)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> Int:
     """An invalid date: NULL, or a fault. Returns a code."""
     if op == ops.TIME2 or op == ops.TIME_OLD:
@@ -88,7 +87,7 @@ def invalid(op: Int, at: Int, row: Int, c: Int, column: Int, context: Int) -> In
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -> Int:
     """Enter a JSON value into the slow list. document: address of the before image's (start, end), or 0."""
     state = peek64(context + _STATE)
@@ -109,7 +108,7 @@ def _put_off(at: Int, end: Int, row: Int, c: Int, document: Int, context: Int) -
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
     """Copy the text of the row before when an update left the document as it was."""
     before = peek64(document)
@@ -126,7 +125,7 @@ def _repeated(at: Int, end: Int, row: Int, column: Int, document: Int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
     """One JSON value; left to Python when it is a list of changes, or a value the kernel cannot print."""
     document = peek64(context + _DOCUMENTS) + 16 * peek64(column + _B)
@@ -151,7 +150,7 @@ def _json(at: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column:
     return _put_off(at, end, row, c, np.int64(0), context)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _label(op: Int, value: Int, column: Int, context: Int) -> Int:
     """An ENUM or SET value as text. DONE, FULL or UNKNOWN_LABEL."""
     to = peek64(column + _DATA_AT)
@@ -174,7 +173,7 @@ def _label(op: Int, value: Int, column: Int, context: Int) -> Int:
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _decimal_text(at: Int, column: Int) -> Int:
     """A long decimal as text. DONE, FULL or CORRUPT."""
     to = peek64(column + _DATA_AT)
@@ -187,7 +186,7 @@ def _decimal_text(at: Int, column: Int) -> Int:
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _uuid(at: Int, size: Int, column: Int) -> Int:
     """A UUID as text. DONE, FULL or CORRUPT."""
     to = peek64(column + _DATA_AT)
@@ -200,7 +199,7 @@ def _uuid(at: Int, size: Int, column: Int) -> Int:
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
     """Copy bytes; with `pad`, add zero bytes up to it. DONE, FULL or CORRUPT."""
     if pad > 0 and size > pad:
@@ -216,7 +215,7 @@ def _bytes(at: Int, size: Int, pad: Int, column: Int) -> Int:
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column: Int, context: Int) -> Int:
     """A value of variable length. Returns the address behind it, or minus a code."""
     op = peek64(column + _OP)
@@ -250,7 +249,7 @@ def sized(pos: Int, end: Int, row: Int, c: Int, changes: Int, again: Int, column
     return at + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
     """A value of fixed size that is no date. DONE or CORRUPT."""
     values = peek64(column + _VALUES)
@@ -285,7 +284,7 @@ def fixed(op: Int, pos: Int, row: Int, column: Int) -> Int:
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def forget_document(column: Int, context: Int) -> None:
     """The before image's JSON value is NULL."""
     poke64(peek64(context + _DOCUMENTS) + 16 * peek64(column + _B), 0)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import framing
+from connectors.mysql.kernels import framing, kernel
 from connectors.mysql.kernels.bits import number, u16, u32
-from connectors.mysql.kernels.kernel_types import Bytes, Int, Ints
 from connectors.mysql.kernels.query_kind import query_kind
 from connectors.mysql.log import events
+from connectors.shared.kernels.kernel_types import Bytes, Int, Ints
 
 HEAD, FROM, TO, PLAIN, METHOD = 0, 1, 2, 3, 4
 """Columns of a plan: bytes copied as they are (header and post-header), where the compressed bytes begin and end in the
@@ -34,7 +33,7 @@ _FIRST_V2: Final = events.MARIADB_WRITE_ROWS_COMPRESSED_V2
 _QUERY_HEAD: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints) -> Int:
     """Fill `plan` (int64[n, PLAN_WIDTH]) for a buffer's events; -1, or the index of an event that is corrupt."""
     for index in range(len(start)):
@@ -52,7 +51,7 @@ def plan_expansion(data: Bytes, start: Ints, end: Ints, kind: Bytes, plan: Ints)
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _packed(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """A length-encoded integer of the client protocol: (value, next offset); (0, -1) when it does not fit."""
     if at >= end:
@@ -66,7 +65,7 @@ def _packed(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     return number(data, at + 1, size), np.int64(at + 1 + size)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _plan_payload(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
     size, method, plain = np.int64(-1), np.int64(-1), np.int64(-1)
     while True:
@@ -97,7 +96,7 @@ def _plan_payload(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compressed_head(data: Bytes, start: Int, end: Int, code: Int) -> Int:
     """Where the compressed part of a MariaDB event begins; -1 when it cannot be."""
     if code == _FIRST_COMPRESSED:
@@ -116,7 +115,7 @@ def _compressed_head(data: Bytes, start: Int, end: Int, code: Int) -> Int:
     return at + bitmaps * ((columns + 7) // 8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _plan_compressed(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
     if at >= end:
         return False
@@ -131,7 +130,7 @@ def _plan_compressed(data: Bytes, at: Int, end: Int, row: Ints) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_events(out: Bytes, plan: Ints, offset: Ints) -> Int:
     """How many events `assemble` will write; -1 - index of the event whose expansion is corrupt."""
     total = np.int64(0)
@@ -149,7 +148,7 @@ def count_events(out: Bytes, plan: Ints, offset: Ints) -> Int:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def assemble(
     data: Bytes, start: Ints, end: Ints, kind: Bytes, end_position: Ints, commit_ms: Ints, kinds: Bytes,
     plan: Ints, offset: Ints, out: Bytes,
@@ -195,7 +194,7 @@ def assemble(
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _plain_type(code: Int) -> Int:
     if code == _FIRST_COMPRESSED:
         return events.QUERY
@@ -204,7 +203,7 @@ def _plain_type(code: Int) -> Int:
     return code - _FIRST_V2 + events.WRITE_ROWS_V2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rewrite_header(out: Bytes, at: Int, code: Int, size: Int) -> None:
     out[at + 4] = code
     for byte in range(4):

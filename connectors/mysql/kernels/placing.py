@@ -10,12 +10,12 @@ Images: see `image`. All arguments are addresses and numbers; records: see `ops`
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek24, peek32, peek64, poke64, prefetch
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.ops import BUFFER, CONTEXT, IMAGE, STATE, STEP, offset
 from connectors.mysql.kernels.rows_event import HEADER, PARTIAL_UPDATE, UPDATE, first_image, note_image, row_kind
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek16, peek24, peek32, peek64, poke64, prefetch
 
 _AHEAD = 8
 """Events whose first bytes are asked for in advance."""
@@ -32,7 +32,7 @@ _SEQUENCE, _NEXT_ROW = offset(STATE, "sequence"), offset(STATE, "next_row")
 _SOURCE, _LIMIT, _STATE, _IMAGE = (offset(CONTEXT, field) for field in ("source", "limit", "state", "image"))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _size(at: Int, prefix: Int) -> Int:
     """A length field of 1 to 4 bytes."""
     if prefix == 1:
@@ -42,7 +42,7 @@ def _size(at: Int, prefix: Int) -> Int:
     return peek32(at) if prefix == 4 else peek24(at)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _nulls(at: Int, columns: Int, required: Int) -> Int:
     """0 when no value is NULL, 1 when some are, -1 when one of them is of a column that the log calls NOT NULL."""
     found, wrong = np.int64(0), np.int64(0)
@@ -55,7 +55,7 @@ def _nulls(at: Int, columns: Int, required: Int) -> Int:
     return np.int64(1 if found != 0 else 0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
     """Note the places of one image; the address behind it, or 0 when it does not fit its event."""
     nulls = pos
@@ -93,7 +93,7 @@ def _walk(pos: Int, end: Int, columns: Int, image: Int, places: Int) -> Int:
     return pos if pos <= end else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def place_images(buffer: Int, columns: Int, head: Int, capacity: Int, context: Int, goal: Int) -> Int:
     """Place the next images of one table and enter them into the block's head; how many, 0 when none can be placed.
 

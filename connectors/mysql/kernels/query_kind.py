@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from connectors.mysql.kernels import kernel
 from connectors.mysql.kernels.bits import u16
-from connectors.mysql.kernels.kernel_types import Bytes, Int
 from connectors.mysql.log import events
+from connectors.shared.kernels.kernel_types import Bytes, Int
 
 _HEADER: Final = events.HEADER_SIZE + events.QUERY_POST_HEADER
 _BEGIN, _COMMIT, _HARMLESS = np.uint8(events.BEGIN), np.uint8(events.COMMIT), np.uint8(events.HARMLESS)
@@ -41,7 +41,7 @@ _SPACES: Final = np.array([chr(code) in " \t\r\n\v\f\0;" for code in range(256)]
 _LETTERS: Final = np.array([(chr(code).isalnum() and code < 128) or chr(code) in "_$" for code in range(256)])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _word(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     """The word at `at` in capitals, packed as `_packed` does, and the offset after it; 0 when there is none."""
     packed, letters = np.int64(0), 0
@@ -56,14 +56,14 @@ def _word(data: Bytes, at: Int, end: Int) -> tuple[Int, Int]:
     return packed, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _line_end(data: Bytes, at: Int, end: Int) -> Int:
     while at < end and data[at] != 10:
         at += 1
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _comment_end(data: Bytes, at: Int, end: Int) -> Int:
     """The offset after a plain comment that begins at `at`; `at` itself when there is none, or a versioned one."""
     if data[at] == 35:  # '#'
@@ -80,7 +80,7 @@ def _comment_end(data: Bytes, at: Int, end: Int) -> Int:
     return min(at + 2, end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
     """The offset of the first byte that is neither white space, `;` nor inside a plain comment."""
     while at < end:
@@ -91,7 +91,7 @@ def _skip_space(data: Bytes, at: Int, end: Int) -> Int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def query_kind(data: Bytes, start: Int, end: Int) -> Int:
     """`events.BEGIN` .. `events.ROLLBACK` of the QUERY event at `data[start:end]` without checksum; -1 when corrupt."""
     if end - start < _HEADER:
@@ -102,7 +102,7 @@ def query_kind(data: Bytes, start: Int, end: Int) -> Int:
     return statement_kind(data, at, end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def statement_kind(data: Bytes, at: Int, end: Int) -> Int:
     """As `query_kind`, of the statement text `data[at:end]`. Plain comments before it are stepped over."""
     at = _skip_space(data, at, end)

@@ -6,12 +6,9 @@ All arguments are addresses and numbers; records: see `ops`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.image import decode_image
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek32, peek64, poke64
 from connectors.mysql.kernels.ops import BUFFER, COLUMN, CONTEXT, FAULT, STATE, offset
 from connectors.mysql.kernels.rows_event import (
     HEADER,
@@ -22,6 +19,8 @@ from connectors.mysql.kernels.rows_event import (
     note_image,
     row_kind,
 )
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek32, peek64, poke64
 
 _SIZE = COLUMN.itemsize
 _BYTES, _STARTS, _ENDS, _TYPES = (offset(BUFFER, field) for field in ("size", "starts", "ends", "types"))
@@ -37,7 +36,7 @@ _SOURCE, _JSON_COLUMNS = offset(CONTEXT, "source"), offset(CONTEXT, "json_column
 _PENDING, _STATE, _FAULT = offset(CONTEXT, "pending"), offset(CONTEXT, "state"), offset(CONTEXT, "fault")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def undo_rows(first_row: Int, slow_before: Int, columns: Int, layout: Int, state: Int) -> None:
     """Take back the rows from `first_row` on: text written for them, and entries of the slow list.
 
@@ -53,14 +52,14 @@ def undo_rows(first_row: Int, slow_before: Int, columns: Int, layout: Int, state
     poke64(state + _NULLS_KNOWN, 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_invalid(pending: Int, layout: Int) -> None:
     for i in range(1, peek64(pending) + 1):
         counter = layout + peek64(pending + 8 * i) * _SIZE + _INVALID
         poke64(counter, peek64(counter) + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, context: Int) -> Int:
     """The after image of a PARTIAL_UPDATE_ROWS event; answers as `decode_image`."""
     behind = changes_end(pos, end, peek64(context + _JSON_COLUMNS))
@@ -70,7 +69,7 @@ def _changed_image(pos: Int, end: Int, row: Int, columns: Int, layout: Int, cont
     return decode_image(behind, end, row, bits, np.int64(1), columns, layout, context)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, layout: Int, context: Int) -> Int:
     """One row: an image, or before and after image. Answers as `decode_image`."""
     pos = decode_image(pos, end, row, np.int64(0), np.int64(0), columns, layout, context)
@@ -81,7 +80,7 @@ def _row(pos: Int, end: Int, row: Int, code: Int, images: Int, columns: Int, lay
     return decode_image(pos, end, row + 1, np.int64(0), np.int64(1), columns, layout, context)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_row_by_row(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Arguments and answer as `rows.decode_rows`."""
     source = peek64(context + _SOURCE)

@@ -9,15 +9,13 @@ All arguments are addresses and numbers; records: see `ops`.
 
 from __future__ import annotations
 
-from numba import njit
-
-from connectors.mysql.kernels import ops
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.columns import decode_columns
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek64, poke64
 from connectors.mysql.kernels.ops import BUFFER, CONTEXT, IMAGE, STATE, offset
 from connectors.mysql.kernels.placing import place_images
 from connectors.mysql.kernels.row_by_row import decode_row_by_row, undo_rows
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek64, poke64
 
 _LAST, _GOAL = offset(BUFFER, "last"), offset(IMAGE, "goal")
 _STATE, _IMAGE = offset(CONTEXT, "state"), offset(CONTEXT, "image")
@@ -25,7 +23,7 @@ _EVENT, _AT, _DONE_ROWS = offset(STATE, "event"), offset(STATE, "at"), offset(ST
 _SEQUENCE, _NEXT_ROW, _SLOW = offset(STATE, "sequence"), offset(STATE, "next_row"), offset(STATE, "slow")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decode_rows(buffer: Int, columns: Int, layout: Int, head: Int, capacity: Int, context: Int) -> Int:
     """Decode the rows events order[state.event:last] of one table into an open arena.
 

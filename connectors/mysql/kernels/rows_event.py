@@ -11,12 +11,11 @@ All arguments are addresses and numbers; records: see `ops`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek64, poke8, poke32, poke64
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.ops import HEAD, offset
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek16, peek64, poke8, poke32, poke64
 
 HEADER = 19
 UPDATE, DELETE = 1, 3
@@ -26,7 +25,7 @@ _KINDS, _SEQUENCES = offset(HEAD, "kinds"), offset(HEAD, "sequences")
 _ROWS, _TIMES = offset(HEAD, "rows"), offset(HEAD, "times")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _packed(at: Int, end: Int) -> Int:
     """Length-encoded integer below 65536, or -1; a row event's column count and value options are never longer."""
     if at >= end:
@@ -39,7 +38,7 @@ def _packed(at: Int, end: Int) -> Int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _all_present(at: Int, columns: Int) -> bool:
     """True when the first `columns` bits of a bitmap are set."""
     for i in range(columns >> 3):
@@ -49,7 +48,7 @@ def _all_present(at: Int, columns: Int) -> bool:
     return bool(full == 0 or peek8(at + (columns >> 3)) & full == full)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> Int:
     """Read the rest of a rows event's head. Returns the address of the first row image, or minus the return code."""
     if version2:
@@ -72,7 +71,7 @@ def first_image(at: Int, end: Int, kind: Int, version2: Int, columns: Int) -> In
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
     """Address behind the value options and change bits of a PARTIAL_UPDATE_ROWS after image, 0 when corrupt."""
     options = _packed(at, end)
@@ -82,7 +81,7 @@ def changes_end(at: Int, end: Int, json_columns: Int) -> Int:
     return at + size if end - at >= size else 0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def row_kind(code: Int) -> Int:
     """Row kind of an event type's first image."""
     if code == 31 or code == 24 or code == PARTIAL_UPDATE:
@@ -90,7 +89,7 @@ def row_kind(code: Int) -> Int:
     return np.int64(DELETE if code == 32 or code == 25 else 0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel.inlined
 def note_image(head: Int, row: Int, kind: Int, sequence: Int, number: Int, time: Int) -> None:
     """Enter what is known about a row image into the block's head, a HEAD record."""
     poke8(peek64(head + _KINDS) + row, kind)

@@ -10,12 +10,11 @@ All arguments are addresses and numbers; records: see `ops`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek32, peek64, poke64, prefetch, same_bytes
+from connectors.mysql.kernels import kernel, ops
 from connectors.mysql.kernels.ops import IDS, KNOWN, SCAN, offset
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek16, peek32, peek64, poke64, prefetch, same_bytes
 
 _HEADER = 19
 _TABLE_MAP = 19
@@ -31,7 +30,7 @@ _AHEAD = 8
 _NEXT, _FOUND, _NOW = offset(SCAN, "next"), offset(SCAN, "found"), offset(SCAN, "epoch")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(at: Int, size: Int) -> Int:
     """64-bit hash of `size` bytes, eight at a time."""
     value = np.uint64(size)
@@ -48,7 +47,7 @@ def hash_bytes(at: Int, size: Int) -> Int:
     return np.int64(value ^ (value >> _SHIFT))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(at: Int, size: Int, index: Int, mask: Int, known: Int, texts: Int) -> Int:
     """Number of the KNOWN record of those bytes, -1 when there is none."""
     code = hash_bytes(at, size)
@@ -64,7 +63,7 @@ def _find(at: Int, size: Int, index: Int, mask: Int, known: Int, texts: Int) -> 
         row = (row + 1) & mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None:
     """Enter KNOWN records `first` up to `last` into the index: int64[mask + 1], a power of two, -1 where empty."""
     for number in range(first, last):
@@ -74,7 +73,7 @@ def fill_index(index: Int, mask: Int, known: Int, first: Int, last: Int) -> None
         poke64(index + 8 * row, number)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> bool:
     """Note the KNOWN record of a table id. False when the table of ids is full."""
     for probe in range(mask):
@@ -87,7 +86,7 @@ def remember_id(number: Int, entry: Int, ids: Int, mask: Int, epoch: Int) -> boo
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
     """The slot of a table id in this epoch, EMPTY when it was not announced."""
     for probe in range(mask + 1):
@@ -99,7 +98,7 @@ def _recall(number: Int, ids: Int, mask: Int, epoch: Int, known: Int) -> Int:
     return ops.EMPTY
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _announced(
     number: Int, at: Int, size: Int, ids: Int, ids_mask: Int, index: Int, mask: Int, known: Int, texts: Int
 ) -> Int:
@@ -113,7 +112,7 @@ def _announced(
     return _find(at, size, index, mask, known, texts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scan_events(
     src: Int,
     size: Int,
@@ -175,7 +174,7 @@ def scan_events(
     return ops.DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_events(
     starts: Int, ends: Int, events: Int, slots: Int, found: Int, count: Int, firsts: Int, sizes: Int, order: Int
 ) -> None:

@@ -9,10 +9,10 @@ at: address of the value; fraction: bytes of fractional seconds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek24, peek32, peek32b, peek64, peekb
+from connectors.mysql.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek24, peek32, peek32b, peek64, peekb
 
 INVALID = -(1 << 62)
 _DAYS_BEFORE = np.array([0, 306, 337, 0, 31, 61, 92, 122, 153, 184, 214, 245, 275, 0, 0, 0], np.int64)
@@ -23,7 +23,7 @@ _EPOCH = 719_469
 _SECOND = 1_000_000
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _micros(at: Int, fraction: Int) -> Int:
     """Fractional seconds: hundredths in one byte, ten-thousandths in two, microseconds in three."""
     if fraction == 0:
@@ -34,20 +34,20 @@ def _micros(at: Int, fraction: Int) -> Int:
     return value * 100 if fraction == 2 else value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _quotient(value: Int, divisor: Int) -> Int:
     """value // divisor of numbers that are not negative, which the machine divides with less."""
     return np.int64(np.uint64(value) // np.uint64(divisor))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exists(year: Int, month: Int, day: Int) -> bool:
     """Whether a month has a 29th, 30th or 31st."""
     leap = (year & 3) == 0 and (year % 100 != 0 or year % 400 == 0)
     return bool(day <= _DAYS_IN[month & 15] + (1 if leap and month == 2 else 0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def days(year: Int, month: Int, day: Int) -> Int:
     """Days since 1970-01-01, INVALID when there is no such day. Year 0 counts as invalid: sinks cannot show it."""
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:
@@ -59,7 +59,7 @@ def days(year: Int, month: Int, day: Int) -> Int:
     return years * 365 + (years >> 2) - centuries + (centuries >> 2) + _DAYS_BEFORE[month & 15] + day - _EPOCH
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _instant(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: Int, micros: Int) -> Int:
     number = days(year, month, day)
     if number == INVALID or hour > 23 or minute > 59 or second > 59 or micros >= _SECOND:
@@ -67,14 +67,14 @@ def _instant(year: Int, month: Int, day: Int, hour: Int, minute: Int, second: In
     return (number * 86_400 + hour * 3_600 + minute * 60 + second) * _SECOND + micros
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def date3(at: Int) -> Int:
     """DATE: 3 bytes little-endian, year << 9 | month << 5 | day. Days since the epoch or INVALID."""
     value = peek24(at)
     return days(value >> 9, value >> 5 & 15, value & 31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def datetime2(at: Int, fraction: Int) -> Int:
     """DATETIME(0-6): 5 bytes and 0-3 of fraction. Microseconds since the epoch, as if in UTC, or INVALID."""
     value = (peek32b(at) << 8 | peek8(at + 4)) - 0x8000000000
@@ -93,7 +93,7 @@ def datetime2(at: Int, fraction: Int) -> Int:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def timestamp2(at: Int, fraction: Int) -> Int:
     """TIMESTAMP(0-6): 4 bytes of seconds, unsigned (MariaDB 11.5 goes to 2106). Zero is MySQL's 0000-00-00."""
     seconds = peek32b(at)
@@ -103,7 +103,7 @@ def timestamp2(at: Int, fraction: Int) -> Int:
     return seconds * _SECOND + micros
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def time2(at: Int, fraction: Int) -> Int:
     """TIME(0-6): 3 bytes and 0-3 of fraction, offset binary over both together. Signed microseconds, or INVALID."""
     shift = 8 * fraction
@@ -125,7 +125,7 @@ def time2(at: Int, fraction: Int) -> Int:
     return -span if negative else span
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def time_old(at: Int) -> Int:
     """TIME before 5.6: 3 bytes little-endian, signed decimal HHMMSS."""
     value = peek24(at)
@@ -142,7 +142,7 @@ def time_old(at: Int) -> Int:
     return -span if negative else span
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def datetime_old(at: Int) -> Int:
     """DATETIME before 5.6: 8 bytes little-endian, decimal YYYYMMDDhhmmss."""
     value = peek64(at)
@@ -155,7 +155,7 @@ def datetime_old(at: Int) -> Int:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def timestamp_old(at: Int) -> Int:
     """TIMESTAMP before 5.6: 4 bytes little-endian."""
     value = peek32(at)

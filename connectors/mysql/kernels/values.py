@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import move, peek8, peek64, poke8
+from connectors.mysql.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import move, peek8, peek64, poke8
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     """Write label number `index`. Returns the new place, 0 when there is no room.
 
@@ -25,7 +25,7 @@ def write_label(index: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     return to + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_set(bits: Int, first: Int, count: Int, labels: Int, text: Int, to: Int, end: Int) -> Int:
     """Write the labels of the set bits, comma between them. Returns the new place, 0 when there is no room."""
     begin = to
@@ -42,13 +42,13 @@ def write_set(bits: Int, first: Int, count: Int, labels: Int, text: Int, to: Int
     return to
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _uuid_byte(at: Int, size: Int, index: Int) -> Int:
     """A stored byte; trailing zero bytes are not in the log."""
     return peek8(at + index) if index < size else np.int64(0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_uuid(at: Int, size: Int, to: Int) -> None:
     """MariaDB UUID: 16 stored bytes, fewer when zeros follow, to 36 characters.
 

@@ -1,4 +1,4 @@
-"""How Numba kernels over Arrow buffers are declared and cached. None raises and none allocates.
+"""How Numba kernels are declared and cached, and what kernels of several connectors call. None raises, none allocates.
 
 Compiled code is cached in a folder named after the contents of the kernels' source files, below NUMBA_CACHE_DIR or
 `~/.cache/cdc/kernels`: Numba itself looks only at the file of the outermost function, and after an edit of an inner one
@@ -10,51 +10,67 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import config, njit
 
-Declare = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Makes a kernel of a function: compiled at its first call, cached, and run without the interpreter's lock."""
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def kernels_in(folder: Path, name: str, *called: Path) -> Declare:
-    """The decorator for the kernels of one package: `folder` holds its source files, `name` begins its cache folder.
+class Kernels:
+    """The decorator for the kernels of one package: compiled at the first call, run without the interpreter's lock.
 
-    `called` are the folders of other packages whose kernels these call.
+    Args:
+        folder: holds the package's source files.
+        name: begins the name of its cache folder.
+        called: folders of other packages whose kernels these call, and files whose constants they are compiled with;
+            the package of this class is always among them.
     """
-    cache = _cache_folder((folder, *called), name)
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def __init__(self, folder: Path, name: str, *called: Path) -> None:
+        self._cache = _cache_folder((Path(__file__).parent, folder, *called), name)
+
+    def __call__(self, function: _Function) -> _Function:
+        """Declare a kernel: `@kernel`."""
+        return self._declare(function, "never")
+
+    def inlined(self, function: _Function) -> _Function:
+        """Declare one that becomes part of the kernels that call it: `@kernel.inlined`."""
+        return self._declare(function, "always")
+
+    def _declare(self, function: _Function, inline: str) -> _Function:
         before = config.CACHE_DIR
-        if cache is not None:
-            config.CACHE_DIR = cache
+        if self._cache is not None:
+            config.CACHE_DIR = self._cache
         try:
-            return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+            compiled: _Function = njit(cache=True, nogil=True, inline=inline)(function)
         finally:
             config.CACHE_DIR = before
-
-    return declare
-
-
-def _digest(*folders: Path) -> str:
-    """Names and contents of the source files of folders, as 16 hex digits."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for source in sorted(folder.glob("*.py")):
-            digest.update(source.name.encode())
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+        return compiled
 
 
-def _cache_folder(packages: Sequence[Path], name: str) -> str | None:
+def _sources(*places: Path) -> Iterator[Path]:
+    """Files, and the source files of folders; a folder that is named twice counts once."""
+    for place in dict.fromkeys(places):
+        yield from (sorted(place.glob("*.py")) if place.is_dir() else [place])
+
+
+def _cache_folder(places: tuple[Path, ...], name: str) -> str | None:
     """This version's folder, None where it cannot be made: Numba's own choice stays then."""
+    digest = hashlib.sha256()
+    for source in _sources(*places):
+        digest.update(source.name.encode())
+        digest.update(source.read_bytes())
     base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
-    folder = base / f"{name}-{_digest(Path(__file__).parent, *packages)}"
+    folder = base / f"{name}-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None
     return str(folder)
+
+
+kernel = Kernels(Path(__file__).parent, "shared")
+"""Declares a kernel of this package."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 Int: TypeAlias = Any
-"""int64: a number, an offset or an address."""
+"""int64: a number, an offset, an address, or a negative answer code."""
 
 Word: TypeAlias = Any
 """uint64: a bit pattern or an unsigned number."""
+
+Bytes: TypeAlias = Any
+"""uint8[:], C-contiguous."""
 
 Ints: TypeAlias = Any
 """An integer array; the docstring says of which width and shape."""

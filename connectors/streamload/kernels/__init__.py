@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from connectors.shared.kernels import kernels_in
+from connectors.shared.kernels import Kernels
+from connectors.shared.kernels.text import FOLDER
 
-kernel = kernels_in(Path(__file__).parent, "load")
+kernel = Kernels(Path(__file__).parent, "load", FOLDER)
 """Declares a kernel of this package."""

@@ -21,10 +21,10 @@ from connectors.shared.kernels.memory import (
     signed16,
     signed32,
 )
+from connectors.shared.kernels.text.floats import double_text, float_text
+from connectors.shared.kernels.text.integers import decimal_text, signed_text, unsigned_text
+from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
 from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.floats import double_text, float_text
-from connectors.streamload.kernels.integers import decimal_text, signed_text, unsigned_text
-from connectors.streamload.kernels.moments import date_text, moment_text, span_text
 from connectors.streamload.kernels.strings import hex_text
 
 FIELDS = (

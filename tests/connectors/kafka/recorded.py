@@ -59,7 +59,8 @@ def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **l
     for block in blocks(flavor, folder):
         encoder = Encoder(layout(block), tombstones=True, now_ms=lambda: 0)
         for messages in encoder.encode(block):
-            for index, (key, value) in enumerate(zip(messages.keys, messages.values, strict=True)):
+            for index, record in enumerate(messages.records):
+                key, value = record.get("key"), record.get("value")
                 headers = [[name, text.decode()] for name, text in messages.headers.get(index, [])]
                 found[str(block.table)].append((_read(key, loading), _read(value, loading), headers))
     return dict(found)

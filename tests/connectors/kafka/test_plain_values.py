@@ -33,10 +33,14 @@ def written(layout: Layout, found: ChangeBlock) -> list[tuple[Any, Any]]:
     """Key and value of each message."""
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
     return [
-        (key and json.loads(key), value and json.loads(value))
+        (_read(record.get("key")), _read(record.get("value")))
         for messages in encoder.encode(found)
-        for key, value in zip(messages.keys, messages.values, strict=True)
+        for record in messages.records
     ]
+
+
+def _read(text: bytes | None) -> Any:
+    return None if text is None else json.loads(text)
 
 
 def test_rows_of_a_snapshot_are_maxwells_bootstrap() -> None:
@@ -81,8 +85,8 @@ def test_a_key_as_csv_has_the_table_and_the_values(value_format: str) -> None:
     given = {"type": "kafka", "properties.bootstrap.servers": "h:1", "key.format": "csv", "value.format": value_format}
     layout = layout_of(table, schema, KafkaSinkOptions.model_validate(given), "1")
     found = block(table, schema, [("+I", {"id": -7, "name": 'O"Hara, é\n', "raw": b'"\xff'})])
-    ((key,),) = [messages.keys for messages in Encoder(layout, tombstones=True, now_ms=lambda: 0).encode(found)]
-    assert key is not None
+    ((record,),) = [messages.records for messages in Encoder(layout, tombstones=True, now_ms=lambda: 0).encode(found)]
+    key = record["key"]
     ((name, number, *rest),) = csv.reader(io.StringIO(key.decode(), newline=""))
     assert (name, number, rest) == ('shop.a"b', "-7", ['O"Hara, é\n', "Iv8="])
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from connectors.shared.kernels import kernels_in
+from connectors.shared.kernels import Kernels
+from connectors.shared.kernels.text import FOLDER
 
-_FORMATTERS = Path(__file__).resolve().parents[3] / "streamload" / "kernels"
-
-kernel = kernels_in(Path(__file__).parent, "json", _FORMATTERS)
+kernel = Kernels(Path(__file__).parent, "json", FOLDER)
 """Declares a kernel of this package."""

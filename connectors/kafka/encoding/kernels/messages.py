@@ -5,6 +5,7 @@ from __future__ import annotations
 from connectors.kafka.encoding.kernels import kernel
 from connectors.kafka.encoding.kernels.values import (
     BIT,
+    COLUMN_BYTES,
     OFFSETS,
     PREFIX,
     PREFIX_SIZE,
@@ -15,13 +16,14 @@ from connectors.kafka.encoding.kernels.values import (
     value_text,
 )
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
-from connectors.shared.kernels.memory import move, peek8, poke8, poke32, signed32
+from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke32, poke64, signed32
 
-LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE = range(7)
+LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE, SHARED = range(8)
 """Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
 of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
 member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
-WHOLE: a list of the before image as one object; null unless there are both."""
+WHOLE: a list of the before image as one object; null unless there are both. SHARED: the `first` parts behind it are the
+same for all messages of one event, and are written once for those that stand together."""
 
 BEFORE, AFTER, KEY = range(3)
 """Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
@@ -29,56 +31,95 @@ BEFORE, AFTER, KEY = range(3)
 PART = ("kind", "first", "last", "which")
 """What the numbers of a part are; for a LITERAL, first and last are its address and size."""
 
+SHORT_PREFIX = 16
+"""Prefixes of columns up to this size are copied as two numbers; every prefix has that many bytes of memory."""
+
+MEMO = ("event", "at", "size")
+"""What is known of a SHARED part: the event it was written for last, and where that text is; size 0 is nowhere yet."""
+
+PART_BYTES, MEMO_BYTES, PICKS_BYTES = 8 * len(PART), 8 * len(MEMO), 24
+_FIRST, _LAST, _WHICH = 8, 16, 24
+_AT, _SIZE = 8, 16
+
 
 @kernel
-def write_texts(parts: Ints, columns: Ints, picks: Ints, skip: Int, to: Int, ends: Ints) -> Int:
+def write_texts(parts: Int, number: Int, columns: Int, memo: Int, picks: Int, skip: Int, to: Int, ends: Ints) -> Int:
     """Write one text per message, one behind the other; returns the address after the last.
 
-    parts: int64[p, 4]; columns: int64[c, 11]; picks: int64[m, 3]; skip: address of a byte per message, 1 for no text;
-    ends: int64[m] takes where each text ends, counted from `to`. The caller has made room.
+    Addresses of parts: int64[number, 4]; columns: int64[c, 11]; memo: int64[number, 3], zeros; picks: int64[m, 3];
+    skip: a byte per message, 1 for no text. ends: int64[m] takes where each text ends, counted from `to`. No two
+    messages are taken to be of one event. The caller has made room.
     """
     start = to
-    for message in range(picks.shape[0]):
+    for message in range(ends.shape[0]):
         if peek8(skip + message) == 0:
-            for index in range(parts.shape[0]):
-                to = _part(parts[index], columns, picks[message], message, to)
+            to = parts_text(parts, number, columns, memo, picks + PICKS_BYTES * message, message, message, to)
         ends[message] = to - start
     return to
 
 
 @kernel
-def _part(part: Ints, columns: Ints, rows: Ints, message: Int, to: Int) -> Int:
-    kind, first, last = part[0], part[1], part[2]
+def parts_text(parts: Int, number: Int, columns: Int, memo: Int, rows: Int, message: Int, event: Int, to: Int) -> Int:
+    """The text of some parts of a message; its rows are at an address, int64[3]. Messages of one event share parts."""
+    end = parts + PART_BYTES * number
+    while parts < end:
+        if peek64(parts) == SHARED:
+            shared = PART_BYTES * peek64(parts + _FIRST)
+            size = peek64(memo + _SIZE)
+            if size > 0 and peek64(memo) == event:
+                move(to, peek64(memo + _AT), size)
+                to += size
+            else:
+                begin = to
+                for inner in range(PART_BYTES, PART_BYTES + shared, PART_BYTES):
+                    to = _part(parts + inner, columns, rows, message, to)
+                poke64(memo, event)
+                poke64(memo + _AT, begin)
+                poke64(memo + _SIZE, to - begin)
+            parts += PART_BYTES + shared
+            memo += MEMO_BYTES * (1 + shared // PART_BYTES)
+        else:
+            to = _part(parts, columns, rows, message, to)
+            parts += PART_BYTES
+            memo += MEMO_BYTES
+    return to
+
+
+@kernel
+def _part(part: Int, columns: Int, rows: Int, message: Int, to: Int) -> Int:
+    kind, first, last = peek64(part), peek64(part + _FIRST), peek64(part + _LAST)
     if kind == LITERAL:
         move(to, first, last)
         return to + last
+    first = columns + COLUMN_BYTES * first
     if kind == VALUE:
-        return _value(columns[first], message, to)
-    row = rows[part[3]]
+        return _value(first, message, to)
+    last = columns + COLUMN_BYTES * last
+    row, before, after = peek64(rows + 8 * peek64(part + _WHICH)), peek64(rows), peek64(rows + 8)
     if kind == CHANGED:
-        if rows[BEFORE] < 0 or rows[AFTER] < 0:
+        if before < 0 or after < 0:
             return null_text(to)
         poke8(to, 91)
-        to = _changed(columns, first, last, rows[BEFORE], rows[AFTER], to + 1)
+        to = _changed(first, last, before, after, to + 1)
         poke8(to, 93)
         return to + 1
     if kind == OLD:
-        if rows[BEFORE] < 0 or rows[AFTER] < 0:
+        if before < 0 or after < 0:
             return to
         poke32(to, 0x6C6F222C)  # ,"ol
         poke8(to + 4, 100)
         poke8(to + 5, 34)
         poke8(to + 6, 58)
-        return _changed(columns, first, last, rows[BEFORE], rows[AFTER], to + 7)
-    if row < 0 or (kind == WHOLE and rows[AFTER] < 0):
+        return _changed(first, last, before, after, to + 7)
+    if row < 0 or (kind == WHOLE and after < 0):
         return null_text(to)
     if kind == WHOLE:
         poke8(to, 91)
         to += 1
     if kind == MEMBERS:
-        return _members(columns, first, last, row, to)
+        return _members(first, last, row, to)
     poke8(to, 123)
-    to = _members(columns, first, last, row, to + 1)
+    to = _members(first, last, row, to + 1)
     poke8(to, 125)
     if kind == WHOLE:
         poke8(to + 1, 93)
@@ -87,62 +128,69 @@ def _part(part: Ints, columns: Ints, rows: Ints, message: Int, to: Int) -> Int:
 
 
 @kernel
-def _members(columns: Ints, first: Int, last: Int, row: Int, to: Int) -> Int:
-    for index in range(first, last):
-        if index > first:
+def _members(first: Int, last: Int, row: Int, to: Int) -> Int:
+    for column in range(first, last, COLUMN_BYTES):
+        if column > first:
             poke8(to, 44)
             to += 1
-        to = _named(columns[index], row, to)
+        to = _named(column, row, to)
     return to
 
 
 @kernel
-def _changed(columns: Ints, first: Int, last: Int, before: Int, after: Int, to: Int) -> Int:
+def _changed(first: Int, last: Int, before: Int, after: Int, to: Int) -> Int:
     poke8(to, 123)
     to += 1
     some = False
-    for index in range(first, last):
-        if not same(columns[index], before, after):
+    for column in range(first, last, COLUMN_BYTES):
+        if not same(column, before, after):
             if some:
                 poke8(to, 44)
                 to += 1
             some = True
-            to = _named(columns[index], before, to)
+            to = _named(column, before, to)
     poke8(to, 125)
     return to + 1
 
 
 @kernel
-def _named(column: Ints, row: Int, to: Int) -> Int:
-    move(to, column[PREFIX], column[PREFIX_SIZE])
-    return _value(column, row, to + column[PREFIX_SIZE])
+def _named(column: Int, row: Int, to: Int) -> Int:
+    prefix, size = peek64(column + PREFIX), peek64(column + PREFIX_SIZE)
+    if size <= SHORT_PREFIX:
+        poke64(to, peek64(prefix))
+        poke64(to + 8, peek64(prefix + 8))
+    else:
+        move(to, prefix, size)
+    return _value(column, row, to + size)
 
 
 @kernel
-def _value(column: Ints, row: Int, to: Int) -> Int:
+def _value(column: Int, row: Int, to: Int) -> Int:
     if is_null(column, row):
         return null_text(to)
     return value_text(column, row, to)
 
 
 @kernel
-def same(column: Ints, one: Int, other: Int) -> Bool:
+def same(column: Int, one: Int, other: Int) -> Bool:
     """Whether a column's values in two rows are the same bytes, or both NULL."""
     if is_null(column, one) or is_null(column, other):
         return is_null(column, one) and is_null(column, other)
-    width = column[WIDTH]
+    width = peek64(column + WIDTH)
     if width == 0:
-        first, second = column[BIT] + one, column[BIT] + other
-        values = column[VALUES]
+        first, second = peek64(column + BIT) + one, peek64(column + BIT) + other
+        values = peek64(column + VALUES)
         return (peek8(values + (first >> 3)) >> (first & 7)) & 1 == (peek8(values + (second >> 3)) >> (second & 7)) & 1
     if width > 0:
-        return _same_bytes(column[VALUES] + width * one, column[VALUES] + width * other, width)
+        return _same_bytes(peek64(column + VALUES) + width * one, peek64(column + VALUES) + width * other, width)
     item = 1 if width == -1 else -width - 1
-    start, end = signed32(column[OFFSETS] + 4 * one), signed32(column[OFFSETS] + 4 * one + 4)
-    begin, stop = signed32(column[OFFSETS] + 4 * other), signed32(column[OFFSETS] + 4 * other + 4)
+    start, end = signed32(peek64(column + OFFSETS) + 4 * one), signed32(peek64(column + OFFSETS) + 4 * one + 4)
+    begin, stop = signed32(peek64(column + OFFSETS) + 4 * other), signed32(peek64(column + OFFSETS) + 4 * other + 4)
     if end - start != stop - begin:
         return False
-    return _same_bytes(column[VALUES] + item * start, column[VALUES] + item * begin, item * (end - start))
+    return _same_bytes(
+        peek64(column + VALUES) + item * start, peek64(column + VALUES) + item * begin, item * (end - start)
+    )
 
 
 @kernel
@@ -154,11 +202,11 @@ def _same_bytes(one: Int, other: Int, size: Int) -> Bool:
 
 
 @kernel
-def differing(columns: Ints, pairs: Ints, out: Ints) -> None:
-    """For each pair of rows (int64[n, 2]) whether any of the columns differs, 1 or 0 in out uint8[n]."""
+def differing(columns: Int, number: Int, pairs: Ints, out: Ints) -> None:
+    """For each pair of rows (int64[n, 2]) whether any of `number` columns differs, 1 or 0 in out uint8[n]."""
     for index in range(pairs.shape[0]):
         found = 0
-        for number in range(columns.shape[0]):
-            if not same(columns[number], pairs[index, 0], pairs[index, 1]):
+        for column in range(columns, columns + COLUMN_BYTES * number, COLUMN_BYTES):
+            if not same(column, pairs[index, 0], pairs[index, 1]):
                 found = 1
         out[index] = found

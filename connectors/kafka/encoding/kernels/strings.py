@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
-from connectors.shared.kernels.kernel_types import Int
-from connectors.shared.kernels.memory import move, peek8, poke8, signed32
+from connectors.shared.kernels.kernel_types import Bool, Int, Word
+from connectors.shared.kernels.memory import peek8, peek64, poke8, poke64, signed32
 
 _QUOTE, _BACKSLASH = 34, 92
+_NONE = np.uint64(0)
+_ONES, _SPACES, _QUOTES, _BACKSLASHES, _HIGHEST = (
+    np.uint64(0x0101_0101_0101_0101 * byte) for byte in (1, 32, _QUOTE, _BACKSLASH, 128)
+)
+"""A byte eight times."""
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8).astype(np.int64)
 _SHORT = np.zeros(32, np.int64)
 _SHORT[8], _SHORT[9], _SHORT[10], _SHORT[12], _SHORT[13] = 98, 116, 110, 102, 114
@@ -33,20 +38,45 @@ def escapes(offsets: Int, values: Int, rows: Int) -> Int:
 
 @kernel
 def escaped(at: Int, size: Int, to: Int) -> Int:
-    """UTF-8 text as the inside of a JSON string; returns the address after it."""
-    done = 0
+    """UTF-8 text as the inside of a JSON string; returns the address after it.
+
+    Eight bytes at a time are looked at and copied as one number, until one of them needs an escape.
+    """
+    i = 0
+    while i + 8 <= size:
+        word = np.uint64(peek64(at + i))
+        if _needs_escape(word):
+            to = _escaped_bytes(at + i, 8, to)
+        else:
+            poke64(to, np.int64(word))
+            to += 8
+        i += 8
+    return _escaped_bytes(at + i, size - i, to)
+
+
+@kernel
+def _needs_escape(word: Word) -> Bool:
+    """Whether one of eight bytes is below 32, a quote or a backslash."""
+    quotes, backslashes = word ^ _QUOTES, word ^ _BACKSLASHES
+    low = (word - _SPACES) & ~word
+    return (low | ((quotes - _ONES) & ~quotes) | ((backslashes - _ONES) & ~backslashes)) & _HIGHEST != _NONE
+
+
+@kernel
+def _escaped_bytes(at: Int, size: Int, to: Int) -> Int:
     for i in range(size):
         byte = peek8(at + i)
         if byte < 32 or byte in (_QUOTE, _BACKSLASH):
-            move(to, at + done, i - done)
-            to = _escape(byte, to + i - done)
-            done = i + 1
-    move(to, at + done, size - done)
-    return to + size - done
+            to = _escape(byte, to)
+        else:
+            poke8(to, byte)
+            to += 1
+    return to
 
 
 @kernel
 def _escape(byte: Int, to: Int) -> Int:
+    """The escape of one byte; returns the address after it."""
     poke8(to, _BACKSLASH)
     if byte >= 32:
         poke8(to + 1, byte)

@@ -1,4 +1,4 @@
-"""One value of a column as JSON at an address. A column is a row of numbers, `FIELDS` in order.
+"""One value of a column as JSON at an address. A column is the address of eleven int64, `FIELDS` in order.
 
 Values of fixed width start at `values`; strings and lists have int32 offsets at `offsets`. `quoted` puts the text of
 a number in quotes. What is NULL is written by the caller.
@@ -10,7 +10,7 @@ import numpy as np
 
 from connectors.kafka.encoding.kernels import kernel
 from connectors.kafka.encoding.kernels.strings import base64_text, escaped, hex_digits
-from connectors.shared.kernels.kernel_types import Bool, Int, Ints
+from connectors.shared.kernels.kernel_types import Bool, Int
 from connectors.shared.kernels.memory import (
     move,
     peek8,
@@ -23,16 +23,18 @@ from connectors.shared.kernels.memory import (
     signed16,
     signed32,
 )
-from connectors.streamload.kernels.floats import double_text, float_text
-from connectors.streamload.kernels.integers import decimal_text, digits_text, signed_text, unsigned_text
-from connectors.streamload.kernels.moments import date_text, moment_text, span_text
+from connectors.shared.kernels.text.floats import double_text, float_text
+from connectors.shared.kernels.text.integers import decimal_text, digits_text, signed_text, unsigned_text
+from connectors.shared.kernels.text.moments import date_text, moment_text, span_text
 
 FIELDS = (
     "op", "values", "validity", "validity_bit", "offsets", "detail", "bit", "quoted", "width", "prefix", "prefix_size",
 )  # fmt: skip
 """What the numbers are; addresses are 0 where there is nothing. detail: scale, digits of the fraction, or a divisor."""
 
-OP, VALUES, VALIDITY, VALIDITY_BIT, OFFSETS, DETAIL, BIT, QUOTED, WIDTH, PREFIX, PREFIX_SIZE = range(11)
+COLUMN_BYTES = 8 * len(FIELDS)
+OP, VALUES, VALIDITY, VALIDITY_BIT, OFFSETS, DETAIL, BIT, QUOTED, WIDTH, PREFIX, PREFIX_SIZE = range(0, COLUMN_BYTES, 8)
+"""Where each number is. Kernels pass on addresses: an array costs them a count of its users, and seven arguments."""
 
 (
     BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FLOAT32, FLOAT64, DECIMAL, DECIMAL_BYTES, DATE,
@@ -53,12 +55,12 @@ _NULL = 0x6C6C756E
 
 
 @kernel
-def is_null(column: Ints, row: Int) -> Bool:
+def is_null(column: Int, row: Int) -> Bool:
     """Whether the row's value is NULL."""
-    if column[VALIDITY] == 0:
+    if peek64(column + VALIDITY) == 0:
         return False
-    bit = column[VALIDITY_BIT] + row
-    return (peek8(column[VALIDITY] + (bit >> 3)) >> (bit & 7)) & 1 == 0
+    bit = peek64(column + VALIDITY_BIT) + row
+    return (peek8(peek64(column + VALIDITY) + (bit >> 3)) >> (bit & 7)) & 1 == 0
 
 
 @kernel
@@ -69,9 +71,9 @@ def null_text(to: Int) -> Int:
 
 
 @kernel
-def value_text(column: Ints, row: Int, to: Int) -> Int:
+def value_text(column: Int, row: Int, to: Int) -> Int:
     """One value that is present; returns the address after it."""
-    if column[QUOTED] == 0:
+    if peek64(column + QUOTED) == 0:
         return _bare(column, row, to)
     poke8(to, 34)
     to = _bare(column, row, to + 1)
@@ -80,28 +82,28 @@ def value_text(column: Ints, row: Int, to: Int) -> Int:
 
 
 @kernel
-def _bare(column: Ints, row: Int, to: Int) -> Int:
-    op, values = column[OP], column[VALUES]
+def _bare(column: Int, row: Int, to: Int) -> Int:
+    op, values = peek64(column + OP), peek64(column + VALUES)
     if op == TEXT:
-        start, end = signed32(column[OFFSETS] + 4 * row), signed32(column[OFFSETS] + 4 * row + 4)
+        start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
         return escaped(values + start, end - start, to)
     if op == INT32:
         return signed_text(signed32(values + 4 * row), to)
     if op == INT64:
         return signed_text(peek64(values + 8 * row), to)
     if op == DIVIDED:
-        return signed_text(peek64(values + 8 * row) // column[DETAIL], to)
+        return signed_text(peek64(values + 8 * row) // peek64(column + DETAIL), to)
     if op == DECIMAL:
-        return decimal_text(values + 16 * row, column[DETAIL], to)
+        return decimal_text(values + 16 * row, peek64(column + DETAIL), to)
     if op == DECIMAL_BYTES:
         return _shortest(values + 16 * row, 16, to)
     if op == CHAR:
         poke8(to, peek8(values + row))
         return to + 1
     if op == INSTANT:
-        return _instant(peek64(values + 8 * row), column[DETAIL], to)
+        return _instant(peek64(values + 8 * row), peek64(column + DETAIL), to)
     if op == MOMENT:
-        return moment_text(peek64(values + 8 * row), column[DETAIL], to)
+        return moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
     if op == INT8:
         return signed_text(signed8(values + row), to)
     if op == INT16:
@@ -114,12 +116,12 @@ def _bare(column: Ints, row: Int, to: Int) -> Int:
 
 
 @kernel
-def _rare(column: Ints, row: Int, to: Int) -> Int:
-    op, values = column[OP], column[VALUES]
+def _rare(column: Int, row: Int, to: Int) -> Int:
+    op, values = peek64(column + OP), peek64(column + VALUES)
     if op == FLOAT32:
         return float_text(np.uint64(peek32(values + 4 * row)), to)
     if op in (BOOL, BIT_DIGIT):
-        bit = column[BIT] + row
+        bit = peek64(column + BIT) + row
         return _truth((peek8(values + (bit >> 3)) >> (bit & 7)) & 1, op, to)
     if op == UINT8:
         return unsigned_text(np.uint64(peek8(values + row)), to)
@@ -132,14 +134,14 @@ def _rare(column: Ints, row: Int, to: Int) -> Int:
     if op == UINT64_BYTES:
         return _unsigned_bytes(values + 8 * row, to)
     if op == ZONED:
-        end = moment_text(peek64(values + 8 * row), column[DETAIL], to)
+        end = moment_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
         poke8(end, 90)
         return end + 1
     if op == SPAN:
-        return span_text(peek64(values + 8 * row), column[DETAIL], to)
+        return span_text(peek64(values + 8 * row), peek64(column + DETAIL), to)
     if op == PADDED:
-        return digits_text(np.uint64(peek64(values + 8 * row)), column[DETAIL], to)
-    start, end = signed32(column[OFFSETS] + 4 * row), signed32(column[OFFSETS] + 4 * row + 4)
+        return digits_text(np.uint64(peek64(values + 8 * row)), peek64(column + DETAIL), to)
+    start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
     if op == FLOATS:
         return _floats(values, start, end, to)
     return _bytes(op, values + start, end - start, to)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from connectors.shared.kernels import kernels_in
+from connectors.shared.kernels import Kernels
 
-kernel = kernels_in(Path(__file__).parent, "keys")
+kernel = Kernels(Path(__file__).parent, "keys")
 """Declares a kernel of this package."""

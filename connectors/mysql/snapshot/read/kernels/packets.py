@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek24, peek64, poke8, poke64
 from connectors.mysql.snapshot.read.kernels import kernel, protocol
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek24, peek64, poke8, poke64
 
 _HEADER = 4
 _LONGEST = 0xFFFFFF

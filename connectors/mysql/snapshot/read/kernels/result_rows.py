@@ -11,21 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from connectors.mysql.kernels import ops
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import (
-    fill,
-    move,
-    move64,
-    peek8,
-    peek16,
-    peek24,
-    peek32,
-    peek64,
-    poke8,
-    poke16,
-    poke32,
-    poke64,
-)
 from connectors.mysql.kernels.nulls import set_null
 from connectors.mysql.kernels.ops import COLUMN, HEAD, offset
 from connectors.mysql.kernels.temporal import INVALID
@@ -39,6 +24,21 @@ from connectors.mysql.snapshot.read.kernels.values import (
     decimal_text,
     moment_of,
     span_of,
+)
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import (
+    fill,
+    move,
+    move64,
+    peek8,
+    peek16,
+    peek24,
+    peek32,
+    peek64,
+    poke8,
+    poke16,
+    poke32,
+    poke64,
 )
 
 _SIZE = COLUMN.itemsize

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from connectors.mysql.kernels.kernel_types import Int
-from connectors.mysql.kernels.memory import peek8, peek16, peek32, poke8, poke64
 from connectors.mysql.kernels.temporal import INVALID, days
 from connectors.mysql.snapshot.read.kernels import kernel
+from connectors.shared.kernels.kernel_types import Int
+from connectors.shared.kernels.memory import peek8, peek16, peek32, poke8, poke64
 
 BROKEN = INVALID - 1
 """Bytes that are no value."""

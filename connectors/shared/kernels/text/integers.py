@@ -9,7 +9,7 @@ import numpy as np
 
 from connectors.shared.kernels.kernel_types import Int, Word
 from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke16
-from connectors.streamload.kernels import kernel
+from connectors.shared.kernels.text import kernel
 
 INTEGER_BYTES = 20
 """The longest 64-bit integer, with or without a sign."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from connectors.shared.kernels.kernel_types import Int, Pair, Word
 from connectors.shared.kernels.memory import poke8
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.integers import digits_of, digits_text, signed_text
+from connectors.shared.kernels.text import kernel
+from connectors.shared.kernels.text.integers import digits_of, digits_text, signed_text
 
 FLOAT_BYTES = 24
 """The longest text: a sign, 17 digits, the point and an exponent of three digits with its sign."""

@@ -6,8 +6,8 @@ import numpy as np
 
 from connectors.shared.kernels.kernel_types import Int, Word
 from connectors.shared.kernels.memory import poke8
-from connectors.streamload.kernels import kernel
-from connectors.streamload.kernels.integers import digits_of, digits_text
+from connectors.shared.kernels.text import kernel
+from connectors.shared.kernels.text.integers import digits_of, digits_text
 
 DATE_BYTES = 10
 MOMENT_BYTES = 26

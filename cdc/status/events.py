@@ -1,0 +1,50 @@
+"""`cdc run --events FILE`: what happens in a run as JSON lines, for other tools to follow. Appended, never synced.
+
+    {"time": "2026-01-31T12:00:00.000+00:00", "event": "batch", "pipeline": "shop", "batch": 7, "rows": 120, ...}
+
+| event | when | fields besides |
+|---|---|---|
+| started | a run begins | source, sink, runs |
+| batch | a batch is committed | batch, rows, tables, duration_s, lag_s, phases, position |
+| schema-change | one is carried out, held back, refused or failed | batch, table, change, outcome |
+| copy | the copy of a table begins (also anew) or is done | table, state, rows, chunks, why |
+| notice | the source has met something | text |
+| error | something stopped the run or a batch | kind, message, where, hint, retryable |
+| stopped | the run is over | state, batches, rows |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cdc.printed import printed_field
+from cdc.state.durable import private, state_error
+
+EVENTS = ("started", "batch", "schema-change", "copy", "notice", "error", "stopped")
+
+
+class EventFile:
+    """Appends to a file; each line is in it when `add` returns. Driver.
+
+    Args:
+        path: of the file. It is made, for this user alone, when it is not there; it may be a pipe.
+        pipeline: the name in each line.
+        now: the time in each line.
+    """
+
+    def __init__(self, path: Path, pipeline: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._path, self._pipeline, self._now = path, pipeline, now
+
+    def add(self, event: str, **fields: Any) -> None:
+        """One line. Raises StateError when it cannot be written."""
+        head = {"time": self._now().isoformat(timespec="milliseconds"), "event": event, "pipeline": self._pipeline}
+        line = json.dumps({**head, **printed_field(fields)})
+        try:
+            with open(self._path, "a", encoding="utf-8", opener=private) as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise state_error(self._path, error, "append events to") from error

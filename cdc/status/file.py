@@ -1,0 +1,98 @@
+"""`<state>/status.json`: written by the run, read by anybody. Whole at every moment, but never synced: a power failure
+costs a look at numbers, and an fsync a second would cost every pipeline of the machine.
+
+While a run lives it touches the file now and then, also when nothing in it changes. So a run that was killed shows.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdc.errors import StateError
+from cdc.state.durable import private, state_error
+from cdc.status.model import Status, from_json, to_json
+
+FILE_NAME = "status.json"
+BEAT_S = 5.0
+"""Seconds after which a living run has touched its file."""
+SILENT_S = 30.0
+"""A run that has not for so long is taken for dead."""
+
+LIVING = ("starting", "running", "stopping")
+
+
+def write_status(root: Path, status: Status) -> None:
+    """Put the document in the place of the one before. Driver, at most once a second. Raises StateError."""
+    path = root / FILE_NAME
+    spare = path.with_name(f".{FILE_NAME}.{os.getpid()}.tmp")
+    try:
+        with open(spare, "wb", opener=private) as file:
+            file.write(to_json(status))
+        os.replace(spare, path)
+    except OSError as error:
+        raise state_error(path, error) from error
+
+
+def beat(root: Path) -> None:
+    """Say that the run lives. Driver. Raises StateError."""
+    path = root / FILE_NAME
+    try:
+        os.utime(path)
+    except OSError as error:
+        raise state_error(path, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A status document and whether its run lives. `state` is `lost` when it ended without a word, else the run's."""
+
+    status: Status
+    alive: bool
+
+    @property
+    def state(self) -> str:
+        """What the run says it is doing, or that it is lost."""
+        return "lost" if self.status.state in LIVING and not self.alive else self.status.state
+
+
+def read_status(root: Path, now: float | None = None) -> Seen | None:
+    """The last document of a state directory, None when no run has written one. Any process, any time.
+
+    Raises StateError when it cannot be read.
+    """
+    path = root / FILE_NAME
+    try:
+        data, touched_s = path.read_bytes(), path.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise state_error(path, error, "read") from error
+    status = from_json(data, str(path))
+    silent_s = (time.time() if now is None else now) - touched_s
+    return Seen(status, status.state in LIVING and silent_s < SILENT_S and _process_there(status))
+
+
+def last_status(root: Path) -> Status | None:
+    """The document of the run before, None when there is none or it cannot be used. Driver, at the start of a run."""
+    try:
+        seen = read_status(root)
+    except StateError:  # it holds nothing that a run needs, and is written anew
+        return None
+    return None if seen is None else seen.status
+
+
+def _process_there(status: Status) -> bool:
+    """Whether the run's process exists, as far as this machine can tell."""
+    if status.host != socket.gethostname():
+        return True
+    try:
+        os.kill(status.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

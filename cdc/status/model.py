@@ -1,0 +1,233 @@
+"""The status document of a run, `status.json`: frozen values, and their JSON.
+
+Times ending in `_s` are seconds since 1970 (UTC), other `_s` are lengths in seconds. Whoever changes what a field means
+raises VERSION; a field that is added does not, and readers overlook fields that they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic.fields import Field
+
+from cdc.errors import StateError
+
+VERSION = 1
+"""Of the document."""
+
+State = Literal["starting", "running", "stopping", "ended", "failed"]
+PHASES = ("schema", "dispatch", "read", "decode", "transform", "prepare", "decide", "commit")
+"""Where the seconds of a batch go, in order. `schema`: schema changes carried out in the sink; `dispatch`: what lies
+between the tasks of a batch and its slowest one; `read` to `prepare`: that task; `decide` and `commit`: the driver."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Row changes of a sink table or of all; an update counts once."""
+
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.inserts + self.updates + self.deletes
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How far the copy of a source table is; see `cdc.source.TableProgress`."""
+
+    state: str
+    rows: int = 0
+    estimated_rows: int = 0
+    chunks: int = 0
+    planned_chunks: int = 0
+    rows_per_s: float = 0.0
+    eta_s: float | None = None
+    why: str = ""
+    started_s: float = 0.0
+    updated_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the sink, or of the source: what was written to it, or read of it, by this run."""
+
+    table: str
+    written: Changes = Changes()
+    read: int = 0
+    written_per_s: float = 0.0
+    read_per_s: float = 0.0
+    schema_changes: int = 0
+    last_change_s: float | None = None
+    copy: Copy | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One committed batch. `phases` has a number of seconds for some of PHASES."""
+
+    batch: int
+    committed_s: float
+    duration_s: float
+    rows: int
+    tables: int
+    lag_s: float | None = None
+    phases: dict[str, float] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """The run at one time, for plots: seconds behind, changes read and written per second."""
+
+    at_s: float
+    lag_s: float | None
+    read_per_s: float
+    written_per_s: float
+
+
+@dataclass(frozen=True)
+class SchemaEvent:
+    """A schema change of a sink table and what became of it: `applied`, `held-back`, `refused` or `failed`."""
+
+    at_s: float
+    batch: int
+    table: str
+    change: str
+    outcome: str
+
+
+@dataclass(frozen=True)
+class SchemaTotals:
+    """Schema changes of this run by what became of them. `behavior` is the policy of the pipeline."""
+
+    behavior: str = ""
+    applied: int = 0
+    held_back: int = 0
+    refused: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Error:
+    """What stopped a run, or made it begin a batch again."""
+
+    at_s: float
+    kind: str
+    message: str
+    where: str = ""
+    hint: str = ""
+    retryable: bool = False
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that the source has met and people should know."""
+
+    at_s: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far the sink is behind the source; None where nobody knows.
+
+    Attributes:
+        seconds: age of the oldest change that is not in the sink as far as it is known; 0 when nothing waits.
+        bytes, transactions: of the source's log, read ahead and in no batch yet.
+        last_batch_s: age of the newest change of the last batch when that was committed.
+    """
+
+    seconds: float | None = None
+    bytes: int | None = None
+    transactions: int | None = None
+    last_batch_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """All of it. What is of `this run` begins at 0 with each start; rings and `restarts` go on over starts.
+
+    Attributes:
+        pipeline: the id of the state directory. name: of the pipeline.
+        updated_s: when something of it changed last.
+        position: the source's offset behind the last committed batch.
+        counts: what was changed or left out on purpose, by reason, in this run.
+        dead_letters: rows of this run that went to the dead letters.
+        restarts: starts after a failure or a crash, and starts of the query after a lost process.
+        batches_total, totals, tables: this run. batches, points, schema_changes, errors, notices: rings, oldest first.
+        note: what the run waits for.
+        sources, sinks: how many tables are known on either side (`tables` has both, by name).
+    """
+
+    pipeline: str
+    name: str
+    source: str
+    sink: str
+    state: State
+    pid: int
+    host: str
+    started_s: float
+    updated_s: float
+    version: int = VERSION
+    bounded: bool = False
+    file: str = ""
+    lag: Lag = Lag()
+    position: dict[str, Any] | None = None
+    running_batch: int | None = None
+    batches_total: int = 0
+    totals: Changes = Changes()
+    read: int = 0
+    read_per_s: float = 0.0
+    written_per_s: float = 0.0
+    phases: dict[str, float] = Field(default_factory=dict)
+    schema: SchemaTotals = SchemaTotals()
+    counts: dict[str, int] = Field(default_factory=dict)
+    dead_letters: int = 0
+    runs: int = 0
+    restarts: int = 0
+    note: str = ""
+    tables: tuple[Table, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    points: tuple[Point, ...] = ()
+    schema_changes: tuple[SchemaEvent, ...] = ()
+    errors: tuple[Error, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+@cache
+def _adapter() -> TypeAdapter[Status]:
+    return TypeAdapter(Status)
+
+
+def to_json(status: Status) -> bytes:
+    """The document as JSON, one line."""
+    return _adapter().dump_json(status)
+
+
+def to_object(status: Status) -> dict[str, Any]:
+    """The document as a JSON object."""
+    return dict(_adapter().dump_python(status, mode="json"))
+
+
+def from_json(data: bytes, where: str = "") -> Status:
+    """The document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
+    hint = "remove the file: it is for people only, and the next run writes it anew"
+    try:
+        fields = json.loads(data)
+        version = int(fields["version"])
+        if version > VERSION:
+            raise StateError(
+                f"has version {version}, this version of cdc reads up to {VERSION}",
+                where=where,
+                hint="use the version of cdc that the pipeline runs with",
+            )
+        return _adapter().validate_python(fields)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise StateError(f"cannot be read: {str(error)[:200]}", where=where, hint=hint) from error

@@ -1,0 +1,244 @@
+"""From what a run meets to its status document. Driver, one thread; nothing is written here."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cdc.errors import CdcError, ChangeRefused
+from cdc.flow.progress import BatchReport, Snapshot
+from cdc.source import TableProgress
+from cdc.status.model import (
+    Batch,
+    Changes,
+    Copy,
+    Error,
+    Lag,
+    Notice,
+    Point,
+    SchemaEvent,
+    SchemaTotals,
+    State,
+    Status,
+    Table,
+)
+from cdc.status.rates import Rates
+
+BATCHES, POINTS, SCHEMA_EVENTS, ERRORS, NOTICES = 50, 240, 200, 20, 100
+POINT_S = 5.0
+"""Seconds between two points of the plots."""
+
+_HELD, _REFUSED = "held-back ", "refused-by-sink "
+
+
+class Recorder:
+    """Takes in what happens, and gives the document as of now.
+
+    Args:
+        first: who the run is; its rings and its `restarts` are those of the run before.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, first: Status, clock: Callable[[], float] = time.time) -> None:
+        self._status, self._clock = first, clock
+        self._batches = deque(first.batches, BATCHES)
+        self._points = deque(first.points, POINTS)
+        self._events = deque(first.schema_changes, SCHEMA_EVENTS)
+        self._errors, self._notices = deque(first.errors, ERRORS), deque(first.notices, NOTICES)
+        self._tables: dict[str, Table] = {}
+        self._written, self._read = Rates(), Rates()
+        self._moving: set[str] = set()
+        self._newest_s: float | None = None
+        self._caught_up_s = 0.0
+
+    def batch(self, report: BatchReport) -> None:
+        """A batch is committed."""
+        if report.lag_s is not None:
+            self._newest_s = report.committed_s - report.lag_s
+        written = {str(table): totals for table, totals in report.tables.items()}
+        for name, delta in written.items():
+            table = self._table(name)
+            self._tables[name] = replace(
+                table,
+                written=_sum(table.written, Changes(delta.inserts, delta.updates, delta.deletes)),
+                schema_changes=table.schema_changes + delta.schema_changes,
+                last_change_s=round(report.committed_s, 3) if delta.rows else table.last_change_s,
+            )
+        for name, number in report.read.items():
+            self._tables[name] = replace(self._table(name), read=self._table(name).read + number)
+        self._written.add({name: delta.rows for name, delta in written.items() if delta.rows})
+        self._read.add(report.read)
+        self._batches.append(_batch(report))
+        self._schema_changes(report)
+        now, rows = self._status, report.totals
+        self._status = replace(
+            now,
+            position=report.position if report.position is not None else now.position,
+            batches_total=now.batches_total + 1,
+            totals=_sum(now.totals, Changes(rows.inserts, rows.updates, rows.deletes)),
+            read=now.read + sum(report.read.values()),
+            phases={
+                name: round(now.phases.get(name, 0.0) + report.phases.get(name, 0.0), 4)
+                for name in {**now.phases, **report.phases}
+            },
+            dead_letters=now.dead_letters + _dead_letters(report.counts),
+        )
+
+    def copies(self, tables: Sequence[TableProgress]) -> None:
+        """How far copies are."""
+        for each in tables:
+            copy, name = _copy(each), str(each.table)
+            if self._table(name).copy != copy:
+                self._tables[name] = replace(self._table(name), copy=copy)
+
+    def notice(self, text: str) -> None:
+        """The source has met something."""
+        self._notices.append(Notice(self._now(), text))
+
+    def error(self, error: BaseException) -> None:
+        """Something stopped the run, or a batch that begins again."""
+        if isinstance(error, ChangeRefused):
+            schema = self._status.schema
+            self._status = replace(self._status, schema=replace(schema, failed=schema.failed + 1))
+            running = self._status.running_batch
+            self._events.append(
+                SchemaEvent(self._now(), -1 if running is None else running, error.where, error.message, "failed")
+            )
+        self._errors.append(told_error(error, self._now()))
+
+    def restarted(self) -> None:
+        """The run has begun a batch again, after the loss of a process."""
+        self._status = replace(self._status, restarts=self._status.restarts + 1)
+
+    def state(self, state: State) -> None:
+        """What the run is doing."""
+        if state in ("ended", "failed"):
+            self._read.clear()
+            self._written.clear()
+        self._status = replace(self._status, state=state)
+
+    def status(self, seen: Snapshot, running: int | None) -> Status:
+        """The document as of now; equal to the one before, but for `updated_s`, when nothing has changed."""
+        now_s = self._now()
+        read, written = self._read.now(), self._written.now()
+        self._rate(read, written)
+        lag = self._lag(seen, running, now_s)
+        read_per_s, written_per_s = round(sum(read.values()), 1), round(sum(written.values()), 1)
+        self._point(Point(now_s, lag.seconds, read_per_s, written_per_s))
+        self._status = replace(
+            self._status,
+            updated_s=now_s,
+            lag=lag,
+            running_batch=running,
+            read_per_s=read_per_s,
+            written_per_s=written_per_s,
+            counts=dict(seen.counts),
+            note=seen.note,
+            tables=tuple(self._tables[name] for name in sorted(self._tables)),
+            batches=tuple(self._batches),
+            points=tuple(self._points),
+            schema_changes=tuple(self._events),
+            errors=tuple(self._errors),
+            notices=tuple(self._notices),
+        )
+        return self._status
+
+    @property
+    def busy(self) -> bool:
+        """Whether the document changes by itself: rates go down, the lag grows."""
+        return bool(self._moving) or self._status.running_batch is not None or bool(self._status.lag.seconds)
+
+    def _now(self) -> float:
+        return round(self._clock(), 3)
+
+    def _table(self, name: str) -> Table:
+        return self._tables.get(name) or self._tables.setdefault(name, Table(name))
+
+    def _rate(self, read: Mapping[str, float], written: Mapping[str, float]) -> None:
+        moving = {*read, *written}
+        for name in moving | self._moving:
+            self._tables[name] = replace(
+                self._table(name), read_per_s=read.get(name, 0.0), written_per_s=written.get(name, 0.0)
+            )
+        self._moving = moving
+
+    def _lag(self, seen: Snapshot, running: int | None, now_s: float) -> Lag:
+        """Behind while a batch runs or bytes wait; since the newest committed change, or since nothing waited last."""
+        last = None if seen.lag_s is None else round(max(0.0, seen.lag_s), 3)
+        seconds: float | None = None
+        if running is None and not seen.lag_bytes:
+            self._caught_up_s = now_s
+            seconds = 0.0 if self._status.batches_total or seen.lag_bytes == 0 else None
+        elif self._newest_s is not None:
+            seconds = round(max(0.0, now_s - max(self._newest_s, self._caught_up_s)), 1)
+        return Lag(seconds, seen.lag_bytes, seen.lag_transactions, last)
+
+    def _point(self, point: Point) -> None:
+        """Add to the plots, once in a while; a stretch of equal points is its two ends."""
+        points = self._points
+        if points and point.at_s - points[-1].at_s < POINT_S:
+            return
+        if len(points) > 1 and _flat(points[-1], points[-2]) and _flat(points[-1], point):
+            points.pop()
+        points.append(point)
+
+    def _schema_changes(self, report: BatchReport) -> None:
+        at_s, schema = round(report.committed_s, 3), self._status.schema
+        for table, change in report.changes:
+            self._events.append(SchemaEvent(at_s, report.batch, table, change, "applied"))
+        held, refused = 0, 0
+        for reason, number in report.counts.items():
+            outcome = "held-back" if reason.startswith(_HELD) else "refused" if reason.startswith(_REFUSED) else ""
+            if outcome:
+                _, change, table = reason.split(" ", 2)
+                self._events.append(SchemaEvent(at_s, report.batch, table, change, outcome))
+                held, refused = held + number * (outcome == "held-back"), refused + number * (outcome == "refused")
+        self._status = replace(
+            self._status,
+            schema=SchemaTotals(
+                schema.behavior,
+                schema.applied + len(report.changes),
+                schema.held_back + held,
+                schema.refused + refused,
+                schema.failed,
+            ),
+        )
+
+
+def told_error(error: BaseException, at_s: float) -> Error:
+    """An error as it is shown; one that nobody foresaw by its class and text."""
+    if isinstance(error, CdcError):
+        return Error(at_s, type(error).__name__, error.message, error.where, error.hint, error.retryable)
+    return Error(at_s, type(error).__name__, str(error)[:500], hint="CDC_DEBUG=1 shows where it came from")
+
+
+def _sum(one: Changes, other: Changes) -> Changes:
+    return Changes(one.inserts + other.inserts, one.updates + other.updates, one.deletes + other.deletes)
+
+
+def _flat(one: Point, other: Point) -> bool:
+    return replace(one, at_s=other.at_s) == other
+
+
+def _batch(report: BatchReport) -> Batch:
+    lag_s = None if report.lag_s is None else round(max(0.0, report.lag_s), 3)
+    phases = {name: round(seconds, 4) for name, seconds in report.phases.items()}
+    return Batch(
+        report.batch, round(report.committed_s, 3), round(report.duration_s, 4), report.rows, len(report.tables), lag_s,
+        phases,
+    )  # fmt: skip
+
+
+def _dead_letters(counts: Mapping[str, int]) -> int:
+    return sum(number for reason, number in counts.items() if "dead-letter" in reason.partition(" ")[0])
+
+
+def _copy(each: TableProgress) -> Copy:
+    eta_s: Any = each.eta_s
+    return Copy(
+        each.state, each.rows, each.estimated_rows, each.chunks, each.planned_chunks, round(each.rows_per_s),
+        None if eta_s is None else round(eta_s), each.why, round(each.started_s, 3), round(each.updated_s, 3),
+    )  # fmt: skip

@@ -1,0 +1,196 @@
+"""Keeps the status document, the events and whoever wants to see them up to date, from the start of a run to its end.
+
+Nothing of it can stop a run: what cannot be written is told once in the log, and tried again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.flow.progress import BatchReport, Progress
+from cdc.source import TableProgress
+from cdc.status.events import EventFile
+from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
+from cdc.status.model import SchemaTotals, State, Status
+from cdc.status.recorder import Recorder, told_error
+
+WRITE_S = 1.0
+"""Seconds between two writes of the file, at least; a large document is written less often still."""
+_SHARE = 0.02
+"""Of the main thread's time, at most, goes into the document."""
+
+
+def first_status(
+    root: Path, pipeline: str, *, name: str, source: str, sink: str, file: str, behavior: str, bounded: bool = False
+) -> Status:
+    """The document that a run begins with: rings and restarts of the run before, everything else anew. Driver."""
+    before, now_s = last_status(root), round(time.time(), 3)
+    begun = Status(
+        pipeline, name, source, sink, "starting", os.getpid(), socket.gethostname(), now_s, now_s,
+        bounded=bounded, file=file, schema=SchemaTotals(behavior), runs=1,
+    )  # fmt: skip
+    if before is None or before.pipeline != pipeline:
+        return begun
+    crashed = before.state in LIVING or before.state == "failed"
+    return replace(
+        begun, runs=before.runs + 1, restarts=before.restarts + crashed, position=before.position,
+        batches=before.batches, points=before.points, schema_changes=before.schema_changes, errors=before.errors,
+        notices=before.notices,
+    )  # fmt: skip
+
+
+class Recording:
+    """One run's; a context manager around it. Driver, the main thread of the run.
+
+    Args:
+        first: what `first_status` gave.
+        root: the state directory.
+        progress: what the run did so far.
+        warn: writes a line of warning to the log.
+        events: where events go.
+        seen: told of every new document (metrics).
+    """
+
+    def __init__(
+        self,
+        first: Status,
+        root: Path,
+        progress: Progress,
+        warn: Callable[[str], None],
+        events: EventFile | None = None,
+        seen: Callable[[Status], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
+        self._warn, self._events, self._seen = warn, events, seen
+        self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
+        self._copies: dict[str, str] = {}
+        self._warned: set[str] = set()
+        self.status = first
+        """The document as it was written last."""
+
+    def __enter__(self) -> Recording:
+        first = self.status
+        self._event("started", source=first.source, sink=first.sink, runs=first.runs)
+        self.tick(at_once=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.error(error)
+        self.state("ended" if error is None else "failed")
+        self.tick(at_once=True)
+        state, batches, rows = self.status.state, self.status.batches_total, self.status.totals.rows
+        self._event("stopped", state=state, batches=batches, rows=rows)
+
+    def state(self, state: State) -> None:
+        """What the run is doing."""
+        self._recorder.state(state)
+        self._dirty = True
+
+    def batch(self, report: BatchReport) -> None:
+        """A batch is committed."""
+        self._recorder.batch(report)
+        self._dirty = True
+        if self._events is not None and (report.rows or report.tables):
+            self._event(
+                "batch", batch=report.batch, rows=report.rows, tables=len(report.tables),
+                duration_s=round(report.duration_s, 4), lag_s=None if report.lag_s is None else round(report.lag_s, 3),
+                phases={name: round(seconds, 4) for name, seconds in report.phases.items()}, position=report.position,
+            )  # fmt: skip
+
+    def copies(self, tables: Sequence[TableProgress]) -> None:
+        """How far copies are."""
+        if not tables:
+            return
+        self._recorder.copies(tables)
+        for each in tables:
+            name, before = str(each.table), self._copies.get(str(each.table))
+            if each.state != before and (each.state == "copying" or (each.state == "done" and before is not None)):
+                self._event(
+                    "copy", table=name, state=each.state, rows=each.rows, chunks=each.chunks, why=each.why
+                )  # fmt: skip
+            self._dirty |= each.state == "copying" or each.state != before
+            self._copies[name] = each.state
+
+    def notice(self, text: str) -> None:
+        """The source has met something."""
+        self._recorder.notice(text)
+        self._event("notice", text=text)
+        self._dirty = True
+
+    def error(self, error: BaseException) -> None:
+        """Something stopped the run, or a batch that begins again."""
+        self._recorder.error(error)
+        fields: dict[str, Any] = asdict(told_error(error, 0.0))
+        del fields["at_s"]
+        self._event("error", **fields)
+        self._dirty = True
+
+    def restarted(self, error: BaseException) -> None:
+        """The run begins a batch again, after the loss of a process."""
+        self.error(error)
+        self._recorder.restarted()
+
+    def tick(self, *, at_once: bool = False) -> None:
+        """Write the document when something is new and the time has come. Called several times a second."""
+        now = self._clock()
+        if now < self._next_s and not at_once:
+            return
+        seen, running = self._progress.snapshot(), self._progress.running
+        told = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
+        if self._dirty or self._recorder.busy or told != self._last_told() or at_once:
+            self._write(self._recorder.status(seen, running))
+        elif now - self._beat_s >= BEAT_S:
+            self._try(lambda: beat(self._root))
+            self._beat_s = now
+        took = self._clock() - now
+        self._next_s = now + max(WRITE_S, took / _SHARE)
+
+    def _last_told(self) -> tuple[Any, ...]:
+        lag = self.status.lag
+        return lag.bytes, lag.transactions, self.status.note, self.status.running_batch
+
+    def _write(self, status: Status) -> None:
+        self._dirty = False
+        self._beat_s = self._clock()
+        if self._written and replace(status, updated_s=self.status.updated_s) == self.status:
+            self._try(lambda: beat(self._root))
+            return
+        self._written = True
+        self._try(lambda: write_status(self._root, status))
+        self._tell_schema_changes(status)
+        self.status = status
+        if self._seen is not None:
+            self._seen(status)
+
+    def _tell_schema_changes(self, status: Status) -> None:
+        known = {id(change) for change in self.status.schema_changes}
+        for change in status.schema_changes if self._events is not None else ():
+            if id(change) not in known:
+                fields = asdict(change)
+                del fields["at_s"]
+                self._event("schema-change", **fields)
+
+    def _event(self, event: str, **fields: Any) -> None:
+        events = self._events
+        if events is not None:
+            self._try(lambda: events.add(event, **fields))
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except StateError as error:
+            if str(error) not in self._warned:
+                self._warned.add(str(error))
+                self._warn(f"the run goes on, but what it does is not shown: {error}")
