@@ -13,14 +13,15 @@ from typing import ClassVar, Generic
 from cdc.errors import SinkError
 from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.table import T
-from cdc.schema import TableId
-from cdc.sink import Prepared
+from cdc.schema import TableId, TableSchema
+from cdc.sink import Prepared, StoredTable
 from cdc.source import Context
 from connectors.shared.sql.client import Refused, SqlClient, SqlSession
 from connectors.streamload import settings
 from connectors.streamload.commits import Commit, commit_all
 from connectors.streamload.label_record import LabelRecord, Recorded
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.loads import Loads
 from connectors.streamload.options import LoadSinkOptions
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,21 @@ class LoadSink(SqlSink[T], Generic[T]):
             for recorded in pool.map(self._freed, left):
                 log.info("the label %s of an earlier run is free", recorded.label)
         self._record.forget_since(batch)
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The table's rows, over SQL. Any process."""
+        from connectors.streamload.read_back import LoadedRows
+
+        if self.missing([table]):
+            return None
+        loads = self._loads(table, schema)
+        if not loads.rules.deletes:
+            return "deletes are not carried out (sink.enable-delete)"
+        return LoadedRows(self._sql, schema, loads)
+
+    @abstractmethod
+    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
+        """How rows of this schema get into a table. Raises SinkError."""
 
     def _freed(self, recorded: Recorded) -> Recorded:
         self._free(recorded.table, recorded.label)
