@@ -318,6 +318,14 @@ class MySqlSource(Source):
 
         return ServerNow(self._by_name, self._streams)
 
+    def copies_anew(self, table: TableId) -> bool:
+        """Whether the options let tables be copied that nobody asked for."""
+        return self._options.copies_uncertain(table)
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        """Leave the request beside those of users."""
+        Requests(self._context.store).add(table, request, reason, limited=not asked)
+
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""
         done = MySqlOffset.from_json(end)
