@@ -55,9 +55,10 @@ bench: setup ## measure speed and size; prints a table, writes JSON to bench-res
 	@$(PY) -m cdc_services install mysql
 	$(PY) tests/bench/run.py $(ARGS)
 
-schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md and the tree in docs/architecture.md
+schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the metrics in docs/monitoring.md and the tree in docs/architecture.md
 	$(PY) -m cdc.spec.export
 	$(PY) -m cdc.transform.reference
+	$(PY) -m cdc.status.reference
 	$(PY) scripts/tree.py
 
 services: setup ## bring a real MySQL 9.7, MariaDB and Kafka into the cache folder, for the tests

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cdc.job.control import Control
     from cdc.planning import Plan
     from cdc.spec.model import PipelineSpec, SpecWarning
+    from cdc.status.model import Status as Document
 
 _one_run = threading.Lock()
 """Held while a run is in this process: Spark has one context per process."""
@@ -133,15 +135,18 @@ def run_here(
     log_format: str = "text",
     background: bool = False,
     events: Path | None = None,
+    metrics: tuple[str, int] | None = None,
 ) -> int:
     """Run a pipeline in this thread, for a process that does nothing else: the command line. Returns the exit code.
 
     Called in the main thread, SIGINT and SIGTERM finish the running batch, and a second one ends the process.
-    `background` reads with half the cores; `events` is a file that gets a line for each event. Raises CdcError.
+    `background` reads with half the cores; `events` is a file that gets a line for each event, `metrics` where
+    metrics are served: host and port. Raises CdcError.
     """
     from cdc.job.run import run as run_job
 
-    with _Turn():
+    with ExitStack() as stack:
+        stack.enter_context(_Turn())
         return run_job(
             pipeline.spec,
             until_caught_up=until_caught_up,
@@ -150,6 +155,7 @@ def run_here(
             log_format=log_format,
             background=background,
             events=events,
+            seen=None if metrics is None else _metrics(stack, *metrics),
         )
 
 
@@ -264,6 +270,16 @@ class Run:
         if self._thread.is_alive():
             return "stopping" if self._control.stop.is_set() else "running"
         return "ended" if self._error is None else "failed"
+
+
+def _metrics(stack: ExitStack, host: str, port: int) -> Callable[[Document], None]:
+    """Metrics that are served until the end of the stack; what is given is told of each status document."""
+    from cdc.status.metrics import MetricsServer
+
+    server = MetricsServer()
+    server.start(host, port)
+    stack.callback(server.stop)
+    return server
 
 
 class _Turn:

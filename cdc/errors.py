@@ -193,7 +193,18 @@ class LoadsLost(SinkError):
 
 
 class ChangeRefused(SinkError):
-    """A schema change that the sink cannot carry out."""
+    """A schema change that the sink cannot carry out.
+
+    `curable`: it can have the table as it is to be, but not make it of the one that is there.
+    """
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", curable: bool = False) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.curable = curable
+
+    def more(self) -> dict[str, Any]:
+        """Whether it is curable."""
+        return {"curable": self.curable}
 
 
 class TransformError(CdcError):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, cast
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.route import check_collisions
-from cdc.flow.sink_changes import Derived, Sides, derived, with_shard
+from cdc.flow.sink_changes import Derived, derived
+from cdc.flow.sink_tables import Sides, with_shard
 from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules

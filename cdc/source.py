@@ -252,6 +252,21 @@ class Resyncs(Protocol):
 
 
 @runtime_checkable
+class CopiesAnew(Protocol):
+    """Optional capability: the source copies a table anew when the engine needs it, whatever the sink has of it."""
+
+    def copies_anew(self, table: TableId) -> bool:
+        """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        """Ask for a copy that begins, in a later batch, with a `CopyTable` that has the table's schema.
+
+        Driver. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
+        himself where `asked`: a table of any size is copied then. Raises StateError.
+        """
+
+
+@runtime_checkable
 class Positions(Protocol):
     """Optional capability: a row's sequence stands for a place in the log that people can look up."""
 

@@ -33,6 +33,12 @@ def run(
     events: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append what happens to this file, a JSON object a line.")
     ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus at this port (/metrics).")
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address to serve them at; they have no login.")
+    ] = "127.0.0.1",
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
@@ -53,6 +59,7 @@ def run(
             log_format=log_format,
             background=background,
             events=events,
+            metrics=None if metrics_port is None else (metrics_host, metrics_port),
         )
     raise typer.Exit(code)
 

@@ -113,7 +113,8 @@ def run_step(session: SchemaSession[T], step: Step) -> None:
             if session.finds(sql):
                 name = session.dialect.name
                 hint = f"the values of such rows are not in the log: change or remove them in {name}, "
-                raise ChangeRefused(reason, where=str(table), hint=hint + "or drop the table there and start anew")
+                hint += "or drop the table there and start anew"
+                raise ChangeRefused(reason, where=str(table), hint=hint, curable=True)
         case Statement():
             session.execute(step)
 

@@ -89,7 +89,7 @@ class ColumnPlanner(Generic[T]):
             name = self._dialect.name
             hint = f"rename or drop the other column in {name}; if an earlier pipeline left the table there, drop it "
             hint += "and start anew with an empty --state-dir"
-            raise ChangeRefused(reason, where=str(table.id), hint=hint)
+            raise ChangeRefused(reason, where=str(table.id), hint=hint, curable=True)
         self._dialect.check_column(table.id, new_name)
         sql = self._dialect.rename_column(table.id, there.name, new_name)
         yield Statement(table.id, sql, job=self._dialect.all_in_jobs)
@@ -123,7 +123,7 @@ class ColumnPlanner(Generic[T]):
         actual = table.column(name)
         if actual is None:
             hint = f"it was dropped or renamed in {self._dialect.name}; add it again"
-            raise ChangeRefused(f"there is no column {name}", where=str(table.id), hint=hint)
+            raise ChangeRefused(f"there is no column {name}", where=str(table.id), hint=hint, curable=True)
         return actual
 
     def check_holds(self, table: ActualTable[T], column: Column) -> None:
@@ -137,6 +137,7 @@ class ColumnPlanner(Generic[T]):
             f"({self._dialect.wanted(column.type, key=key)} in {name})",
             where=str(table.id),
             hint=f"change its type in {name}, drop the table, or route to another one",
+            curable=True,
         )
 
     def _uncertain(

@@ -1,4 +1,4 @@
-"""`try_evolve`: the schema changes that the sink takes are carried out, those that it refuses are left out. Driver.
+"""Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
 
     <state>/attempted.json   {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places]}
 
@@ -10,39 +10,64 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.sink_schemas import Schemas
-from cdc.schema import CreateTable, RenameTable, SchemaChange
+from cdc.schema import CreateTable, RenameTable, SchemaChange, TableCopied
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
 
 _FILE = "attempted.json"
 
+_NOT_TWICE = (RenameTable, TableCopied)
+"""Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
+
 Apply = Callable[[Sequence[SchemaChange]], None]
 """Carries changes out. Raises ChangeRefused."""
+
+
+class Tolerance(Protocol):
+    """Which changes may be left out."""
+
+    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+        """Whether a change need not even be tried, where these before it were refused."""
+
+    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
+        """Whether a change that was refused may be left out. EngineError: it builds on one that was."""
+
+
+class TryEvolve:
+    """All but tables that are created, as their rows would have no place."""
+
+    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+        """Every change is tried."""
+        return False
+
+    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
+        """See the class."""
+        return not isinstance(change, CreateTable)
 
 
 class Attempts:
     """Tries changes of a batch; repeatable after a crash, for the same batch and changes."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, tolerance: Tolerance) -> None:
+        self._store, self._tolerance = store, tolerance
 
     def apply(
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-        """What was carried out and what was refused. `before` is the sink's tables before them.
+        """What was carried out and what was left out. `before` is the sink's tables before them.
 
-        Raises ChangeRefused for a table that cannot be created, as its rows would have no place; what `apply` raises.
+        Raises ChangeRefused for what must not be left out, what `apply` raises.
         """
         noted = self._store.read_json(_FILE) or {}
         mine = (noted.get("batch"), noted.get("digest")) == (batch, digest(changes))
-        if not mine and not any(isinstance(change, RenameTable) for change in changes):
+        if not mine and not any(isinstance(change, _NOT_TWICE) for change in changes):
             try:
                 apply(changes)
                 return list(changes), []
@@ -54,20 +79,24 @@ class Attempts:
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, noted: dict[str, Any]
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         done, refused = int(noted.get("done", 0)), set(noted.get("refused", ()))
-        schemas = dict(before)
+        schemas, left = dict(before), [change for place, change in enumerate(changes) if place in refused]
         for place, change in enumerate(changes):
             if place < done:
                 schemas = schemas if place in refused else apply_changes(schemas, [change])
                 continue
             try:
-                after = apply_changes(schemas, [change])
-                apply([change])
-                schemas = after
-            except (ChangeRefused, EngineError) as error:  # EngineError: it builds on one that was refused
-                if isinstance(change, CreateTable):
+                if self._tolerance.without(change, left):
+                    refused.add(place)
+                else:
+                    after = apply_changes(schemas, [change])
+                    apply([change])
+                    schemas = after
+            except (ChangeRefused, EngineError) as error:
+                if not self._tolerance.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 refused.add(place)
+                left.append(change)
             note = {"batch": batch, "digest": digest(changes), "done": place + 1, "refused": sorted(refused)}
             self._store.write_json(_FILE, note)
         accepted = [change for place, change in enumerate(changes) if place not in refused]

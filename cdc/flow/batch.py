@@ -25,13 +25,16 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
-from cdc.flow.attempt import Attempts
+from cdc.flow.asking import Asking
+from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
+from cdc.flow.moves import MOVED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
+from cdc.flow.refused import RefusedChanges
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.route_stage import RouteStage
@@ -80,8 +83,10 @@ class BatchRunner:
         lost = LostLoads(PrepareTask(source, sink, routing, SinkSchemas(state.store), rules), state, retry)
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
-        self._attempts = Attempts(state.store) if routing.policy.behavior is Behavior.TRY_EVOLVE else None
-        self._routes = RouteStage(routing, state.store)
+        try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
+        self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
+        self._routes, self._asking = RouteStage(routing, state.store), Asking(source)
+        self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
         self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
         self._recovered = False
         self._error: CdcError | None = None
@@ -193,6 +198,7 @@ class BatchRunner:
         start, end = self._offsets(batch)
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
+        self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
@@ -229,8 +235,7 @@ class BatchRunner:
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:
-            apply(changes)
-            return changes
+            return self._refused.apply(batch, changes, apply)
         done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
         if refused:
             self._routes.only(batch, done, refused)

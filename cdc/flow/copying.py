@@ -12,7 +12,7 @@ A table whose copy is written over its rows (`cdc.flow.sink_changes`) takes both
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
@@ -41,12 +41,12 @@ def _emptied(change: CopyTable) -> list[SchemaChange]:
     return [TruncateTable(change.table)] if created is None else [DropTable(change.table), created]
 
 
-def block_for(sink: Sink, block: ChangeBlock, over: Collection[TableId] = ()) -> ChangeBlock | None:
+def block_for(sink: Sink, block: ChangeBlock, *, over: bool = False) -> ChangeBlock | None:
     """A routed block as the sink takes it, None when it is not for it. Executor.
 
-    `over` has the sink tables whose copies are written over their rows.
+    `over`: the copy is written over the rows of the sink's table.
     """
-    if block.during is not During.NO_COPY and block.table in over:
+    if block.during is not During.NO_COPY and over:
         return replace(block, during=During.NO_COPY)
     if isinstance(sink, CopiesBeside):
         return replace(block, table=sink.beside(block.table)) if block.during is During.NEW else block

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from cdc.errors import Problem, SpecError
+from cdc.errors import Problem, SpecError, StateError
 from cdc.pattern import TablePattern
 from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
+from cdc.state.store import RESTORE
 
 
 class Rule(Protocol):
@@ -101,6 +102,16 @@ def route(table: TableId, rules: Sequence[Rule], *, first_match: bool = False) -
     return tuple(found.values()) or (Target(table),)
 
 
+@dataclass(frozen=True, slots=True)
+class PlainRule:
+    """A rule as it was kept."""
+
+    source_table: str
+    sink_table: str
+    replace_symbol: str | None = None
+    shard_column: str | None = None
+
+
 class RouteTable:
     """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors."""
 
@@ -117,6 +128,19 @@ class RouteTable:
         if table not in self._known:
             self._known[table] = route(table, self._rules, first_match=self._first_match)
         return self._known[table]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` makes the same answers of."""
+        rules = [[rule.source_table, rule.sink_table, rule.replace_symbol, rule.shard_column] for rule in self._rules]
+        return {"rules": rules, "first_match": self._first_match}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> RouteTable:
+        """The routes that `to_json` wrote. Raises StateError when they are none."""
+        try:
+            return cls((PlainRule(*rule) for rule in fields["rules"]), first_match=bool(fields["first_match"]))
+        except (KeyError, TypeError) as error:
+            raise StateError(f"routes in the log of sink schemas cannot be read: {error!r}", hint=RESTORE) from error
 
     def has_rule(self, table: TableId) -> bool:
         """Whether a rule matches a source table."""

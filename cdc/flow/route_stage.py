@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.evolution.apply import apply_changes
+from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
 from cdc.flow.routing import Routing
-from cdc.flow.sink_changes import Derived, Sides, derived
-from cdc.flow.sink_schemas import Schemas, SinkSchemas
-from cdc.schema import SchemaChange
+from cdc.flow.sink_changes import Derived, derived
+from cdc.flow.sink_schemas import Pair, Schemas, SinkSchemas
+from cdc.flow.sink_tables import Sides, with_shard
+from cdc.schema import SchemaChange, TableId
 from cdc.schema_json import change_name
 from cdc.state.store import Store
 
@@ -24,7 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class RouteStage:
-    """See `cdc.flow.derive.Stage`. `held` counts what the last batch held back, by change and sink table."""
+    """See `cdc.flow.derive.Stage`.
+
+    Attributes:
+        held: counts what the last batch held back, by change and sink table.
+        asked: source tables of which it needs a copy.
+    """
 
     name = "sink"
 
@@ -34,36 +42,74 @@ class RouteStage:
         self._sinks = SinkSchemas(store)
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
+        self.asked: Sequence[TableId] = ()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold; a version without the second gave one number."""
         sources, sinks = state if isinstance(state, list) else (None, state)
         self._sources.begin(batch, sources, past)
         self._sinks.begin(batch, sinks, lambda: ())
-        if sinks is None:
-            self._record(batch - 1, self._derived(Sides(), past()))
+        if sinks is None and (changes := past()):
+            self._record(batch - 1, self._derived(Sides(), changes))
 
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
-        """The sink's changes. Raises ChangeRefused for what must not be carried out, EngineError."""
-        self.held = Counter()
-        if not changes:
+        """The sink's changes. Raises ChangeRefused for what must not be carried out, EngineError.
+
+        Of the first batch of a run also those that edited routes make.
+        """
+        self.held, self.asked = Counter(), ()
+        marks = self._sinks.marks(batch)
+        if not changes and marks.routes == self._routing.table.to_json():
             return ()
         self._before = dict(self._sinks.at(batch))
-        merged, over = self._sinks.merged(batch), self._sinks.written_over(batch)
-        found = self._derived(Sides(self._sources.at(batch), self._before, merged, over), changes)
+        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"held-back {held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
         self._record(batch, found)
+        self.asked = sorted({source for source, _ in found.after.marks.waiting - marks.waiting})
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
         """The sink has refused some of the batch's changes: its tables are as those carried out have made them."""
         for change in refused:
             self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
-        sinks, merged = apply_changes(self._before, carried_out), self._sinks.merged(batch)
-        self._sinks.record(batch, sinks, merged, self._sinks.written_over(batch))
+        sinks = apply_changes(self._before, carried_out)
+        self._sinks.record(batch, sinks, self._sinks.marks(batch))
+
+    def wait(
+        self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange], pairs: Iterable[Pair]
+    ) -> None:
+        """As `only`, and from here on these tables wait for a copy, which has the refused changes behind it."""
+        for change in refused:
+            self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
+        marks = self._sinks.marks(batch)
+        marks = replace(marks, waiting=marks.waiting | frozenset(pairs))
+        self._sinks.record(batch, apply_changes(self._before, carried_out), marks)
+
+    def only_source(self, batch: int, table: TableId) -> TableId | None:
+        """The one source table of a sink table that can be replaced by a copy of it.
+
+        None where others go or went there, where it is to stay as it is, and where it has columns that the source table
+        does not have any more.
+        """
+        if self._routing.policy.behavior is Behavior.IGNORE or table in self._sinks.merged(batch):
+            return None
+        sources = self._sources.at(batch)
+        found = [
+            (source, target)
+            for source in sources
+            for target in self._routing.table.targets(source)
+            if target.table == table
+        ]
+        if len(found) != 1:
+            return None
+        source, target = found[0]
+        names = {name.casefold() for name in with_shard(sources[source], target).names}
+        there = self._sinks.at(batch).get(table)
+        kept = there is not None and {name.casefold() for name in there.names} <= names
+        return source if kept else None
 
     @property
     def before(self) -> Schemas:
@@ -78,4 +124,4 @@ class RouteStage:
         return derived(self._routing.table, self._routing.policy, before, changes)
 
     def _record(self, batch: int, found: Derived) -> None:
-        self._sinks.record(batch, found.after.sinks, found.after.merged, found.after.over)
+        self._sinks.record(batch, found.after.sinks, found.after.marks)

@@ -8,27 +8,25 @@ stays a merged table when only one of them is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave, told
-from cdc.evolution.merge import find, merged, same_key
+from cdc.evolution.merge import find
+from cdc.flow.moves import Moves
 from cdc.flow.route import RouteTable, Target
+from cdc.flow.sink_tables import Held, Sides, with_shard
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
-    Column,
     CopyTable,
     CreateTable,
-    DataType,
     DropColumn,
     DropTable,
-    Kind,
-    Position,
     RenameColumn,
     RenameTable,
     SchemaChange,
@@ -37,33 +35,6 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-
-_SHARD_TYPE = DataType(Kind.VARCHAR, 255)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's."""
-
-    table: TableId
-    change: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Sides:
-    """The tables on both sides at one point of the log.
-
-    Attributes:
-        sources, sinks: their schemas.
-        merged: sink tables that several source tables go to, or once went to.
-        over: sink tables that are copied anew over the rows that are there.
-    """
-
-    sources: Mapping[TableId, TableSchema] = field(default_factory=dict)
-    sinks: Mapping[TableId, TableSchema] = field(default_factory=dict)
-    merged: frozenset[TableId] = frozenset()
-    over: frozenset[TableId] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -87,54 +58,14 @@ def derived(route: RouteTable, policy: Policy, before: Sides, changes: Sequence[
     Raises ChangeRefused for what must not be carried out, EngineError for a change that does not fit its table.
     """
     work = _Work(route, policy, before)
+    work.move(before.marks.routes)
     for change in changes:
         work.take(change)
-    after = Sides(work.sources, work.sinks, frozenset(work.merged), frozenset(work.over))
-    return Derived(tuple(work.out), after, tuple(work.held))
+    return Derived(tuple(work.out), work.after(), tuple(work.held))
 
 
-def with_shard(schema: TableSchema, target: Target) -> TableSchema:
-    """A source table's schema with the target's shard column, if it has one, behind the key. Raises ChangeRefused."""
-    name = target.shard_column
-    if name is None:
-        return schema
-    if find(schema, name) is not None:
-        reason = f"the source table has a column {name}, which shard-column is to add"
-        raise ChangeRefused(reason, where=str(target.table), hint="choose another name for shard-column")
-    place = max((schema.names.index(part) + 1 for part in schema.primary_key), default=0)
-    column = Column(name, _SHARD_TYPE, nullable=False)
-    return replace(
-        schema,
-        columns=(*schema.columns[:place], column, *schema.columns[place:]),
-        primary_key=(*schema.primary_key, name) if schema.primary_key else (),
-    )
-
-
-def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[AddColumn | AlterColumnType]:
-    """The changes that lead from a schema to what it was merged to."""
-    before = ""
-    for column in new.columns:
-        there = find(old, column.name)
-        if there is None:
-            yield AddColumn(table, column, Position(after=before) if before else Position(first=True))
-        elif (there.type, there.nullable) != (column.type, column.nullable):
-            yield AlterColumnType(table, column, there)
-        before = column.name
-
-
-class _Work:
-    """The tables while changes are taken one after another."""
-
-    def __init__(self, route: RouteTable, policy: Policy, before: Sides) -> None:
-        self._route, self._policy = route, policy
-        self.sources, self.sinks = dict(before.sources), dict(before.sinks)
-        self.merged, self.over = set(before.merged), set(before.over)
-        self.out: list[SchemaChange] = []
-        self.held: list[Held] = []
-        self._created: dict[TableId, int] = {}  # tables that are created here, with the place of their CreateTable
-        self._members: dict[TableId, set[TableId]] = {}
-        for source in before.sources:
-            self._join(source)
+class _Work(Moves):
+    """Takes changes one after another."""
 
     def take(self, change: SchemaChange) -> None:
         """One change of a source table."""
@@ -146,23 +77,14 @@ class _Work:
         if isinstance(change, CreateTable):
             self._join(change.table)
         for target in targets:
-            self._target(change, target, None if after is None else with_shard(after, target))
+            source = None if after is None else with_shard(after, target)
+            if not self._waits(change, target.table, source):
+                self._target(change, target, source)
         if after is None:
             self._leave(change.table)
             self.sources.pop(change.table, None)
         else:
             self.sources[change.table] = after
-
-    def _join(self, source: TableId) -> None:
-        for target in self._route.targets(source):
-            members = self._members.setdefault(target.table, set())
-            members.add(source)
-            if len(members) > 1:
-                self.merged.add(target.table)
-
-    def _leave(self, source: TableId) -> None:
-        for target in self._route.targets(source):
-            self._members.get(target.table, set()).discard(source)
 
     def _target(self, change: SchemaChange, target: Target, source: TableSchema | None) -> None:
         table, there = target.table, self.sinks.get(target.table)
@@ -188,63 +110,6 @@ class _Work:
         if isinstance(change, AlterPrimaryKey) and target.shard_column is not None and change.primary_key:
             change = replace(change, primary_key=(*change.primary_key, target.shard_column))
         return replace(change, table=target.table)
-
-    def _behave(self, change: SchemaChange, there: TableSchema, source: TableSchema | None) -> None:
-        outcome = behave(self._policy, change, there, source)
-        for each in outcome.changes:
-            self._emit(each)
-        if outcome.held:
-            self._hold(change.table, outcome.held)
-
-    # tables that come
-
-    def _create(self, new: CreateTable, source: TableId, there: TableSchema | None) -> None:
-        table, schema = new.table, new.schema
-        if there is None:
-            if self._policy.allows(new):
-                self._created[table] = len(self.out)
-                self._emit(new)
-            else:
-                self.sinks[table] = schema
-                self._hold(table, "create.table is left out: the table has to be in the sink")
-            return
-        self._check_key(source, table, there, schema)
-        if table not in self.merged and self._grows(there, schema):
-            self._emit(new)
-        elif merged(there, schema) == there and table not in self.merged:
-            self._emit(replace(new, schema=there))
-        else:
-            self._widen(table, there, schema)
-
-    def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
-        """Whether a table may be told again to be there, with all columns it has and perhaps more."""
-        return self._policy.behavior in _MIRRORS and {*there.names} <= {*schema.names}
-
-    def _check_key(self, source: TableId, table: TableId, there: TableSchema, schema: TableSchema) -> None:
-        if same_key(there, schema):
-            return
-        ours, theirs = (f"({', '.join(key)})" if key else "no key" for key in (schema.primary_key, there.primary_key))
-        others = sorted(self._members.get(table, set()) - {source})
-        whose = f", as {others[0]} has" if others else ""
-        raise ChangeRefused(
-            f"{source} has {ours}, the sink's table has {theirs}{whose}: its rows could not be told apart",
-            where=str(table),
-            hint="give them one key with a transform rule (primary-keys), or route them to different tables",
-        )
-
-    def _widen(self, table: TableId, there: TableSchema, source: TableSchema, copied: str = "") -> None:
-        """Make the sink's table wide enough for a source table of this schema too."""
-        new = merged(there, source)
-        if table in self._created:
-            created = self.out[self._created[table]]
-            assert isinstance(created, CreateTable), "it is noted where it was created"
-            self.out[self._created[table]] = replace(created, schema=new)
-            self.sinks[table] = new
-            return
-        for change in widening(table, there, new):
-            if isinstance(change, AlterColumnType) and change.column.name.casefold() == copied.casefold():
-                change = replace(change, copied=True)
-            self._behave(change, self.sinks[table], new)
 
     # one of several tables
 
@@ -284,7 +149,7 @@ class _Work:
             self._emit(replace(change, table=table, schema=None if change.schema is None else source))
             return
         self._check_written_over(change.table, table, there)
-        self.over.add(table)
+        self.over.add((change.table, table))
         if change.schema is not None:
             self._check_key(change.table, table, there, source)
             self._widen(table, there, source)
@@ -296,10 +161,11 @@ class _Work:
         )
 
     def _copied(self, change: TableCopied, table: TableId) -> None:
-        if table in self.over:
-            self.over.discard(table)
+        if (change.table, table) in self.over:
+            self.over.discard((change.table, table))
         elif table in self.merged:
-            self._hold(table, f"table.copied of {change.table}: other tables go there by now, its copy is let go")
+            self._hold(table, f"table.copied of {change.table}: other tables go there by now, it is copied once more")
+            self.waiting.add((change.table, table))
         else:
             self._emit(TableCopied(table))
 
@@ -322,6 +188,7 @@ class _Work:
         for index in range(max(len(old), len(new))):
             before, after = (each[index] if index < len(each) else None for each in (old, new))
             self._rename_target(change, before, after, schema)
+            self._rename_marks(change, before, after)
         self._leave(change.table)
         self.sources = apply_changes(self.sources, [change])
         self._join(change.new_table)
@@ -372,21 +239,3 @@ class _Work:
         if old.table in self.merged:
             return f"other tables go to {old.table} too"
         return f"{new.table} is there already" if new.table in self.sinks else ""
-
-    def _emit(self, change: SchemaChange) -> None:
-        if not isinstance(change, CreateTable):
-            self._created.pop(change.table, None)
-        self.sinks = apply_changes(self.sinks, [change]) if isinstance(change, RenameTable) else self.sinks
-        if not isinstance(change, RenameTable):
-            new = apply_change(self.sinks.get(change.table), change)
-            if new is None:
-                del self.sinks[change.table]
-            else:
-                self.sinks[change.table] = new
-        self.out.append(change)
-
-    def _hold(self, table: TableId, text: str) -> None:
-        self.held.append(Held(table, text.split()[0].rstrip(":"), text))
-
-
-_MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)

@@ -1,6 +1,7 @@
 """The schemas of the sink tables of one pipeline, as the engine knows them: batch by batch, on disk.
 
-    <state>/sink_schemas.jsonl   one entry per batch with schema changes: its number, and the tables it changed
+    <state>/sink_schemas.jsonl   one entry per batch with schema changes: its number, and the tables it changed; with
+                                 what is new of the marks on them, and of the routes
 
 The schemas of a batch are all entries up to its number. A batch's entry is written before its first task starts, so
 that tasks find it, and its decision says how many entries hold behind it: what a batch without a decision has left is
@@ -9,7 +10,8 @@ cut when it runs again, which therefore starts from the same schemas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -22,7 +24,28 @@ from cdc.state.store import RESTORE, Store
 
 Schemas = Mapping[TableId, TableSchema]
 
+Pair = tuple[TableId, TableId]
+"""A source table and one of its sink tables."""
+
 _FILE = "sink_schemas.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What is known of sink tables besides their schemas.
+
+    Attributes:
+        merged: those that several source tables go to, or went to.
+        over: whose copies are written over the rows that are there.
+        waiting: rows and changes of the source table do not go to the sink table, until a copy that was asked for
+            begins with all of them.
+        routes: what led rows to their tables, as `RouteTable.to_json` says; None where nobody has said it.
+    """
+
+    merged: frozenset[TableId] = frozenset()
+    over: frozenset[Pair] = frozenset()
+    waiting: frozenset[Pair] = frozenset()
+    routes: Mapping[str, Any] | None = None
 
 
 class SinkSchemas:
@@ -36,8 +59,7 @@ class SinkSchemas:
     def _forget(self) -> None:
         self._generation, self._read, self._batch = 0, 0, -1
         self._known: dict[TableId, TableSchema] = {}
-        self._merged: frozenset[TableId] = frozenset()
-        self._over: frozenset[TableId] = frozenset()
+        self._marks = Marks()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_log": self._log, "_where": self._where}
@@ -67,12 +89,10 @@ class SinkSchemas:
         before = self.at(batch)
         if not changes:
             return len(self._log)
-        return self.record(batch, apply_changes(before, changes), self._merged, self._over)
+        return self.record(batch, apply_changes(before, changes), self._marks)
 
-    def record(
-        self, batch: int, after: Schemas, merged: frozenset[TableId], over: frozenset[TableId] = frozenset()
-    ) -> int:
-        """The tables as they are behind a batch's changes, and which of them `merged` and `written_over` give then.
+    def record(self, batch: int, after: Schemas, marks: Marks) -> int:
+        """The tables as they are behind a batch's changes, and the marks on them.
 
         Returns how many entries there are then. Driver, before the batch's tasks.
         """
@@ -82,16 +102,17 @@ class SinkSchemas:
             "batch": batch,
             "tables": [[table_to_json(table), _to_json(after.get(table))] for table in changed],
         }
-        if merged != self._merged:
-            entry["merged"] = [table_to_json(table) for table in sorted(merged - self._merged)]
-        if over != self._over:
-            entry["over"] = [table_to_json(table) for table in sorted(over)]
+        entry |= _new_marks(self._marks, marks)
         return self._log.append(entry) if changed or len(entry) > len(("batch", "tables")) else len(self._log)
+
+    def marks(self, batch: int) -> Marks:
+        """The marks that hold for the rows of a batch. Driver and executors."""
+        self.at(batch)
+        return self._marks
 
     def merged(self, batch: int) -> frozenset[TableId]:
         """The sink tables that several source tables go to, or went to. Driver and executors."""
-        self.at(batch)
-        return self._merged
+        return self.marks(batch).merged
 
     def __len__(self) -> int:
         """How many entries there are, of earlier batches and of the one at hand."""
@@ -111,16 +132,9 @@ class SinkSchemas:
         self._batch = batch
         return self._known
 
-    def written_over(self, batch: int) -> frozenset[TableId]:
-        """The sink tables that are copied anew over the rows that are there. Driver and executors."""
-        self.at(batch)
-        return self._over
-
     def _take(self, entry: Mapping[str, Any]) -> None:
         try:
-            self._merged |= {table_from_json(name) for name in entry.get("merged", ())}
-            if "over" in entry:
-                self._over = frozenset(table_from_json(name) for name in entry["over"])
+            self._marks = _with_new(self._marks, entry)
             for name, schema in entry["tables"]:
                 table = table_from_json(name)
                 if schema is None:
@@ -129,6 +143,40 @@ class SinkSchemas:
                     self._known[table] = schema_from_json(schema)
         except (ValueError, LookupError, TypeError) as error:
             raise StateError(f"an entry cannot be read: {error!r}", where=self._where, hint=RESTORE) from error
+
+
+def _new_marks(before: Marks, after: Marks) -> dict[str, Any]:
+    """What an entry says of the marks: tables that were merged are merged for ever, of the others it has all."""
+    new: dict[str, Any] = {}
+    if after.merged != before.merged:
+        new["merged"] = [table_to_json(table) for table in sorted(after.merged - before.merged)]
+    if after.over != before.over:
+        new["over"] = _pairs_to_json(after.over)
+    if after.waiting != before.waiting:
+        new["waiting"] = _pairs_to_json(after.waiting)
+    if after.routes != before.routes:
+        new["routes"] = after.routes
+    return new
+
+
+def _with_new(marks: Marks, entry: Mapping[str, Any]) -> Marks:
+    """The marks behind an entry."""
+    merged = {table_from_json(name) for name in entry.get("merged", ())}
+    return replace(
+        marks,
+        merged=marks.merged | merged,
+        over=_pairs_from_json(entry["over"]) if "over" in entry else marks.over,
+        waiting=_pairs_from_json(entry["waiting"]) if "waiting" in entry else marks.waiting,
+        routes=entry.get("routes", marks.routes),
+    )
+
+
+def _pairs_to_json(pairs: Collection[Pair]) -> list[list[Any]]:
+    return [[table_to_json(table) for table in pair] for pair in sorted(pairs)]
+
+
+def _pairs_from_json(items: Iterable[Any]) -> frozenset[Pair]:
+    return frozenset((table_from_json(source), table_from_json(sink)) for source, sink in items)
 
 
 def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:

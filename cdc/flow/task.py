@@ -140,18 +140,21 @@ class PrepareTask:
         self, batch: int, blocks: Iterator[ChangeBlock], only: Collection[str] | None, count: Count
     ) -> Iterator[ChangeBlock]:
         """The blocks as the sink sees them: for each sink table of theirs one, with its columns."""
-        schemas, merged, over = self.schemas.at(batch), self.schemas.merged(batch), self.schemas.written_over(batch)
+        schemas, marks = self.schemas.at(batch), self.schemas.marks(batch)
         for block in blocks:
             for target in self.routing.table.targets(block.table):
+                pair = block.table, target.table
+                if pair in marks.waiting:
+                    continue
                 routed = replace(with_source(block, target), table=target.table)
-                found = block_for(self.sink, routed, over)
+                found = block_for(self.sink, routed, over=pair in marks.over)
                 if found is None or (only is not None and str(found.table) not in only):
                     continue
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
                     yield found
                     continue
-                check_columns(routed, known, exact=self.routing.policy.exact and target.table not in merged)
+                check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
                 yield self.routing.coercion(found, known, count)
 
 

@@ -3,8 +3,9 @@
 | edited | what is done |
 |---|---|
 | the sink's type, or the place of its data | refused, unless the sink remembers this pipeline there |
-| a route, and a captured table would go elsewhere | refused |
+| a route, and a captured table goes elsewhere | it is copied there (`cdc.flow.moves`), where its source does that |
 | a route, for tables that are still to come | goes on |
+| `shard-column`, of rows that are there | refused |
 | anything else | the part that it belongs to looks after it |
 
 The sink is looked at as well: it has to have the tables that the state says it has, and the batches. Nothing is planned
@@ -18,19 +19,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import ValidationError
 
 from cdc.errors import EditRefused, SinkError, StateError
+from cdc.flow.asking import Asking
+from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
-from cdc.flow.route import Target, tables_after
+from cdc.flow.route import RouteTable, Target, tables_after
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.options import SinkOptions
 from cdc.schema import TableId
 from cdc.sink import Confirms, Remembers, Sink
-from cdc.source import Resyncs, Source
+from cdc.source import Source
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
 from cdc.state.store import RESTORE
+
+Targets = Mapping[TableId, tuple[Target, ...]]
 
 _SHOWN = 5
 """Tables named in a message."""
@@ -68,16 +73,23 @@ class Edits:
             )
 
     def check_tables(self, source: Source, sink: Sink) -> None:
-        """Raise EditRefused when tables would go elsewhere than before, SinkError when the sink lacks some.
+        """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
 
-        Behind the decisions of earlier runs, all committed by now. What passes is the new state of things.
+        Behind the decisions of earlier runs, all committed by now. What passes is the new state of things. Of tables
+        that go elsewhere the source is asked for a copy: the first batch finds that their routes are others.
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
-            tables = self._tables(source, last)
-            self._check_routes(before, tables, source)
-            filled = {target.table for each in targets(self._spec, tables).values() for target in each}
-            self._check_there(sink, sorted(filled & SinkSchemas(self._state.store).at(last).keys()))
+            tables, schemas = self._tables(source, last), SinkSchemas(self._state.store)
+            old, new = (
+                targets(self._routes(before, schemas, last), tables),
+                targets(made_routing(self._spec).table, tables),
+            )
+            moved = [table for table in tables if _places(new[table]) - _places(old[table])]
+            self._check_moved(tables, moved, old, new, schemas.marks(last).routes is not None, Asking(source))
+            filled = {target.table for table in tables for target in {*old[table]} & {*new[table]}}
+            self._check_there(sink, sorted(filled & schemas.at(last).keys()))
+            Asking(source).ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)
 
@@ -88,22 +100,37 @@ class Edits:
             return []
         return sorted(tables_after((), source.schema_changes(source_offset(first), source_offset(decision.end))))
 
-    def _check_routes(self, before: Fingerprint, tables: Sequence[TableId], source: Source) -> None:
-        if (before.route, before.mode) == (self._now.route, self._now.mode):
+    def _check_moved(
+        self,
+        tables: Sequence[TableId],
+        moved: Sequence[TableId],
+        old: Targets,
+        new: Targets,
+        known: bool,
+        asking: Asking,
+    ) -> None:
+        """Raise EditRefused when tables cannot go elsewhere. `known`: the batches have their routes with them."""
+        for table in tables:
+            before = {target.table: target for target in old[table]}
+            for target in new[table]:
+                if before.get(target.table, target) != target:
+                    raise shard_moved(table, before[target.table], target)
+        stays = [table for table in moved if not (known and asking.possible(table))]
+        if not stays:
             return
-        old, new = targets(self._with_rules(before), tables), targets(self._spec, tables)
-        moved = [table for table in tables if old[table] != new[table]]
-        if not moved:
-            return
-        shown = "; ".join(
-            f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in moved[:_SHOWN]
-        )
-        more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+        shown = (f"{table} went to {_names(old[table])}, now to {_names(new[table])}" for table in stays[:_SHOWN])
+        more = f" and {len(stays) - _SHOWN} more" if len(stays) > _SHOWN else ""
+        first = "" if known else "take the edit back and run once, which makes this version know where rows went; or "
         raise EditRefused(
-            f"captured tables would go elsewhere than before: {shown}{more}",
+            f"captured tables would go elsewhere than before: {'; '.join(shown)}{more}",
             where=f"{self._spec.file}: route",
-            hint=f"take the edit back, or start anew with another --state-dir{_copies(source)}",
+            hint=first + "take the edit back, or start anew with another --state-dir",
         )
+
+    def _routes(self, before: Fingerprint, schemas: SinkSchemas, last: int) -> RouteTable:
+        """Where rows went up to a batch."""
+        kept = schemas.marks(last).routes
+        return made_routing(self._with_rules(before)).table if kept is None else RouteTable.from_json(kept)
 
     def _with_rules(self, before: Fingerprint) -> PipelineSpec:
         """The pipeline with the rules of the run before."""
@@ -143,10 +170,13 @@ def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     return Fingerprint(spec.sink.type, places, tuple(rules), spec.pipeline.route_mode)
 
 
-def targets(spec: PipelineSpec, tables: Iterable[TableId]) -> Mapping[TableId, tuple[Target, ...]]:
+def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:
     """Where the rows of each source table go."""
-    route = made_routing(spec).table
-    return {table: route.targets(table) for table in tables}
+    return {table: routes.targets(table) for table in tables}
+
+
+def _places(targets: Iterable[Target]) -> set[TableId]:
+    return {target.table for target in targets}
 
 
 def _names(targets: Sequence[Target]) -> str:
@@ -154,7 +184,3 @@ def _names(targets: Sequence[Target]) -> str:
         f"{target.table} with the column {target.shard_column}" if target.shard_column else str(target.table)
         for target in targets
     )
-
-
-def _copies(source: Source) -> str:
-    return ", which copies everything" if isinstance(source, Resyncs) else ""

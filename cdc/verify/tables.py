@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdc.evolution.merge import place_of
 from cdc.flow.route import RouteTable, Target
-from cdc.flow.sink_changes import with_shard
+from cdc.flow.sink_tables import with_shard
 from cdc.schema import TableId, TableSchema
 
 if TYPE_CHECKING:

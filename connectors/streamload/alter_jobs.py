@@ -62,7 +62,9 @@ class AlterJobs:
                 return
             if state == "CANCELLED":
                 hint = f"see SHOW ALTER TABLE COLUMN in {self.server}; start again to try once more"
-                raise ChangeRefused(f"the schema change was cancelled: {said}", where=str(table), hint=hint)
+                raise ChangeRefused(
+                    f"the schema change was cancelled: {said}", where=str(table), hint=hint, curable=True
+                )
             if not waiting.pause(f"{state} {job.get('Progress') or ''} {said}".strip()):
                 raise self._too_long(table, state)
 

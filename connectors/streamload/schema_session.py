@@ -119,9 +119,10 @@ class ServerSchemas(SchemaSession[T]):
         text, words = error.message.lower(), self.words
         if any(all(part in text for part in parts) for parts in words.not_leading):
             return SinkUnavailable(error.message, where=str(statement.table), hint="no front end leads; start again")
-        if error.code in _DENIED_CODES or "denied" in text:
+        denied = error.code in _DENIED_CODES or "denied" in text
+        if denied:
             hint = words.grants
         else:
             hints = (hint for said, sql, hint in words.hints if said in text and sql in statement.sql)
             hint = next(hints, f"the statement was: {statement.sql[:300]}")
-        return ChangeRefused(error.message, where=str(statement.table), hint=hint)
+        return ChangeRefused(error.message, where=str(statement.table), hint=hint, curable=not denied)

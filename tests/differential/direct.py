@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from unittest.mock import patch
 
 from cdc_process import Pipeline
 
+from cdc.flow.offsets import source_offset
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check_file
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
 from cdc.state.store import LocalStore
 from cdc.testing import Run, run_in_memory
+from cdc.testing.memory import Middle
 
 
 class DirectRuns:
@@ -19,10 +24,8 @@ class DirectRuns:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
-        self._offset: Offset | None = None
-        self._batch = 0
 
-    def catch_up(self, limits: Limits, *, parallelism: int = 3) -> Run:
+    def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> Run:
         """One run; it continues where the one before ended."""
         self.pipeline.write()
         with patch.dict(os.environ, {"MYSQL_PASSWORD": self.pipeline.password}):
@@ -36,9 +39,15 @@ class DirectRuns:
         source = source_options.build(Context("proof-1", LocalStore(folders["source"])))
         sink = sink_options.build(Context("proof-1", LocalStore(folders["sink"])))
         source.stop_at_current()
-        run = run_in_memory(
-            source, sink, limits=limits, parallelism=parallelism, start=self._offset, first_batch=self._batch,
-            state=self.pipeline.state / "engine",
+        engine = self.pipeline.state / "engine"
+        start, batch = self._reached(engine)
+        return run_in_memory(
+            source, sink, limits=limits, parallelism=parallelism, start=start, first_batch=batch, state=engine,
+            middle=middle,
         )  # fmt: skip
-        self._offset, self._batch = run.offset, self._batch + run.batches
-        return run
+
+    def _reached(self, engine: Path) -> tuple[Offset | None, int]:
+        """Where the last decided batch ends, also when its run was stopped behind it, and the next batch's number."""
+        log = CommitLog(StateDir(engine).commits)
+        decision = log.get(log.last())
+        return (None, 0) if decision is None else (source_offset(decision.end), decision.batch + 1)

@@ -15,7 +15,8 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
-from cdc.flow.sink_changes import Sides, derived
+from cdc.flow.sink_changes import derived
+from cdc.flow.sink_tables import Sides
 from cdc.schema import (
     AddColumn,
     AlterColumnType,

@@ -12,6 +12,7 @@ import yaml
 import cdc
 from cdc.errors import EditRefused, SinkError
 from cdc.job.edits import Edits
+from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -22,6 +23,7 @@ LINES = [
         "columns": [{"name": "id", "type": "INT", "nullable": False}], "primary_key": ["id"]}},
     {"table": "shop.orders", "op": "+I", "row": {"id": 1}},
 ]  # fmt: skip
+ORDERS = TableId("shop", "orders")
 ROUTE = [{"source-table": "shop.orders", "sink-table": "lake.orders"}]
 
 
@@ -40,11 +42,11 @@ class Life:
         text = yaml.safe_dump(document | changed)
         return cdc.load(self.folder / "p.yaml", text=text).spec
 
-    def check(self, **changed: Any) -> None:
+    def check(self, source: Any = None, **changed: Any) -> None:
         """What a run with the file as it is now looks at first."""
         spec = self.spec(**changed)
         pipeline = self.state.open(name=spec.name, source="ValuesSource")
-        source = spec.source.build(Context(pipeline, self.state.source))
+        source = source or spec.source.build(Context(pipeline, self.state.source))
         sink = spec.sink.build(Context(pipeline, self.state.sink))
         edits = Edits(spec, self.state)
         edits.check_sink(sink)
@@ -119,6 +121,46 @@ def test_a_table_that_was_dropped_in_the_sink_stops_the_run(life: Life) -> None:
 
 def test_a_route_that_moves_a_table_is_refused_with_both_names(life: Life) -> None:
     assert "shop.orders went to shop.orders, now to lake.orders" in _refused(life, route=ROUTE)
+
+
+class Copying:
+    """A source of those lines that copies tables when it is asked."""
+
+    def __init__(self) -> None:
+        self.requests: set[tuple[TableId, str]] = set()
+
+    def schema_changes(self, start: Any, end: Any) -> list[SchemaChange]:
+        return [CreateTable(ORDERS, TableSchema((Column("id", DataType(Kind.INT), nullable=False),), ("id",)))]
+
+    def copies_anew(self, table: TableId) -> bool:
+        return True
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        self.requests.add((table, request))
+
+
+def test_a_route_that_moves_a_table_is_followed_by_a_source_that_copies(life: Life) -> None:
+    source = Copying()
+    life.check(source, route=ROUTE)
+    life.check(source, route=ROUTE)  # stopped before the first batch, and started again
+    assert [table for table, _ in source.requests] == [ORDERS]
+    life.check(source)  # taken back
+    assert len(source.requests) == 1
+
+
+def test_a_route_that_only_takes_away_asks_for_nothing(life: Life) -> None:
+    source = Copying()
+    life.check(source, route=[*ROUTE, {**ROUTE[0], "sink-table": "shop.orders"}])
+    assert len(source.requests) == 1  # a second place is new
+    life.check(source, route=[{**ROUTE[0], "sink-table": "shop.orders"}])
+    assert len(source.requests) == 1
+
+
+def test_a_shard_column_of_rows_that_are_there_is_refused(life: Life) -> None:
+    rule = {"source-table": "shop.orders", "sink-table": "shop.orders", "shard-column": "origin"}
+    with pytest.raises(EditRefused, match="was none and is origin now"):
+        life.check(Copying(), route=[rule])
+    life.check(Copying())
 
 
 def test_a_route_for_tables_to_come_goes_on(life: Life) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cdc.errors import SourceError
 from cdc.flow.offsets import numbered
-from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.sink_schemas import Marks, SinkSchemas
 from cdc.job.resync import request_resync
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.spec.model import PipelineOptions, RouteRule
@@ -55,7 +55,7 @@ def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
 
 def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     table, plain = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT")),))
-    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: plain}, frozenset({table}))
+    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: plain}, Marks(frozenset({table})))
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
         request_resync(spec, "shop.orders", tmp_path / "state")
     assert log.resyncs(0) == frozenset()

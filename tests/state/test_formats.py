@@ -49,7 +49,7 @@ def test_a_directory_of_format_1_goes_on(tmp_path: Path) -> None:
     assert set(Watermarks(state.source).refresh()) == {1}
     assert LostNote(state.source).entries() == 2
     (request,) = Requests(state.source).names()
-    assert Requests(state.source).get(request) == TableId("shop", "orders")
+    assert Requests(state.source).get(request).table == TableId("shop", "orders")
     assert not list(root.rglob("*.tmp"))
     assert _open_to_others(root) == []
     assert StateDir(root).open(name="other", source="mysql") == "shop-1a2b3c4d"

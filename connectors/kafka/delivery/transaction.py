@@ -71,7 +71,9 @@ class Writer:
             "message_max_bytes": self._delivery.largest, "delivery_report_only_error": True,
             "on_delivery": self._delivered,
         }  # fmt: skip
-        if self._delivery.transactional:
+        if not self._delivery.transactional:
+            chosen |= {"message_timeout_ms": 0}
+        else:
             chosen |= {"transactional_id": self._name, "transaction_timeout_ms": _TRANSACTION_MS}
         fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
         return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
@@ -158,8 +160,10 @@ class Writer:
     def _drain(self, most: int) -> None:
         """Wait until no more than that many records are queued. Raises what delivery failed with."""
         waited_s, before = 0.0, len(self._producer)
+        # Flushed records do not wait for others to fill their batch.
+        send = self._producer.poll if most else self._producer.flush
         while (left := len(self._producer)) > most:
-            self._told("sending records", lambda: self._producer.poll(_LOOK_S))
+            self._told("sending records", lambda: send(_LOOK_S))
             self._raise_failure()
             waited_s = 0.0 if left < before else waited_s + _LOOK_S
             before = min(before, left)

@@ -16,7 +16,7 @@ A value of a bound is an integer, text (also decimals, dates and times, as the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from cdc.schema import TableId
@@ -96,6 +96,10 @@ class Chunk:
             "table_rows": self.table_rows,
             "replaces": self.replaces,
         }
+
+    def again(self, number: int, table: TableId) -> Chunk:
+        """The chunk that takes its place, under its table's present name."""
+        return replace(self, number=number, table=table, note={}, replaces=self.number)
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Chunk:

@@ -204,11 +204,9 @@ class Coordinator:
         ]
         following = Following(copies, before, self._marks.refresh())
         entries = following.entries(changes, self._history.tables(start.schemas), self._history.tables(end.schemas))
-        begun = {entry.table: entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"}
-        if begun:
-            self._server()
-            assert self._connection is not None
-            self._notices += announced(begun, following.uncertain, self._connection, self._options.copy_max_rows)
+        begun = [entry for entry in entries if isinstance(entry, Begin) and entry.why == "uncertain"]
+        untold = {table: f"{why.reason}; the log does not tell" for table, why in following.uncertain.items()}
+        self._announce(begun, untold)
         return entries
 
     def _requested(self, start: MySqlOffset, end: MySqlOffset, entries: Sequence[Entry]) -> list[Begin]:
@@ -222,16 +220,26 @@ class Coordinator:
         known, copies, marks = self._history.tables(end.schemas), self._plan.copies(start.chunks), self._marks.refresh()
         begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
         found: list[Begin] = []
-        for name in sorted(names):
-            table = self._requests.get(name)
+        requests = sorted(map(self._requests.get, sorted(names)), key=lambda request: bool(request.reason))
+        for table, request in ((request.table, request) for request in requests):  # the last one of a table counts
             if table in known and self._wanted(table):
                 copy = copies.get(table)
                 whole = copy is not None and copy.finished(start.chunks, marks, start.sequence)
-                found.append(begun_again(name, table, copy, begun.get(table), whole=whole))
+                found.append(begun_again(request, copy, begun.get(table), whole=whole))
             else:
                 self._notices.append(f"{table} is not a captured table, so it cannot be copied anew")
-                self._requests.remove({name})
+                self._requests.remove({request.name})
+        limited = {request.table: request.reason for request in requests if request.limited}
+        self._announce([begin for begin in found if begin.table in limited], limited)
         return found
+
+    def _announce(self, begun: Iterable[Begin], why: Mapping[TableId, str]) -> None:
+        """Say which tables begin though nobody asked for it. Raises UnsupportedChange for one that is too large."""
+        by_table = {begin.table: begin for begin in begun}
+        if by_table:
+            self._server()
+            assert self._connection is not None
+            self._notices += announced(by_table, why, self._connection, self._options.copy_max_rows)
 
     def _new_requests(self) -> frozenset[str]:
         """Requests that no entry came from yet; their files stay until the entry's batch is in the sink."""
@@ -300,7 +308,7 @@ class Coordinator:
             for chunk in copy.waiting(before, marks):
                 if marks[chunk.number].sequence <= here:
                     self._check_tries(chunk)
-                    found.append(_again(chunk, number + len(found), copy.table))
+                    found.append(chunk.again(number + len(found), copy.table))
         return found
 
     def _check_marked(self, copy: TableCopy, before: int) -> None:
@@ -390,10 +398,3 @@ def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
         return TableToCut(table)
     last = copy.chunks[-1]
     return TableToCut(table, last.upper, last.columns, last.collations)
-
-
-def _again(chunk: Chunk, number: int, table: TableId) -> Chunk:
-    return Chunk(
-        number, table, chunk.columns, chunk.lower, chunk.upper, {}, chunk.collations, chunk.last, chunk.rows,
-        chunk.table_rows, replaces=chunk.number,
-    )  # fmt: skip

@@ -1,14 +1,14 @@
 """Requests to copy a table anew: one file each in the connector's state folder, whether the pipeline runs or not.
 
-`resync/<name>.json` holds `{"table": ["shop", "orders"]}`. The plan remembers the name, so a request
-counts once; the file goes when the batch that began the copy is in the sink.
+`resync/<name>.json` holds `{"table": ["shop", "orders"]}`, and of a request of the engine `"reason"` and `"limited"`.
+The plan remembers the name, so a request counts once; the file goes when the batch that began the copy is in the sink.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cdc.errors import StateError
 from cdc.schema import TableId
@@ -24,34 +24,50 @@ _SUFFIX = ".json"
 _REMOVE = "remove the file, and ask again (cdc resync)"
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One of them.
+
+    Attributes:
+        reason: why the engine asks for it; empty where the user has. The sink's table may not fit the source's then,
+            and gets nothing of the log until the copy begins.
+        limited: no table with more rows than `schema-change.copy-max-rows` is copied for it.
+    """
+
+    name: str
+    table: TableId
+    reason: str = ""
+    limited: bool = False
+
+
 class Requests:
     """The requests in a connector's state folder."""
 
     def __init__(self, store: Store) -> None:
         self._store = store.within(FOLDER)
 
-    def add(self, table: TableId, name: str = "") -> None:
+    def add(self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False) -> None:
         """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
-        fields = {"table": [table.database, table.table]}
+        fields = {"table": [table.database, table.table], "reason": reason, "limited": limited}
         self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
         """The requests that are there. Cheap: asked several times a second. Raises StateError."""
         return frozenset(name.removesuffix(_SUFFIX) for name in self._store.names() if name.endswith(_SUFFIX))
 
-    def get(self, name: str) -> TableId:
-        """The table that one of them asks for. Raises StateError when it cannot be read."""
+    def get(self, name: str) -> Request:
+        """One of them. Raises StateError when it cannot be read."""
         document = f"{name}{_SUFFIX}"
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
             database, table = fields["table"]
+            return Request(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
-        return TableId(database, table)
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget requests; those that are not there are fine. Raises StateError."""
@@ -59,13 +75,19 @@ class Requests:
             self._store.remove(f"{name}{_SUFFIX}")
 
 
-def begun_again(name: str, table: TableId, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
+def begun_again(request: Request, copy: TableCopy | None, begun: Begin | None, *, whole: bool) -> Begin:
     """How a table begins that a request asks for: beside its rows, unless the sink has but a part of them so far. Pure.
+
+    One of the engine begins beside them whatever there is, as a table with the columns that the source's has then.
 
     Args:
         copy: the one under way before the batch, `whole` if nothing is missing of it.
         begun: how the batch begins the table for another reason.
     """
+    name, table = request.name, request.table
+    if request.reason:
+        reason = request.reason
+        return Begin(table, "resync", request=name, beside=True, frozen=True, altered=True, reason=reason)
     if begun is not None:
         return replace(begun, request=name)
     reason = "a part of the log was read on another server" if name.startswith(MOVED) else "cdc resync"

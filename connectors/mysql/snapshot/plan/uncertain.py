@@ -1,4 +1,4 @@
-"""Tables that are copied anew because the log does not tell their rows: announced, and not beyond a size."""
+"""Tables that are copied anew though nobody asked for it: announced, and not beyond a size."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Mapping
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.ddl.delta import Uncertain
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Begin
 
 _ROWS = "SELECT TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 
+_ELSE = {True: "or schema-change.uncertain: stop to leave its rows to the sink, ", False: ""}
+
 
 def announced(
-    begun: Mapping[TableId, Begin], why: Mapping[TableId, Uncertain], session: MySqlConnection, most_rows: int
+    begun: Mapping[TableId, Begin], why: Mapping[TableId, str], session: MySqlConnection, most_rows: int
 ) -> list[str]:
     """A sentence for each table that begins anew. Stream reader process, when a batch is planned.
 
@@ -26,13 +27,13 @@ def announced(
         rows = _estimated_rows(session, table)
         if rows > most_rows:
             raise UnsupportedChange(
-                f"it has to be copied anew, as {why[table].reason}, and has about {rows:,} rows",
+                f"it has to be copied anew, as {why[table]}, and has about {rows:,} rows",
                 where=str(table),
-                hint=f"set schema-change.copy-max-rows above {rows} to copy it, or schema-change.uncertain: stop to "
-                "leave its rows to the sink, or leave it out with tables.exclude",
+                hint=f"set schema-change.copy-max-rows above {rows} to copy it, {_ELSE[begin.why == 'uncertain']}"
+                "or leave it out with tables.exclude",
             )
         how = _how(begin)
-        said.append(f"{table} is copied anew, about {rows:,} rows, {how}: {why[table].reason}; the log does not tell")
+        said.append(f"{table} is copied anew, about {rows:,} rows, {how}: {why[table]}")
     return said
 
 

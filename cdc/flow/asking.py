@@ -1,0 +1,36 @@
+"""Copies of tables that the engine asks its source for. Driver."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from cdc.errors import ChangeRefused
+from cdc.schema import TableId
+from cdc.source import CopiesAnew, Source
+
+
+class Asking:
+    """What the source is asked for, as far as it copies tables anew. Requests are on disk before anything is decided.
+
+    A request of a batch counts once, however often the batch runs.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def possible(self, table: TableId) -> bool:
+        """Whether the source copies this table when it is asked."""
+        return isinstance(self._source, CopiesAnew) and self._source.copies_anew(table)
+
+    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool) -> None:
+        """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
+
+        Raises ChangeRefused when the source does not copy a table, StateError.
+        """
+        for table in tables:
+            if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):
+                hint = "take the edit back, or start anew with another --state-dir"
+                raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
+            name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
+            self._source.copy_anew(table, f"{batch}-{name}", reason, asked=asked)

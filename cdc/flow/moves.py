@@ -1,0 +1,111 @@
+"""Tables that begin anew in the sink by a copy that the engine asks for: routes were edited, or a change refused. Pure.
+
+| what was edited, for a captured table | what is done |
+|---|---|
+| it goes to a table that the pipeline does not have | that is created |
+| it goes to one that nothing else goes to, left from earlier routes | that is emptied |
+| it goes to one that other tables go to | that is made wide enough |
+| it does not go to a table any more | the rows that are there stay as they are |
+
+In the first three cases rows and changes of the source table do not go there until a copy begins that has all of them:
+they wait. So do those of a table whose change the sink has refused (`RouteStage.wait`): the copy has it behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdc.errors import EditRefused
+from cdc.flow.route import RouteTable, Target
+from cdc.flow.sink_tables import SinkTables, with_shard
+from cdc.schema import (
+    CopyTable,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+
+MOVED = "its rows go to another table of the sink"
+"""Why a table is copied anew."""
+
+
+class Moves(SinkTables):
+    """See `SinkTables`."""
+
+    def move(self, routes: Mapping[str, Any] | None) -> None:
+        """Rows went to their tables by other routes before; None where nobody knows, or there were none.
+
+        Raises ChangeRefused for tables that cannot go to one, EditRefused.
+        """
+        if routes is None or routes == self._route.to_json():
+            return
+        before = RouteTable.from_json(routes)
+        for source, schema in sorted(self.sources.items()):
+            old = {target.table: target for target in before.targets(source)}
+            new = {target.table: target for target in self._route.targets(source)}
+            for table, target in new.items():
+                if table not in old:
+                    self._arrive(source, target, with_shard(schema, target))
+                elif target != old[table]:
+                    raise shard_moved(source, old[table], target)
+            for table in old.keys() - new.keys():
+                self._part(source, table)
+
+    def _arrive(self, source: TableId, target: Target, schema: TableSchema) -> None:
+        """Rows of a source table go to a table from here on."""
+        table, there = target.table, self.sinks.get(target.table)
+        if there is None:
+            self._create(CreateTable(table, schema), source, None)
+        else:
+            self._check_key(source, table, there, schema)
+            if table not in self.merged:
+                self._emit(CreateTable(table, there))  # nobody has looked after it
+                self._emit(TruncateTable(table, copied=True))
+            self._widen(table, there, schema)
+        self.waiting.add((source, table))
+        self._hold(table, f"route.moved {source}: it goes here from now on, and is copied anew for that")
+
+    def _part(self, source: TableId, table: TableId) -> None:
+        self.over.discard((source, table))
+        self.waiting.discard((source, table))
+        self._hold(table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are")
+
+    def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
+        """Whether a change of a source table is behind the sink's table, as its rows wait for a copy."""
+        pair = change.table, table
+        if pair not in self.waiting:
+            return False
+        if isinstance(change, DropTable):
+            self.waiting.discard(pair)
+            return False
+        if not isinstance(change, CopyTable) or change.schema is None:
+            return True
+        self.waiting.discard(pair)
+        if table in self.merged:
+            return False
+        assert source is not None, "a table that is copied has a schema"
+        self._emit(CopyTable(table, source, change.options, change.partition_keys))
+        return True
+
+    def _rename_marks(self, change: RenameTable, old: Target | None, new: Target | None) -> None:
+        """A copy goes on under the other name of a table."""
+        for marked in (self.over, self.waiting):
+            if old is not None and (change.table, old.table) in marked:
+                marked.discard((change.table, old.table))
+                if new is not None:
+                    marked.add((change.new_table, new.table))
+
+
+def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:
+    """What stands against another column with the source's name in a table that is there."""
+    before, now = (target.shard_column or "none" for target in (old, new))
+    return EditRefused(
+        f"the shard-column of {source} was {before} and is {now} now: the rows that are there have the old one",
+        where=str(new.table),
+        hint="take the edit back, or give the rule another sink-table",
+    )

@@ -1,0 +1,71 @@
+"""Schema changes that the sink refuses, of tables that it can have anew: they are copied as they are to be. Driver.
+
+    refused change --> left out, with all that follow it in the batch for its table
+                   --> rows and changes of the table wait (`RouteStage.wait`), the source is asked for a copy
+    later batch    --> the copy begins beside the table, with the new schema, and takes its place when it is whole
+
+Readers find the table as it was until then. Not so a table that several source tables go to, one that keeps rows or
+columns that the source does not have any more, and one that somebody has dropped in the sink: those stop the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdc.errors import ChangeRefused, EngineError
+from cdc.flow.asking import Asking
+from cdc.flow.attempt import Apply, Attempts
+from cdc.flow.route_stage import RouteStage
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    AlterPrimaryKey,
+    AlterTableComment,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    TableId,
+)
+from cdc.sink import Confirms, CopiesBeside, Sink
+from cdc.state.store import Store
+
+_OF_COLUMNS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
+
+
+class RefusedChanges:
+    """Carries changes out, one after the other, and has tables copied whose changes are refused. A `Tolerance`."""
+
+    def __init__(self, sink: Sink, routes: RouteStage, asking: Asking, store: Store) -> None:
+        self._sink, self._routes, self._asking = sink, routes, asking
+        self._attempts = Attempts(store, self)
+        self._batch, self._changes = -1, tuple[SchemaChange, ...]()
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
+        """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
+        self._batch, self._changes = batch, tuple(changes)
+        done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        if not refused:
+            return done
+        tables = sorted({change.table for change in refused})
+        sources = {table: source for table in tables if (source := self._routes.only_source(batch, table)) is not None}
+        reason = "the sink does not take a change of its schema"
+        self._asking.ask(batch, sources.values(), reason, asked=False)
+        self._routes.wait(batch, done, refused, [(source, table) for table, source in sources.items()])
+        return done
+
+    def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
+        """All that follows a refused change of the table goes with its copy."""
+        return any(before.table == change.table for before in refused)
+
+    def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
+        """Whether a copy is the way out."""
+        table = change.table
+        if not isinstance(error, ChangeRefused) or not error.curable or not isinstance(self._sink, CopiesBeside):
+            return False
+        if not all(isinstance(other, _OF_COLUMNS) for other in self._changes if other.table == table):
+            return False
+        source = self._routes.only_source(self._batch, table)
+        return source is not None and self._asking.possible(source) and self._is_there(table)
+
+    def _is_there(self, table: TableId) -> bool:
+        return not isinstance(self._sink, Confirms) or not self._sink.missing([table])

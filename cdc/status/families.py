@@ -1,0 +1,222 @@
+"""What is measured of a pipeline, as a table: each metric with its kind, unit, labels and how it is read.
+
+Names are in words of the field with the unit in them. ALIASES are Flink's names for what Flink CDC shows, so that
+dashboards made for it go on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from cdc.status.file import Seen
+from cdc.status.model import Status
+
+Values = Iterable[tuple[tuple[str, ...], float | None]]
+"""Label values behind `pipeline`, and a number; None where it is not known."""
+
+STATES = ("starting", "running", "stopping", "ended", "failed", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric. `read` gives its values; those that are None are left out. `labels` come behind `pipeline`."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    text: str
+    read: Callable[[Seen], Values]
+    labels: tuple[str, ...] = ()
+
+
+def _one(read: Callable[[Status], float | None]) -> Callable[[Seen], Values]:
+    def values(seen: Seen) -> Values:
+        yield (), read(seen.status)
+
+    return values
+
+
+def _copy_states(seen: Seen) -> Values:
+    states = Counter(table.copy.state for table in seen.status.tables if table.copy is not None)
+    return [((state,), float(states[state])) for state in ("waiting", "copying", "done")]
+
+
+def _copies(status: Status, *states: str) -> float:
+    return float(sum(table.copy is not None and table.copy.state in states for table in status.tables))
+
+
+def _chunks(status: Status) -> tuple[float, float]:
+    copies = [table.copy for table in status.tables if table.copy is not None]
+    return float(sum(copy.chunks for copy in copies)), float(sum(copy.planned_chunks for copy in copies))
+
+
+def _counted(seen: Seen) -> Iterator[tuple[tuple[str, ...], float]]:
+    """By kind of reason: the place behind it would make a series for each column."""
+    kinds: Counter[str] = Counter()
+    for reason, number in seen.status.counts.items():
+        kinds[reason.partition(" ")[0]] += number
+    return (((kind,), float(number)) for kind, number in sorted(kinds.items()))
+
+
+def _outcomes(seen: Seen) -> Values:
+    schema = seen.status.schema
+    numbers = {"applied": schema.applied, "held-back": schema.held_back, "refused": schema.refused}
+    return [((name,), float(number)) for name, number in {**numbers, "failed": schema.failed}.items()]
+
+
+def _kinds(seen: Seen) -> Values:
+    totals = seen.status.totals
+    return [(("insert",), totals.inserts), (("update",), totals.updates), (("delete",), totals.deletes)]
+
+
+def _last_commit(status: Status) -> float | None:
+    return status.batches[-1].committed_s if status.batches else None
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("cdc_up", "gauge", "1 while the run lives, 0 otherwise.", lambda seen: [((), float(seen.alive))]),
+    Family(
+        "cdc_state", "gauge", "1 for the state that the pipeline is in, 0 for the others.",
+        lambda seen: [((state,), float(seen.state == state)) for state in STATES], ("state",),
+    ),
+    Family(
+        "cdc_info", "gauge", "Always 1; the connectors are in its labels.",
+        lambda seen: [((seen.status.source, seen.status.sink), 1.0)], ("source", "sink"),
+    ),
+    Family(
+        "cdc_lag_seconds", "gauge", "Age of the oldest change that is not in the sink; 0 when nothing waits.",
+        _one(lambda status: status.lag.seconds),
+    ),
+    Family(
+        "cdc_lag_bytes", "gauge", "Bytes of the source's log that were read and are in no batch yet.",
+        _one(lambda status: status.lag.bytes),
+    ),
+    Family(
+        "cdc_lag_transactions", "gauge", "Transactions of the source's log that were read and are in no batch yet.",
+        _one(lambda status: status.lag.transactions),
+    ),
+    Family(
+        "cdc_last_commit_timestamp_seconds", "gauge", "When the last batch was committed, seconds since 1970.",
+        _one(_last_commit),
+    ),
+    Family(
+        "cdc_start_timestamp_seconds", "gauge", "When the run began, seconds since 1970.",
+        _one(lambda status: status.started_s),
+    ),
+    Family("cdc_rows_read_total", "counter", "Changes read from the source.", _one(lambda status: status.read)),
+    Family("cdc_rows_written_total", "counter", "Rows committed in the sink, by kind.", _kinds, ("kind",)),
+    Family("cdc_batches_total", "counter", "Batches committed.", _one(lambda status: status.batches_total)),
+    Family(
+        "cdc_batch_duration_seconds", "gauge", "How long the last batch took, from its start to its commit.",
+        _one(lambda status: status.batches[-1].duration_s if status.batches else None),
+    ),
+    Family(
+        "cdc_batch_phase_seconds_total", "counter", "Where the seconds of batches went.",
+        lambda seen: [((name,), seconds) for name, seconds in seen.status.phases.items()], ("phase",),
+    ),
+    Family("cdc_schema_changes_total", "counter", "Schema changes by what became of them.", _outcomes, ("outcome",)),
+    Family(
+        "cdc_counted_total", "counter", "Values and rows that were changed or left out on purpose, by kind of reason.",
+        _counted, ("reason",),
+    ),
+    Family(
+        "cdc_dead_letters_total", "counter", "Rows that went to the dead letters.",
+        _one(lambda status: status.dead_letters),
+    ),
+    Family("cdc_errors", "gauge", "Errors that are kept in the status document.", _one(lambda s: len(s.errors))),
+    Family("cdc_runs_total", "counter", "Starts of the pipeline.", _one(lambda status: status.runs)),
+    Family(
+        "cdc_restarts_total", "counter", "Starts after a failure or crash, and of the query after a lost process.",
+        _one(lambda status: status.restarts),
+    ),
+    Family("cdc_tables", "gauge", "Tables that are known, of source and sink.", _one(lambda s: len(s.tables))),
+    Family("cdc_tables_copied", "gauge", "Tables by the state of their copy.", _copy_states, ("state",)),
+    Family(
+        "cdc_copy_rows", "gauge", "Rows copied, of all tables.",
+        _one(lambda status: sum(table.copy.rows for table in status.tables if table.copy is not None)),
+    ),
+    Family(
+        "cdc_copy_estimated_rows", "gauge", "Rows that the tables which are copied have, roughly.",
+        _one(lambda status: sum(table.copy.estimated_rows for table in status.tables if table.copy is not None)),
+    ),
+)  # fmt: skip
+
+_OPERATOR, _ENUMERATOR = "flink_taskmanager_job_task_operator_", "flink_jobmanager_job_operator_coordinator_enumerator_"
+
+_SCHEMA_BEHAVIORS = ("ignore", "lenient", "try_evolve", "evolve", "exception")
+
+
+def _behavior(status: Status) -> float | None:
+    behavior = status.schema.behavior.split(" ")[0].split(",")[0].replace("-", "_")
+    return float(_SCHEMA_BEHAVIORS.index(behavior)) if behavior in _SCHEMA_BEHAVIORS else None
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+ALIASES: tuple[Family, ...] = (
+    Family(
+        _OPERATOR + "currentEmitEventTimeLag", "gauge", "As cdc_lag_seconds, in milliseconds; -1 in a snapshot.",
+        _one(lambda status: -1.0 if status.lag.seconds is None else _ms(status.lag.seconds)),
+    ),
+    Family(_OPERATOR + "numRecordsIn", "gauge", "As cdc_rows_read_total.", _one(lambda status: status.read)),
+    Family(_OPERATOR + "numRecordsOut", "gauge", "As cdc_rows_written_total.", _one(lambda s: s.totals.rows)),
+    Family(
+        _OPERATOR + "numSchemaChangeEvents", "gauge", "All schema changes.",
+        _one(lambda s: s.schema.applied + s.schema.held_back + s.schema.refused + s.schema.failed),
+    ),
+    Family(
+        _OPERATOR + "numFinishedSchemaChangeEvents", "gauge", "Those applied.", _one(lambda s: s.schema.applied)
+    ),
+    Family(_OPERATOR + "numFailedSchemaChangeEvents", "gauge", "Those failed.", _one(lambda s: s.schema.failed)),
+    Family(
+        _OPERATOR + "numIgnoredSchemaChangeEvents", "gauge", "Those held back, or refused by the sink.",
+        _one(lambda status: status.schema.held_back + status.schema.refused),
+    ),
+    Family(_OPERATOR + "schemaChangeBehavior", "gauge", "0 ignore, 1 lenient, 2 try_evolve, 3 evolve, 4 exception.",
+           _one(_behavior)),
+    Family(
+        _ENUMERATOR + "isSnapshotting", "gauge", "1 while tables are copied.",
+        _one(lambda status: float(_copies(status, "waiting", "copying") > 0)),
+    ),
+    Family(
+        _ENUMERATOR + "isStreamReading", "gauge", "1 while the log is read: from the start on, copies go on beside it.",
+        lambda seen: [((), float(seen.alive))],
+    ),
+    Family(_ENUMERATOR + "numTablesSnapshotted", "gauge", "Tables copied.", _one(lambda s: _copies(s, "done"))),
+    Family(
+        _ENUMERATOR + "numTablesRemaining", "gauge", "Tables still to be copied.",
+        _one(lambda status: _copies(status, "waiting", "copying")),
+    ),
+    Family(
+        _ENUMERATOR + "numSnapshotSplitsProcessed", "gauge", "Chunks copied.", _one(lambda s: _chunks(s)[0])
+    ),
+    Family(
+        _ENUMERATOR + "numSnapshotSplitsRemaining", "gauge", "Chunks planned and not copied.",
+        _one(lambda status: _chunks(status)[1] - _chunks(status)[0]),
+    ),
+    Family(_ENUMERATOR + "numSnapshotSplitsFinished", "gauge", "Chunks copied.", _one(lambda s: _chunks(s)[0])),
+)  # fmt: skip
+
+TABLE_FAMILIES: tuple[Family, ...] = (
+    Family(
+        "cdc_table_rows_read_total", "counter", "Changes read from a source table.",
+        lambda seen: [((table.table,), table.read) for table in seen.status.tables], ("table",),
+    ),
+    Family(
+        "cdc_table_rows_written_total", "counter", "Rows committed in a sink table.",
+        lambda seen: [((table.table,), table.written.rows) for table in seen.status.tables], ("table",),
+    ),
+    Family(
+        "cdc_table_copy_rows", "gauge", "Rows of a table copied.",
+        lambda seen: [((t.table,), t.copy.rows if t.copy else None) for t in seen.status.tables], ("table",),
+    ),
+    Family(
+        "cdc_table_copy_estimated_rows", "gauge", "Rows that a table which is copied has, roughly.",
+        lambda seen: [((t.table,), t.copy.estimated_rows if t.copy else None) for t in seen.status.tables], ("table",),
+    ),
+)  # fmt: skip
+"""Those with a series for each table; see `Collected` for how many."""

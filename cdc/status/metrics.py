@@ -1,0 +1,123 @@
+"""Status documents as metrics for Prometheus: at the moment of the scrape, nothing is kept between."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from cdc.errors import EngineError
+from cdc.status.families import ALIASES, FAMILIES, TABLE_FAMILIES, Family
+from cdc.status.file import Seen
+from cdc.status.model import Status
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+OTHERS = "(other)"
+"""The label of the tables that have no series of their own, all together."""
+MOST_TABLES = 500
+"""Tables of a pipeline with series of their own. 10,000 tables with 4 series each would be more than most Prometheus
+servers are made for; what is beyond is summed up."""
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Collected(Collector):
+    """Reads documents when it is scraped.
+
+    Args:
+        documents: the pipelines as of now.
+        most_tables: of each pipeline, so many tables have series of their own: those that were there first, so that a
+            series never moves to `(other)`.
+    """
+
+    def __init__(self, documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> None:
+        self._documents, self._most = documents, most_tables
+        self._own: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of the first scrape: documents may not be there yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of all pipelines."""
+        documents = list(self._documents())
+        for seen in documents:
+            self._note_tables(seen.status)
+        for family in (*FAMILIES, *ALIASES):
+            metric = _metric(family)
+            for seen in documents:
+                for labels, value in family.read(seen):
+                    if value is not None:
+                        metric.add_metric((seen.status.name, *labels), value)
+            yield metric
+        for family in TABLE_FAMILIES:
+            metric = _metric(family)
+            for seen in documents:
+                for table, value in self._by_table(family, seen).items():
+                    metric.add_metric((seen.status.name, table), value)
+            yield metric
+
+    def _note_tables(self, status: Status) -> None:
+        own = self._own[status.name]
+        for table in status.tables:
+            if len(own) >= self._most:
+                return
+            own.setdefault(table.table)
+
+    def _by_table(self, family: Family, seen: Seen) -> dict[str, float]:
+        own, sums = self._own[seen.status.name], dict[str, float]()
+        for (table,), value in family.read(seen):
+            if value is not None:
+                label = table if table in own else OTHERS
+                sums[label] = sums.get(label, 0.0) + value
+        return sums
+
+
+def _metric(family: Family) -> GaugeMetricFamily | CounterMetricFamily:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    return kind(family.name, family.text, labels=("pipeline", *family.labels))
+
+
+def metrics_text(documents: Callable[[], Iterable[Seen]], most_tables: int = MOST_TABLES) -> Callable[[], bytes]:
+    """What gives the metrics in Prometheus's text format, each time it is called."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collected(documents, most_tables))
+    return lambda: generate_latest(registry)
+
+
+class MetricsServer:
+    """`/metrics` of one run, over HTTP, without a login: numbers and names of tables. Driver.
+
+    It is told of each new document, and shows the last one.
+    """
+
+    def __init__(self, most_tables: int = MOST_TABLES) -> None:
+        self._seen: Sequence[Seen] = ()
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(Collected(lambda: self._seen, most_tables))
+        self._server: WSGIServer | None = None
+
+    def __call__(self, status: Status) -> None:
+        """A new document of this run, which lives."""
+        self._seen = (Seen(status, alive=status.state not in ("ended", "failed")),)
+
+    def start(self, host: str, port: int) -> int:
+        """Listen; the port, which was chosen when it is 0. Raises EngineError when that cannot be."""
+        try:
+            self._server, _ = start_http_server(port, host, registry=self._registry)
+        except (OSError, OverflowError) as error:
+            reason = f"metrics cannot be served at {host}:{port}: {error}"
+            raise EngineError(reason, hint="choose another --metrics-port or --metrics-host") from error
+        return int(self._server.server_port)
+
+    def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()

@@ -1,0 +1,90 @@
+"""Copies that the engine asks a live server for: a change that the sink refuses, and a table that goes elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import comparison
+import duckdb
+import pytest
+from cdc_process import mysql_pipeline
+from direct import DirectRuns
+
+from cdc.errors import ChangeRefused, UnsupportedChange
+from cdc.flow.route import PlainRule, RouteTable
+from cdc.flow.routing import Routing
+from cdc.schema import TableCopied, TableId
+from cdc.source import Limits
+from cdc.testing.memory import Middle
+from cdc_services.server import MySqlServer
+
+pytestmark = pytest.mark.mysql
+
+LIMITS = Limits(1 << 26, 2_000)
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY, c INT)"
+FIRST = "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)"
+
+
+def stubborn(server: MySqlServer, folder: Path, **options: object) -> tuple[DirectRuns, str]:
+    """A pipeline whose sink has an index on a column, so that DuckDB does not change its type."""
+    database = server.new_database("asked")
+    server.execute(CREATE, FIRST, "ANALYZE TABLE t", database=database)
+    runs = DirectRuns(mysql_pipeline(folder, server, rf"{database}.\.*", **options))
+    runs.catch_up(LIMITS)
+    with duckdb.connect(str(runs.pipeline.database)) as connection:
+        connection.execute(f"CREATE INDEX mine ON {database}.t (c)")
+    server.execute(
+        "ALTER TABLE t MODIFY c BIGINT", "INSERT INTO t VALUES (4, 40000000000)", "DELETE FROM t WHERE id = 2",
+        database=database,
+    )  # fmt: skip
+    return runs, database
+
+
+def test_a_table_whose_change_the_sink_refuses_is_copied_as_it_is_to_be(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    runs, database = stubborn(any_server, tmp_path)
+    run = runs.catch_up(LIMITS)
+    assert run.changes[-1] == TableCopied(TableId(database, "t"))
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+    any_server.execute("ALTER TABLE t ADD d INT", "INSERT INTO t VALUES (9, 9, 9)", database=database)
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_a_table_too_large_to_be_copied_unasked_stops_and_goes_on_as_the_hint_says(
+    mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    runs, database = stubborn(mysql_server, tmp_path, **{"schema-change.copy-max-rows": 2})
+    with pytest.raises(UnsupportedChange, match="the sink does not take a change of its schema") as caught:
+        runs.catch_up(LIMITS)
+    assert "schema-change.uncertain" not in caught.value.hint
+    runs.pipeline.source["schema-change.copy-max-rows"] = 1000
+    runs.catch_up(LIMITS)
+    assert comparison.differences(mysql_server, runs.pipeline, [database]) == []
+
+
+def test_who_wants_no_copies_gets_none(mysql_server: MySqlServer, tmp_path: Path) -> None:
+    runs, database = stubborn(mysql_server, tmp_path, **{"schema-change.uncertain": "stop"})
+    with pytest.raises(ChangeRefused, match="depend"):
+        runs.catch_up(LIMITS)
+    with duckdb.connect(str(runs.pipeline.database)) as connection:
+        connection.execute(f"DROP INDEX {database}.mine")
+    runs.catch_up(LIMITS)
+    assert comparison.differences(mysql_server, runs.pipeline, [database]) == []
+
+
+def test_a_table_that_goes_elsewhere_is_copied_there_while_the_log_goes_on(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = any_server.new_database("asked")
+    any_server.execute(CREATE, FIRST, database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute("UPDATE t SET c = 9 WHERE id = 1", "DELETE FROM t WHERE id = 3", database=database)
+    moved = Middle(Routing(RouteTable([PlainRule(f"{database}.t", f"{database}.u")])))
+    runs.catch_up(LIMITS, middle=moved)
+    any_server.execute("INSERT INTO t VALUES (7, 7)", database=database)
+    runs.catch_up(LIMITS, middle=moved)
+    assert runs.pipeline.query(f"SELECT id, c FROM {database}.u ORDER BY id") == [(1, 9), (2, 2), (7, 7)]
+    assert runs.pipeline.query(f"SELECT id, c FROM {database}.t ORDER BY id") == [(1, 1), (2, 2), (3, 3)]

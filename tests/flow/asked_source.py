@@ -1,0 +1,33 @@
+"""A source over a list that copies tables anew when the engine asks for it, as a live one does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cdc.block import ChangeBlock, During
+from cdc.schema import CopyTable, TableCopied, TableId
+from cdc.testing import ListSource
+
+
+class AskedSource(ListSource):
+    """`now` has what a copy reads of each table. A copy comes behind all items there are when it is asked for."""
+
+    def __init__(self, items: Sequence[Any], now: Mapping[TableId, ChangeBlock]) -> None:
+        super().__init__(items)
+        self.now, self.requests = dict(now), dict[str, TableId]()
+        self.allowed = True
+
+    def copies_anew(self, table: TableId) -> bool:
+        return self.allowed
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        if request not in self.requests:
+            self.requests[request] = table
+            copied = self.now[table]
+            self.add(CopyTable(table, copied.schema), replace(copied, during=During.NEW), TableCopied(table))
+
+    def add(self, *items: Any) -> None:
+        """The list grows."""
+        self._items = (*self._items, *items)

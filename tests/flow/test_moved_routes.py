@@ -1,0 +1,164 @@
+"""Routes that are edited between two runs: tables go elsewhere with all their rows, and nothing else moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_source import AskedSource
+
+from cdc.errors import ChangeRefused, EditRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CreateTable,
+    DataType,
+    DropTable,
+    RenameTable,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.spec.model import RouteRule
+from cdc.testing import FailAt, ListSink, block, run_in_memory
+from cdc.testing.memory import Middle
+
+A, B = TableId("shop", "a"), TableId("shop", "b")
+OLD, NEW = TableId("ods", "old"), TableId("ods", "new")
+ID = Column("id", DataType.parse("INT"), nullable=False)
+NOTE = Column("note", DataType.parse("STRING"))
+SMALL = TableSchema((ID,), ("id",))
+WIDE = TableSchema((ID, NOTE), ("id",))
+
+
+def to(*targets: tuple[TableId, TableId], behavior: str = "evolve") -> Middle:
+    rules = [RouteRule(source_table=str(source), sink_table=str(sink)) for source, sink in targets]
+    return Middle(Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail")))
+
+
+def rows(schema: TableSchema, *numbers: int, table: TableId = A, sequence: int = 1) -> Any:
+    return block(table, schema, [("+I", {"id": number}) for number in numbers], sequence=sequence)
+
+
+class Pipeline:
+    """A pipeline whose file is edited between its runs."""
+
+    def __init__(self, folder: Path, source: AskedSource) -> None:
+        self.folder, self.source, self.sink = folder, source, ListSink()
+        self._start: Any = None
+        self._batches = 0
+        self.done: Any = None
+
+    def run(self, middle: Middle) -> None:
+        self.done = run_in_memory(
+            self.source, self.sink, middle=middle, state=self.folder, start=self._start, first_batch=self._batches,
+            limits=None,
+        )  # fmt: skip
+        self._start, self._batches = self.done.offset, self._batches + self.done.batches
+
+    def ids(self, table: TableId) -> list[int]:
+        return sorted(row["id"] for row in self.sink.rows(table))
+
+
+@pytest.fixture(params=["evolve", "lenient", "try_evolve"])
+def behavior(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def moving(tmp_path: Path, behavior: str) -> Pipeline:
+    """One that has run with its table in OLD, rows 1 and 2; row 3 comes when it goes to another one, 2 leaves."""
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {A: rows(SMALL, 1, 3, sequence=9)})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(to((A, OLD), behavior=behavior))
+    source.add(rows(SMALL, 3, sequence=2), block(A, SMALL, [("-D", {"id": 2})], sequence=3))
+    return pipeline
+
+
+def test_a_table_that_goes_elsewhere_is_whole_there(moving: Pipeline, behavior: str) -> None:
+    moving.run(to((A, NEW), behavior=behavior))
+    assert moving.ids(NEW) == [1, 3]
+    assert moving.ids(OLD) == [1, 2]
+    assert moving.done.reasons["held-back route.moved ods.new"] == 1
+
+
+def test_it_can_be_moved_back(moving: Pipeline, behavior: str) -> None:
+    moving.run(to((A, NEW), behavior=behavior))
+    moving.source.add(rows(SMALL, 4, sequence=4))
+    moving.source.now[A] = rows(SMALL, 1, 3, 4, sequence=20)
+    moving.run(to((A, OLD), behavior=behavior))
+    assert moving.ids(OLD) == [1, 3, 4]
+    assert moving.ids(NEW) == [1, 3]
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_on_the_way_changes_nothing(moving: Pipeline, behavior: str, failure: FailAt) -> None:
+    moving.source.add(failure)
+    moving.run(to((A, NEW), behavior=behavior))
+    assert moving.ids(NEW) == [1, 3]
+    assert len(moving.source.requests) == 1
+
+
+def test_a_second_place_leaves_the_first_as_it_is(moving: Pipeline, behavior: str) -> None:
+    moving.run(to((A, OLD), (A, NEW), behavior=behavior))
+    assert moving.ids(OLD) == moving.ids(NEW) == [1, 3] or behavior == "lenient"
+    assert moving.ids(NEW) == [1, 3]
+
+
+def test_changes_of_a_table_that_waits_come_with_its_copy(moving: Pipeline, behavior: str) -> None:
+    moving.source.add(AddColumn(A, NOTE), rows(WIDE, 5, sequence=5))
+    moving.source.now[A] = rows(WIDE, 1, 3, 5, sequence=20)
+    moving.run(to((A, NEW), behavior=behavior))
+    assert moving.ids(NEW) == [1, 3, 5]
+    assert all(set(row) == {"id", "note"} for row in moving.sink.rows(NEW))
+
+
+def test_a_table_that_is_renamed_while_it_waits_is_copied_under_its_new_name(tmp_path: Path) -> None:
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2)], {B: rows(SMALL, 1, 2, 3, table=B, sequence=9)})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(to((A, OLD), (B, OLD)))
+    source.now[A] = source.now[B]
+    source.add(RenameTable(A, B), rows(SMALL, 3, table=B, sequence=2))
+    pipeline.run(to((A, NEW), (B, NEW)))
+    assert pipeline.ids(NEW) == [1, 2, 3]
+    assert list(source.requests.values()) == [B]
+
+
+def test_a_table_that_is_dropped_while_it_waits_needs_no_copy_any_more(tmp_path: Path) -> None:
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1)], {})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(to((A, OLD)))
+    source.add(DropTable(A), CreateTable(A, WIDE), rows(WIDE, 7, sequence=5))
+    pipeline.run(to((A, NEW)))
+    assert (pipeline.ids(NEW), source.requests) == ([7], {})
+
+
+def test_a_table_that_joins_others_is_written_among_them(moving: Pipeline, tmp_path: Path) -> None:
+    moving.source.add(CreateTable(B, WIDE), rows(WIDE, 100, table=B, sequence=4))
+    moving.run(to((A, OLD), (B, NEW)))
+    moving.source.add(TruncateTable(A), rows(SMALL, 9, sequence=6))
+    moving.source.now[A] = rows(SMALL, 9, sequence=20)
+    moving.run(to((A, NEW), (B, NEW)))
+    assert moving.ids(NEW) == [9, 100]
+    assert moving.done.reasons["held-back copy.table ods.new"] == 1
+
+
+def test_a_source_that_does_not_copy_stops_before_anything_is_done(moving: Pipeline, behavior: str) -> None:
+    moving.source.allowed = False
+    with pytest.raises(ChangeRefused, match="its rows go to another table of the sink, and its source does not copy"):
+        moving.run(to((A, NEW), behavior=behavior))
+    assert moving.sink.tables == {OLD}
+    moving.run(to((A, OLD), behavior=behavior))  # taken back
+    assert moving.ids(OLD) == [1, 3]
+
+
+def test_another_shard_column_is_refused_with_both_names(moving: Pipeline) -> None:
+    rule = RouteRule(source_table=str(A), sink_table=str(OLD), shard_column="origin")
+    edited = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    with pytest.raises(EditRefused, match=r"the shard-column of shop\.a was none and is origin now"):
+        moving.run(edited)

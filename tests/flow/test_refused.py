@@ -1,0 +1,135 @@
+"""Schema changes that the sink refuses: where it can have the table as it is to be, that is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_source import AskedSource
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
+from cdc.schema import (
+    AddColumn,
+    AlterColumnType,
+    Column,
+    CreateTable,
+    DataType,
+    DropColumn,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
+from cdc.spec.model import RouteRule
+from cdc.testing import FailAt, ListSink, block, run_in_memory
+from cdc.testing.memory import Middle
+
+A, B, ALL = TableId("shop", "a"), TableId("shop", "b"), TableId("ods", "all")
+INT, TEXT = DataType.parse("INT"), DataType.parse("STRING")
+ID = Column("id", INT, nullable=False)
+BEFORE = TableSchema((ID, Column("v", INT)), ("id",))
+AFTER = TableSchema((ID, Column("v", TEXT)), ("id",))
+MORE = TableSchema((ID, Column("v", TEXT), Column("more", INT)), ("id",))
+REFUSED = AlterColumnType(A, Column("v", TEXT), Column("v", INT))
+
+
+class Stubborn(ListSink):
+    """Does not change the type of a column of a table that is there."""
+
+    curable = True
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        for change in changes:
+            if isinstance(change, AlterColumnType):
+                raise ChangeRefused("not in place", where=str(change.table), curable=self.curable)
+        super().apply(batch, changes)
+
+
+def how(behavior: str = "evolve", *rules: RouteRule) -> Middle:
+    return Middle(Routing(RouteTable(rules), Policy(Behavior(behavior)), Coercion("fail")))
+
+
+def items(*more: Any) -> list[Any]:
+    first = block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 2, "v": 2})])
+    return [CreateTable(A, BEFORE), first, REFUSED, block(A, AFTER, [("+I", {"id": 3, "v": "x"})], sequence=2), *more]
+
+
+def copied(schema: TableSchema = AFTER) -> Any:
+    return block(A, schema, [("+I", {"id": 1, "v": "1"}), ("+I", {"id": 3, "v": "x"})], sequence=9)
+
+
+def values(sink: ListSink, table: TableId = A) -> dict[int, Any]:
+    return {row["id"]: row["v"] for row in sink.rows(table)}
+
+
+@pytest.mark.parametrize("behavior", ["evolve", "lenient"])
+def test_the_table_is_copied_as_it_is_to_be(behavior: str) -> None:
+    sink, source = Stubborn(), AskedSource(items(), {A: copied()})
+    done = run_in_memory(source, sink, middle=how(behavior))
+    assert values(sink) == {1: "1", 3: "x"}
+    assert done.reasons["refused-by-sink alter.column.type shop.a"] == 1
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_on_the_way_changes_nothing(failure: FailAt, tmp_path: Path) -> None:
+    sink = Stubborn()
+    source = AskedSource([*items()[:3], failure, *items()[3:]], {A: copied()})
+    run_in_memory(source, sink, middle=how(), state=tmp_path)
+    assert values(sink) == {1: "1", 3: "x"}
+    assert len(source.requests) == 1
+
+
+def test_what_follows_for_the_table_goes_with_its_copy_and_other_tables_go_on() -> None:
+    other = [CreateTable(B, BEFORE), AddColumn(B, Column("more", INT))]
+    added = [AddColumn(A, Column("more", INT)), block(A, MORE, [("+I", {"id": 4, "v": "y"})], sequence=5)]
+    sink, source = Stubborn(), AskedSource(items(*other, *added), {A: copied(MORE)})
+    run_in_memory(source, sink, middle=how())
+    assert values(sink) == {1: "1", 3: "x"}
+    assert all("more" in row for row in sink.rows(A))
+    assert B in sink.tables
+    assert len(source.requests) == 1
+
+
+def test_readers_find_the_rows_that_were_there_until_the_copy_is_whole() -> None:
+    seen: list[int] = []
+
+    class Watched(Stubborn):
+        def commit(self, batch: int, prepared: Any) -> None:
+            super().commit(batch, prepared)
+            seen.append(len(self.rows(A)))
+
+    run_in_memory(AskedSource(items(), {A: copied()}), Watched(), middle=how())
+    assert min(seen[1:]) == 2
+
+
+@pytest.mark.parametrize(
+    ("why", "behavior", "change"),
+    [
+        ("final", "evolve", {"curable": False}),
+        ("not copied", "evolve", {"allowed": False}),
+        ("rows are kept", "lenient", {"dropped": True}),
+        ("renamed", "evolve", {"renamed": True}),
+        ("merged", "evolve", {"merged": True}),
+    ],
+)
+def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[str, bool]) -> None:
+    script, rules = items(), []
+    if change.get("dropped"):
+        gone = TableSchema((ID, Column("v", INT), Column("gone", INT)), ("id",))
+        script = [CreateTable(A, gone), block(A, gone, [("+I", {"id": 1})]), DropColumn(A, "gone"), REFUSED]
+    if change.get("renamed"):
+        script = [*script[:3], RenameTable(A, B)]
+    if change.get("merged"):
+        rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
+        script = [CreateTable(B, BEFORE), *script]
+    sink, source = Stubborn(), AskedSource(script, {A: copied()})
+    sink.curable, source.allowed = change.get("curable", True), change.get("allowed", True)
+    with pytest.raises(ChangeRefused, match="not in place"):
+        run_in_memory(source, sink, middle=how(behavior, *rules))
+    assert source.requests == {}
