@@ -13,6 +13,7 @@ from typing import ClassVar, Generic
 from cdc.errors import SinkError
 from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.table import T
+from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId, TableSchema
 from cdc.sink import Prepared, StoredTable
 from cdc.source import Context
@@ -56,6 +57,20 @@ class LoadSink(SqlSink[T], Generic[T]):
         """Log in to a front end, now or never. Driver."""
         with self._session(wait=False) as session:
             session.rows("SELECT 1")
+
+    def examine(self) -> Iterator[Finding]:
+        """The login, the version, and the back ends that are alive, where the user may see them."""
+        with self._session(wait=False) as session:
+            told = session.rows("SELECT @@version_comment")
+            yield ok("connection", f"{self.server} at {session.server}: {told[0][0] if told else 'no version told'}")
+            try:
+                backends = session.records("SHOW BACKENDS")
+            except Refused as error:
+                yield ok("back ends", f"not to be seen by this user: {error.message}")
+                return
+            alive = sum(str(one.get("Alive")).lower() == "true" for one in backends)
+            text = f"{alive} of {len(backends)} alive"
+            yield ok("back ends", text) if alive == len(backends) else warning("back ends", text, "see SHOW BACKENDS")
 
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
