@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 
 
@@ -166,3 +167,11 @@ class ReadsBack(Protocol):
 
         A text says why its rows are not those of the source at any time, such as for a table that only grows.
         """
+
+
+@runtime_checkable
+class ExaminesSink(Protocol):
+    """Optional capability, for `cdc doctor`."""
+
+    def examine(self) -> Iterator[Finding]:
+        """What a pipeline needs of the sink, looked at one by one; an error is a finding. Changes nothing."""

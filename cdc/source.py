@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 
@@ -314,3 +315,14 @@ class ReadsNow(Protocol):
 
     def now(self) -> TablesNow:
         """A reader; the caller closes it. Opens nothing yet."""
+
+
+@runtime_checkable
+class ExaminesSource(Protocol):
+    """Optional capability, for `cdc doctor`."""
+
+    def examine(self, committed: Offset | None) -> Iterator[Finding]:
+        """What a pipeline needs of the source, looked at one by one; an error is a finding. Changes nothing.
+
+        `committed` is where the pipeline is, None for one that has not begun.
+        """

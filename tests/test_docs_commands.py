@@ -32,6 +32,7 @@ NOT_RUN = {
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
     "cdc verify FILE": "a synopsis",
+    "cdc doctor FILE": "a synopsis",
     "cdc status FILE": "a synopsis",
     "cdc validate FILE": "a synopsis",
 }

@@ -24,6 +24,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.signals",
         "cdc.without_pandas",
         "cdc.timing",
+        "cdc.finding",
+        "cdc.disk",
     ),
     ("cdc.flow.retry",),
     ("cdc.block", "cdc.pattern", "cdc.schema_json"),
@@ -32,7 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing", "cdc.status"),
-    ("cdc.job", "cdc.verify", "cdc.warm", "cdc.background"),
+    ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
     ("cdc.cli",),
@@ -42,6 +44,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
 
 CONTRACTS = (
     "errors",
+    "finding",
+    "disk",
     "schema",
     "evolution.certain",
     "evolution.dialect",

@@ -1,4 +1,4 @@
-"""Commands that look at a pipeline and its servers and change nothing: verify."""
+"""Commands that look at a pipeline and its servers and change nothing: verify, doctor."""
 
 from __future__ import annotations
 
@@ -63,3 +63,28 @@ def verify(
         for line in mended(checked.spec, found, state_dir):
             print(printed(line, longest=LONGEST), file=sys.stderr)
     raise typer.Exit(0 if found.equal else 1)
+
+
+@app.command(epilog=EXIT_CODES)
+def doctor(
+    file: PipelineFile,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Look at the source, the sink and this machine, and say what to do about each thing that is missing."""
+    from cdc.doctor.run import examine
+    from cdc.spec.check import check_file
+
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(printed(warning, longest=LONGEST), file=sys.stderr)
+    found = []
+    for each in examine(checked.spec, state_dir):
+        found.append(each)
+        for line in () if as_json else each.lines():
+            print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
+    if as_json:
+        print(json.dumps({"findings": [each.to_json() for each in found]}, indent=2, ensure_ascii=False))
+    raise typer.Exit(max((each.exit_code for each in found), default=0))

@@ -30,7 +30,7 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Prepared, ReadsBack, Sink, StoredTable, TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.copy_conformance import CopyConformance
 from cdc.testing.list_source import FailAt, ListSource
@@ -282,8 +282,11 @@ class SinkConformance(CopyConformance):
         rows.append({"id": 2, **{column.name: None for column in columns}})
         sink = harness.sink()
         sink.apply(0, [CreateTable(table, schema)])
-        sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", item) for item in rows])]))
+        written = block(table, schema, [("+I", item) for item in rows])
+        sink.commit(0, prepare(sink, 0, [written]))
         assert by_id(harness.rows(table)) == rows
+        if isinstance(sink, ReadsBack):
+            assert_read_back(sink, written)
 
     def test_many_tables_in_one_task(self, harness: SinkHarness) -> None:
         """Their rows come interleaved."""
@@ -308,6 +311,22 @@ class SinkConformance(CopyConformance):
         assert run.batches == 3
         assert harness.rows(ORDERS) == [row(9), row(9)]
         assert harness.rows(LOG) == [row(2, "c")]
+
+
+def assert_read_back(sink: ReadsBack, written: ChangeBlock) -> None:
+    """What the sink says that it holds of rows is what it reads back, of all of them and of some keys."""
+    found = sink.read_back(written.table, written.schema)
+    assert found is not None
+    assert not isinstance(found, str)
+    stored: StoredTable = found
+    expected = stored.stored(written.rows)
+    keys = expected.select(["id"]).slice(1)
+    for asked, wanted in ((None, expected), (keys, expected.slice(1))):
+        batches = list(stored.rows(asked))
+        assert {batch.schema for batch in batches} == {expected.schema}
+        read = [row for batch in batches for row in batch.to_pylist()]
+        assert sorted(read, key=lambda row: row["id"]) == wanted.to_pylist()
+    assert sink.read_back(TableId("shop", "absent"), written.schema) is None
 
 
 VALUES: tuple[tuple[str, tuple[Any, Any]], ...] = (

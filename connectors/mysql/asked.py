@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from abc import abstractmethod
 from collections.abc import Callable
+=======
+from collections.abc import Callable, Iterator
+>>>>>>> verify2
 
 from cdc.errors import SourceError
+from cdc.finding import Finding
 from cdc.schema import TableId
-from cdc.source import Context, Source, TablesNow
+from cdc.source import Context, Offset, Source, TablesNow
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.snapshot.plan.requests import Requests
 
@@ -42,6 +48,13 @@ class AskedSource(Source):
         from connectors.mysql.snapshot.read.now import ServerNow
 
         return ServerNow(self._by_name, self._streams)
+
+    def examine(self, committed: Offset | None) -> Iterator[Finding]:
+        """Settings, privileges, retention, tables. Opens a session."""
+        from connectors.mysql.server.examine import examine
+
+        at = None if committed is None else MySqlOffset.from_json(committed)
+        return examine(self._streams.session, lambda: self._by_name, at)
 
     def copies_anew(self, table: TableId) -> bool:
         """Whether the options let tables be copied that nobody asked for."""
