@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from abc import abstractmethod
-from collections.abc import Callable
-=======
 from collections.abc import Callable, Iterator
->>>>>>> verify2
 
 from cdc.errors import SourceError
 from cdc.finding import Finding
