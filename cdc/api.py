@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Literal, NamedTuple
@@ -111,7 +112,7 @@ def run(
 
     Args:
         pipeline: what `load` gave, or a file.
-        until_caught_up: stop at what the source's log holds now.
+        until_caught_up: stop at what the source's log holds now, as a pipeline with a schedule does in any case.
         master: the Spark master, such as `local[4]`; None for all cores of this machine.
         state_dir: where the pipeline keeps its progress; None for `.cdc/<name>` beside the file.
         log: where log lines and the summary go; None for stderr and stdout.
@@ -141,13 +142,15 @@ def run_here(
 
     Called in the main thread, SIGINT and SIGTERM finish the running batch, and a second one ends the process.
     `background` reads with half the cores; `events` is a file that gets a line for each event, `metrics` where
-    metrics are served: host and port. Raises CdcError.
+    metrics are served: host and port. After a failure it runs again where `pipeline.restart` says so. Raises CdcError.
     """
+    from cdc.job.restarting import run_again
     from cdc.job.run import run as run_job
 
     with ExitStack() as stack:
         stack.enter_context(_Turn())
-        return run_job(
+        run_once = partial(
+            run_job,
             pipeline.spec,
             until_caught_up=until_caught_up,
             master=master,
@@ -157,6 +160,7 @@ def run_here(
             events=events,
             seen=None if metrics is None else _metrics(stack, *metrics),
         )
+        return run_again(pipeline.spec, lambda control: run_once(control=control), log_format)
 
 
 State = Literal["running", "stopping", "ended", "failed"]

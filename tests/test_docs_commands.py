@@ -28,9 +28,11 @@ NOT_RUN = {
     "cdc dev": "serves until it is ended; tests/standins and tests/services start them",
     "cdc plan FILE": "a synopsis",
     "cdc run FILE": "a synopsis",
+    "cdc serve DIR": "a synopsis",
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
     "cdc verify FILE": "a synopsis",
+    "cdc doctor FILE": "a synopsis",
     "cdc status FILE": "a synopsis",
     "cdc validate FILE": "a synopsis",
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 
 from cdc.errors import CdcError, CommitUnknown, EngineError, LoadsLost
 from cdc.faults import reached
@@ -50,7 +51,9 @@ class Commits:
         Raises what the commit before failed with.
         """
         self.finish()
-        self._pending = self._thread.submit(self._run, decision, then)
+        self._pending = self._thread.submit(
+            copy_context().run, self._run, decision, then
+        )  # whose log lines are its own
 
     def finish(self) -> None:
         """Wait until nothing is being committed. Raises the error that stopped a commit, every time it is asked."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from cdc.flow.progress import Progress
+
+if TYPE_CHECKING:
+    from cdc.job.shared_session import SharedSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +18,19 @@ class Control:
 
     Attributes:
         stop: set it, and the running batch is finished and the run ends.
+        drain: set it, and what the source's log holds then is still committed before the run ends.
         progress: what the run did so far.
         log: where log lines and the summary go; None: log lines to stderr, the summary to stdout.
+        shared: the Spark session of the process, for a run beside others; None: the run starts and ends one of its own.
+        again: whether the run carries on with one that failed: then it copies no table anew because of its schedule.
         guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
+    drain: threading.Event = field(default_factory=threading.Event)
     progress: Progress = field(default_factory=Progress)
     log: IO[str] | None = None
+    again: bool = False
     guest: bool = False
+    shared: SharedSession | None = None

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +11,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import EngineError
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
@@ -26,23 +21,16 @@ from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.edits import Edits
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
-from cdc.job.java import choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
-from cdc.job.log_records import log_records
+from cdc.job.log_records import log_records, same_run
+from cdc.job.own_session import OwnSession, chosen_java
+from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.session import (
-    DEFAULT_MASTER,
-    as_guest,
-    check_executors,
-    start_session,
-    warm_workers,
-    with_retries,
-    without_variables,
-)
+from cdc.job.session import DEFAULT_MASTER, check_executors, warm_workers, with_retries
 from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
-from cdc.job.watch import JAVA_GONE, Signals, Watch
+from cdc.job.watch import Signals, Watch
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
 from cdc.source import Context, Copies, Limits
 from cdc.spec.model import PipelineSpec
@@ -95,15 +83,18 @@ def run(
     """
     control = control or Control()
     reporter = Reporter(log_format, out=control.log, err=control.log)
-    json_log = JsonLog(reporter.line, wanted=log_format == "json")
+    json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
     state = StateDir(state_root(state_dir, spec))
     lock = RunLock(state.root)
     lock.acquire()
     try:
         pipeline = state.open(name=spec.name, source=spec.source.type)
         state.clear_control()
-        with log_records(reporter.line), json_log.of_python():
-            mode = Mode(with_retries(master or DEFAULT_MASTER), until_caught_up, background)
+        with log_records(reporter.line, only_here=control.shared is not None), json_log.of_python():
+            master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
+            mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
+            if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
+                refresh(spec, state)
             with _recording(spec, pipeline, state, reporter, mode, control, events, seen) as recording:
                 _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
     except OSError as error:
@@ -148,8 +139,8 @@ def _run_locked(
         keep_pandas_out()
     source = spec.source.build(Context(pipeline, state.source, state.stop_file))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
-    with without_variables(spec.secret_variables):
-        java = choose_java(os.environ)
+    shared = control.shared
+    java = chosen_java(spec) if shared is None else shared.java
     reporter.line(
         f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}, schema changes: {behavior_text(spec)}",
         state=str(state.root),
@@ -159,7 +150,7 @@ def _run_locked(
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     routing = made_routing(spec)
-    progress, signals, rules = control.progress, Signals(control.stop), made_rules(spec)
+    progress, signals, rules = control.progress, Signals(control.stop, control.drain), made_rules(spec)
     if not source.bounded and state.initial_offset() is None:
         tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
         check_routes(spec, tables)
@@ -174,19 +165,24 @@ def _run_locked(
         reporter.line(sentence, level="warning")
     runner.recover()
     retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
-    with signals.installed(), _session(spec, pipeline, mode.master, java, lock, json_log, control) as spark:
+    own = OwnSession(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
+    with signals.installed(), (own if shared is None else shared).opened() as spark:
         if spark is None:
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules)
+        if shared is not None:
+            shared.prepare(task)
         plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
         if not mode.master.startswith("local"):
             check_executors(spark, plan.check_shared, parallelism)
-        start = partial(_start, spark, plan, runner, bounded=mode.until_caught_up or source.bounded)
+        bounded = mode.until_caught_up or source.bounded
+        start = partial(_start, spark, plan, runner, bounded=bounded)
+        drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
         warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
-        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording)
+        watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
             watch.until_end()
         finally:
@@ -199,55 +195,12 @@ def _limits(spec: PipelineSpec) -> Limits:
     return Limits(max_bytes=options.max_batch_bytes, max_rows=options.max_batch_rows)
 
 
-@contextlib.contextmanager
-def _session(
-    spec: PipelineSpec,
-    pipeline: str,
-    master: str,
-    java: Any,
-    lock: RunLock,
-    json_log: JsonLog,
-    control: Control,
-) -> Iterator[SparkSession | None]:
-    """The session; None when the run was asked to stop while it started."""
-    with contextlib.ExitStack() as stack:
-        if control.guest:
-            stack.enter_context(as_guest())
-        with json_log.of_children(), without_variables(spec.secret_variables):
-            spark = _started(partial(start_session, pipeline, master, java, lock.make_scratch()), control.stop)
-        if spark is None:
-            yield None
-            return
-        try:
-            jvm: Any = spark.sparkContext._jvm
-            lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
-            yield None if control.stop.is_set() else spark
-        finally:
-            with contextlib.suppress(*JAVA_GONE):
-                spark.stop()
-
-
-def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:
-    """Start Spark in a thread of its own: in the main thread it would take SIGINT for itself, to end in the middle.
-
-    None when it failed to start after a stop was asked for: the same signal may have ended Java.
-    """
-    with ThreadPoolExecutor(1, "start-spark") as thread:
-        starting = thread.submit(start)
-        try:
-            return starting.result()
-        except EngineError:
-            if stop.is_set():
-                return None
-            raise
-
-
 def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounded: bool) -> StreamingQuery:
     spark.dataSource.register(data_source(plan))
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(ForeachBatch(runner, plan.state.checkpoint))
+        .writeStream.foreachBatch(same_run(ForeachBatch(runner, plan.state.checkpoint)))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

@@ -26,6 +26,9 @@ from cdc.without_pandas import pandas_hidden
 DEFAULT_MASTER = "local[*,4]"
 """All cores; a task is tried four times before the batch is."""
 
+JAVA_GONE = (Py4JError, ConnectionError)
+"""What any call into Spark raises when its Java process has ended."""
+
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 
@@ -197,5 +200,5 @@ def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> N
         warm()
         yield from rows
 
-    with contextlib.suppress(PySparkException, Py4JError, ConnectionError):
+    with contextlib.suppress(PySparkException, *JAVA_GONE):
         spark.range(0, tasks, 1, tasks).mapInArrow(load, "id long").collect()

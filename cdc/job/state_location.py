@@ -36,5 +36,9 @@ def local_path(given: str | Path) -> Path:
 
 def default_state_dir(spec: PipelineSpec) -> Path:
     """`.cdc/<pipeline name>` beside the pipeline file."""
-    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in spec.name)
-    return Path(spec.file).absolute().parent / ".cdc" / (name.strip(".") or "pipeline")
+    return Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name)
+
+
+def folder_name(name: str) -> str:
+    """The folder of a pipeline of this name: its letters that every file system takes."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".") or "pipeline"

@@ -10,24 +10,21 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, CommitUnknown, EngineError, WorkerLost
+from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
 from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.job.copying import Copying
 from cdc.job.error_transport import recover
 from cdc.job.report import Reporter, new_counts
+from cdc.job.session import JAVA_GONE
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
 from cdc.status.recording import Recording
-
-JAVA_GONE = (Py4JError, ConnectionError)
-"""What any call into Spark raises when its Java process has ended."""
 
 _TICK_S = 0.2
 _INITIALIZING = "Initializing sources"
@@ -35,10 +32,13 @@ _AGAIN = "a start of the query"
 
 
 class Signals:
-    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once."""
+    """First SIGINT or SIGTERM asks for a clean stop, the second one ends the process at once.
 
-    def __init__(self, stop: threading.Event | None = None) -> None:
-        self.stop = stop or threading.Event()
+    `drain` asks for what the log holds now, and the end after it.
+    """
+
+    def __init__(self, stop: threading.Event | None = None, drain: threading.Event | None = None) -> None:
+        self.stop, self.drain = stop or threading.Event(), drain or threading.Event()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The signal handler."""
@@ -82,6 +82,7 @@ class Watch:
         retry: RetryPolicy,
         copying: Copying | None = None,
         recording: Recording | None = None,
+        drained: Callable[[], StreamingQuery] | None = None,
     ) -> None:
         self._start = start
         self._warm: Callable[[], None] | None = warm
@@ -94,6 +95,7 @@ class Watch:
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
         self._stopping = self._over = self._gave_up = False
+        self._drained: Callable[[], StreamingQuery] | None = drained
         if recording is not None:
             recording.state("running")
 
@@ -102,7 +104,7 @@ class Watch:
         try:
             self._follow()
         except JAVA_GONE as error:
-            raise EngineError(
+            raise WorkerLost(
                 "Spark's Java process has ended",
                 hint="see the lines above; a run after this one continues at the last committed batch",
             ) from error
@@ -116,8 +118,27 @@ class Watch:
         while not self._ended():
             self.report()
             self._warm_once()
-            if self._signals.stop.is_set() and self._stop():
+            if self._asked() and self._stop() and not self._drains():
                 return
+
+    def _asked(self) -> bool:
+        """Whether somebody wants the query to end: in this process, or with a request in the state directory."""
+        if not self._stopping and self._state.stop_requested():
+            self._signals.stop.set()
+        if self._state.drain_requested():
+            self._signals.drain.set()
+        return self._signals.stop.is_set() or (self._signals.drain.is_set() and self._drained is not None)
+
+    def _drains(self) -> bool:
+        """Where that was asked for: go on with a query that ends by itself, at what the log holds now."""
+        if self._drained is None or self._signals.stop.is_set():
+            return False
+        self._reporter.line("draining: what the log holds now is still committed")
+        self._stopping = False
+        self._runner.restart()
+        self._state.clear_control()
+        self._query, self._drained = self._drained(), None
+        return True
 
     def _ended(self) -> bool:
         """Wait one tick for the end of the query; end it when a commit has failed."""
@@ -192,7 +213,8 @@ class Watch:
         """Ask the stream reader to plan no more; once it says so no batch is running, and the query can end."""
         if not self._stopping:
             self._stopping = True
-            self._reporter.line("stopping after the running batch; a second signal aborts it")
+            if self._signals.stop.is_set():
+                self._reporter.line("stopping after the running batch; a second signal aborts it")
             if self._recording is not None:
                 self._recording.state("stopping")
             self._state.request_stop()

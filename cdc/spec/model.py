@@ -25,6 +25,7 @@ from cdc.options import (
     Zone,
 )
 from cdc.pattern import TablePattern
+from cdc.spec.life import LifeOptions
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -113,7 +114,7 @@ class TransformRule(Block):
     )
 
 
-class PipelineOptions(Block):
+class PipelineOptions(LifeOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {

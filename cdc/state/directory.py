@@ -10,7 +10,7 @@
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
-    <state>/control/              requests to the stream reader process (stop)
+    <state>/control/              requests to the run (drain, stop)
     <state>/notices.jsonl         what the source has met, and in notices_told.json how much of it was told
     <state>/status.json           what the last run did and how it is, for people and other tools (`cdc.status`)
     <state>/snapshot.json         how far the copying of tables is, for other tools to read
@@ -142,6 +142,14 @@ class StateDir:
         """Whether a stop was asked for. Stream reader process, before each batch."""
         return self.stop_file.exists()
 
+    def request_drain(self) -> None:
+        """Ask the run to commit what the log holds now, and to end. Any process."""
+        self._touch(self._control / "drain")
+
+    def drain_requested(self) -> bool:
+        """Whether that was asked for. Driver."""
+        return (self._control / "drain").exists()
+
     def confirm_stop(self) -> None:
         """Tell the driver that no batch is running and none will be planned. Stream reader process."""
         self._touch(self._control / "stopped")
@@ -174,5 +182,5 @@ class StateDir:
 
     def clear_control(self) -> None:
         """Forget requests of an earlier run. Driver, before the start."""
-        for name in ("stop", "stopped"):
+        for name in ("stop", "stopped", "drain"):
             remove(self._control / name)

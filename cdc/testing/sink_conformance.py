@@ -30,11 +30,12 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import Prepared, ReadsBack, Sink, StoredTable, TaskAttempt
+from cdc.sink import Prepared, ReadsBack, Sink, TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.copy_conformance import CopyConformance
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
+from cdc.testing.read_back import assert_read_back
 from cdc.testing.sink_harness import SinkHarness
 
 ID = Column("id", DataType(Kind.BIGINT), nullable=False)
@@ -311,22 +312,6 @@ class SinkConformance(CopyConformance):
         assert run.batches == 3
         assert harness.rows(ORDERS) == [row(9), row(9)]
         assert harness.rows(LOG) == [row(2, "c")]
-
-
-def assert_read_back(sink: ReadsBack, written: ChangeBlock) -> None:
-    """What the sink says that it holds of rows is what it reads back, of all of them and of some keys."""
-    found = sink.read_back(written.table, written.schema)
-    assert found is not None
-    assert not isinstance(found, str)
-    stored: StoredTable = found
-    expected = stored.stored(written.rows)
-    keys = expected.select(["id"]).slice(1)
-    for asked, wanted in ((None, expected), (keys, expected.slice(1))):
-        batches = list(stored.rows(asked))
-        assert {batch.schema for batch in batches} == {expected.schema}
-        read = [row for batch in batches for row in batch.to_pylist()]
-        assert sorted(read, key=lambda row: row["id"]) == wanted.to_pylist()
-    assert sink.read_back(TableId("shop", "absent"), written.schema) is None
 
 
 VALUES: tuple[tuple[str, tuple[Any, Any]], ...] = (

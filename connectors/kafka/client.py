@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient
 from cdc.errors import CdcError, SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from connectors.kafka.settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from connectors.kafka.fetch.fetcher import Fetcher
 
 T = TypeVar("T")
 
@@ -90,6 +93,12 @@ class Cluster:
     def consumer(self, **own: Any) -> Consumer:
         """A consumer; `own` settings have underscores for dots."""
         return self._made(lambda: Consumer(self._config(own)))
+
+    def fetcher(self, **own: Any) -> Fetcher:
+        """A consumer that gives columns; `own` settings have underscores for dots."""
+        from connectors.kafka.fetch.fetcher import Fetcher
+
+        return self._made(lambda: Fetcher(self.settings.config(**own), self._hear))
 
     def producer(self, **own: Any) -> Producer:
         """A producer; `own` settings have underscores for dots."""

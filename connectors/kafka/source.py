@@ -59,7 +59,7 @@ class KafkaSource(Source):
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says, in each partition there is."""
         names = startup.find_partitions(self._cluster, self._policy, self._options)
-        consumer = records.reader(self._cluster, self._context.pipeline, self._cluster.settings.client)
+        consumer = records.asker(self._cluster, self._context.pipeline)
         try:
             offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
         finally:

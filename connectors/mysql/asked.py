@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 
 from cdc.errors import SourceError
@@ -22,14 +23,14 @@ class AskedSource(Source):
     _streams: Streams
 
     @property
+    @abstractmethod
     def _by_name(self) -> MySqlSourceOptions:
         """The options, with patterns that compare names as the server does."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _wanted(self) -> Callable[[TableId], bool]:
         """Whether a table is captured."""
-        raise NotImplementedError
 
     def resync(self, table: TableId) -> None:
         """Ask for a table to be copied anew; a running pipeline takes it up by itself."""

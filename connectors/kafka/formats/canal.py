@@ -28,7 +28,7 @@ from connectors.kafka.formats.groups import (
     times_of,
 )
 from connectors.kafka.formats.mysql_text import field_of
-from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, elements, runs
+from connectors.kafka.formats.scan import Cells, Scan, Tree, elements, runs
 from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY, STRING, TRUE
 
@@ -59,10 +59,10 @@ class CanalFormat:
     def read(self, messages: Messages) -> Reading:
         """As in `Format`."""
         reading = Reading()
-        numbers = np.array([number for number, value in enumerate(messages.values) if value is not None], np.int64)
+        numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(Texts.of([messages.values[number] or b"" for number in numbers]))
+        scan = _TREE.scan(messages.values.take(numbers))
         kinds = scan.cells("type")
         ops = np.array([_op(kinds, row) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)

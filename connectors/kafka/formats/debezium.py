@@ -54,9 +54,8 @@ class DebeziumFormat:
         reading = Reading()
         found = self._wrapped.payloads(messages.values)
         reading.unreadable.update(found.unreadable)
-        if found.payloads:
-            scan = _ENVELOPE.scan(Texts.of(found.payloads))
-            self._sort(messages, reading, scan, np.array(found.numbers), np.array(found.shapes))
+        if len(found.texts):
+            self._sort(messages, reading, _ENVELOPE.scan(found.texts), found.numbers, found.shapes)
         return reading
 
     def natural(self, column: Column) -> Field:
@@ -122,12 +121,11 @@ def _table(names: Sequence[Cells], row: int) -> TableId:
 
 def key_names(messages: Messages, numbers: Any) -> tuple[str, ...] | None:
     """The columns in the key of the first message that has one; empty without any, None when the key is no object."""
-    for number in numbers.tolist():
-        key = messages.keys[number]
-        if key is not None:
-            fields = key_object(key)
-            return None if fields is None else tuple(fields)
-    return ()
+    there = messages.keys.there[numbers]
+    if not there.any():
+        return ()
+    fields = key_object(messages.key(int(numbers[np.argmax(there)])))
+    return None if fields is None else tuple(fields)
 
 
 def _images(
@@ -167,9 +165,10 @@ def _rows_of_keys(
 ) -> tuple[Texts, Cells]:
     """Deletes without the row before: the message's key names the row, behind the other texts in a new buffer."""
     starts, stops, kinds = before.starts.copy(), before.stops.copy(), before.kinds.copy()
-    parts, end = [texts.data.tobytes()[:-8]], len(texts.data) - 8
+    parts: list[bytes] = []
+    end = len(texts.data)
     for row in rows:
-        found = None if not key else key_object(messages.keys[numbers[row]])
+        found = None if not key else key_object(messages.key(int(numbers[row])))
         if found is None:
             reading.unreadable[int(numbers[row])] = "a delete with neither the row before nor a key to find it by"
             continue
@@ -177,8 +176,7 @@ def _rows_of_keys(
         starts[row], stops[row], kinds[row] = end, end + len(text), OBJECT
         parts.append(text)
         end += len(text)
-    data = np.frombuffer(b"".join((*parts, bytes(8))), np.uint8)
-    wider = Texts(data, texts.begins, texts.ends)
+    wider = texts.with_more(parts)
     return wider, Cells(wider, starts, stops, kinds)
 
 

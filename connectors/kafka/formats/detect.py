@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from cdc.errors import UnsupportedChange
 from connectors.kafka.formats.canal import CanalFormat
 from connectors.kafka.formats.debezium import DebeziumFormat
@@ -11,7 +13,7 @@ from connectors.kafka.formats.groups import Format, Messages
 from connectors.kafka.formats.maxwell import MaxwellFormat
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.plain import PlainFormat
-from connectors.kafka.formats.scan import Texts, Tree
+from connectors.kafka.formats.scan import Tree
 from connectors.kafka.kernels import ABSENT
 
 DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
@@ -58,7 +60,7 @@ class Formats:
         if found is None:
             name = self._options.value_format
             found = self._made(detected(messages) if name == "auto" else name)
-            if any(value is not None for value in messages.values):
+            if messages.values.there.any():
                 self._by_topic[topic] = found
         return found
 
@@ -72,11 +74,10 @@ class Formats:
 
 def detected(messages: Messages) -> str:
     """The name of the format that the first message with a value has."""
-    number = next((number for number, value in enumerate(messages.values) if value is not None), None)
-    if number is None:
+    if not messages.values.there.any():
         return DEBEZIUM
-    value = messages.values[number] or b""
-    found = _MARKS.scan(Texts.of([value]))
+    number = int(np.argmax(messages.values.there))
+    found = _MARKS.scan(messages.values.take([number]))
     there = {name for _, names in _SIGNS for name in names if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
         if not found.faults[0] and signs <= there:

@@ -23,28 +23,69 @@ from connectors.kafka.formats.simple_ddl import SimpleDdl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """n messages of one partition in the order of their offsets; a value or key may be None."""
+    """n messages of one partition in the order of their offsets, in columns; a value or key may be None.
+
+    Attributes:
+        offsets, times_ms: int64[n]; when a message was written.
+        keys, values: what is None begins and ends at -1.
+    """
 
     topic: str
     partition: int
-    offsets: Sequence[int]
-    times_ms: Sequence[int]
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes | None]
+    offsets: Any
+    times_ms: Any
+    keys: Texts
+    values: Texts
+
+    @classmethod
+    def of(
+        cls, topic: str, partition: int, keys: Sequence[bytes | None], values: Sequence[bytes | None], first: int = 0
+    ) -> Messages:
+        """Messages written in 1970, from offset `first` on."""
+        offsets = np.arange(first, first + len(values), dtype=np.int64)
+        return cls(topic, partition, offsets, np.zeros(len(values), np.int64), Texts.of(keys), Texts.of(values))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Messages]) -> Messages:
+        """Messages of one partition that stand one behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        offsets, times = (np.concatenate([getattr(part, name) for part in parts]) for name in ("offsets", "times_ms"))
+        keys, values = Texts.joined([part.keys for part in parts]), Texts.joined([part.values for part in parts])
+        return cls(parts[0].topic, parts[0].partition, offsets, times, keys, values)
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def size(self) -> int:
+        """How many bytes the values have."""
+        return int((self.values.ends - self.values.begins).sum())
 
     def part(self, first: int, last: int | None = None) -> Messages:
         """Messages `first` up to and without `last`."""
         cut = slice(first, last)
         return Messages(
-            self.topic, self.partition, self.offsets[cut], self.times_ms[cut], self.keys[cut], self.values[cut]
-        )
+            self.topic, self.partition, self.offsets[cut], self.times_ms[cut],
+            self.keys.part(self.keys.begins[cut], self.keys.ends[cut]),
+            self.values.part(self.values.begins[cut], self.values.ends[cut]),
+        )  # fmt: skip
+
+    def key(self, message: int) -> bytes | None:
+        """The key of a message."""
+        return self.keys.bytes_of(message) if self.keys.begins[message] >= 0 else None
+
+    def value(self, message: int) -> bytes | None:
+        """The value of a message."""
+        return self.values.bytes_of(message) if self.values.begins[message] >= 0 else None
+
+    def place(self, message: int) -> int:
+        """The offset of a message."""
+        return int(self.offsets[message])
 
     def where(self, message: int) -> str:
         """The place of a message, as it is written everywhere."""
-        return f"{self.topic}-{self.partition}@{self.offsets[message]}"
+        return f"{self.topic}-{self.partition}@{self.place(message)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,7 +195,7 @@ def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> An
     """int64[n] when the source committed, else when the message was written."""
     if committed is not None and not committed.null_count:
         return committed.to_numpy()
-    written = np.array([messages.times_ms[number] for number in numbers.tolist()], np.int64)
+    written = messages.times_ms[numbers]
     if committed is None:
         return written
     there = np.asarray(committed.is_valid().to_numpy(zero_copy_only=False), bool)

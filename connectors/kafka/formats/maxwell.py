@@ -27,7 +27,7 @@ from connectors.kafka.formats.groups import (
     gathered,
     times_of,
 )
-from connectors.kafka.formats.scan import Scan, Texts, Tree, runs
+from connectors.kafka.formats.scan import Scan, Tree, runs
 from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.formats.wrapped import key_object
 from connectors.kafka.kernels import OBJECT, STRING
@@ -53,10 +53,10 @@ class MaxwellFormat:
     def read(self, messages: Messages) -> Reading:
         """As in `Format`."""
         reading = Reading()
-        numbers = np.array([number for number, value in enumerate(messages.values) if value is not None], np.int64)
+        numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(Texts.of([messages.values[number] or b"" for number in numbers]))
+        scan = _TREE.scan(messages.values.take(numbers))
         types = scan.cells("type")
         ops = np.array([_OPS.get(types.raw(row), _NO_OP) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != _NO_OP) & (scan.cells("data").kinds == OBJECT)
@@ -78,7 +78,7 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
     """From `primary_key_columns`, else from the message's key, which Maxwell writes as {"database", "pk.id": 7}."""
     if columns:
         return tuple(json.loads(columns))
-    members = key_object(messages.keys[int(numbers[0])])
+    members = key_object(messages.key(int(numbers[0])))
     if members is None:
         return None
     return tuple(name.removeprefix(_PK) for name in members if name.startswith(_PK))

@@ -12,7 +12,7 @@ from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import AFTER, DELETE, Group, Images, Messages, Reading, consecutive, gathered
 from connectors.kafka.formats.scan import Texts, Tree
-from connectors.kafka.formats.wrapped import BARE, Unwrapper, key_object
+from connectors.kafka.formats.wrapped import Payloads, Unwrapper, key_object
 
 _OBJECT = Tree({})
 
@@ -31,52 +31,55 @@ class PlainFormat:
     def read(self, messages: Messages) -> Reading:
         """As in `Format`. Rows of a table without a key can only be added."""
         reading = Reading()
-        numbers: list[int] = []
-        texts: list[bytes] = []
-        shapes: list[int] = []
-        kinds: list[int] = []
-        for number, value in enumerate(messages.values):
-            try:
-                text, shape = _row_of_key(messages, number) if value is None else self._wrapped.payload(value)
-            except ValueError as error:
-                reading.unreadable[number] = str(error)
-                continue
-            numbers.append(number)
-            texts.append(text)
-            shapes.append(shape.number)
-            kinds.append(DELETE if value is None else AFTER)
-        if texts:
-            self._sort(messages, reading, np.array(numbers), Texts.of(texts), shapes, np.array(kinds, np.uint8))
+        found = self._wrapped.payloads(messages.values)
+        reading.unreadable.update(found.unreadable)
+        deletes = np.flatnonzero(~messages.values.there)
+        numbers, texts, shapes = found.numbers, found.texts, found.shapes
+        if len(deletes):
+            numbers, texts, shapes = _with_deletes(messages, reading, deletes, found)
+        if len(texts):
+            self._sort(messages, reading, numbers, texts, shapes)
         return reading
 
-    def _sort(
-        self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: list[int], kinds: Any
-    ) -> None:
+    def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any) -> None:
         faults = _OBJECT.scan(texts).faults
         for place in np.flatnonzero(faults).tolist():
             reading.unreadable[int(numbers[place])] = f"no JSON object (byte {faults[place] - 1 - texts.begins[place]})"
         good = np.flatnonzero(faults == 0)
-        of_shape = np.array(shapes, np.int64)
-        # A delete has the columns of its key alone, and goes with whatever rows stand before it.
-        for at in good.tolist():
-            if kinds[at] == DELETE and at:
-                of_shape[at] = of_shape[at - 1]
+        kinds = np.where(messages.values.there[numbers], AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
-        parts = [(table, int(of_shape[good[first]]), good[first:last]) for first, last in consecutive(of_shape[good])]
-        for found, shape, members in gathered(parts):
-            times = np.array([messages.times_ms[number] for number in numbers[members].tolist()], np.int64)
+        parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
+        for _, shape, members in gathered(parts):
             images = Images(
                 texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
-                np.zeros(len(members), np.int32), kinds[members], times,
+                np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
             )  # fmt: skip
-            keys = (messages.keys[number] for number in numbers[members].tolist())
-            key = key_object(next(filter(None, keys), None))
+            there = messages.keys.there[numbers[members]]
+            key = key_object(messages.key(int(numbers[members[np.argmax(there)]])))
             names = None if key is None else tuple(key)
-            reading.groups.append(Group(found, self._wrapped.shapes[shape].fields, names, images, upserts=True))
+            reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, names, images, upserts=True))
 
 
-def _row_of_key(messages: Messages, number: int) -> tuple[bytes, Any]:
-    found = key_object(messages.keys[number])
-    if found is None:
-        raise ValueError("a delete (no value) whose key is no JSON object with the key columns")
-    return json.dumps(found).encode("utf-8"), BARE
+def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: Payloads) -> tuple[Any, Texts, Any]:
+    """Rows and deletes in the order of the messages: numbers, texts and shapes.
+
+    A delete has the columns of its key alone, and goes with whatever rows stand before it.
+    """
+    found, keys = list[int](), list[bytes]()
+    for number in deletes.tolist():
+        key = key_object(messages.key(number))
+        if key is None:
+            reading.unreadable[number] = "a delete (no value) whose key is no JSON object with the key columns"
+        else:
+            found.append(number)
+            keys.append(json.dumps(key).encode("utf-8"))
+    numbers = np.concatenate((rows.numbers, np.array(found, np.int64)))
+    ends = len(rows.texts.data) + np.cumsum([0, *map(len, keys)], dtype=np.int64)
+    begins = np.concatenate((rows.texts.begins, ends[:-1])).astype(np.int32)
+    order = np.argsort(numbers, kind="stable")
+    of_row = np.concatenate((np.ones(len(rows.numbers), bool), np.zeros(len(found), bool)))[order]
+    before = np.maximum.accumulate(np.where(of_row, np.arange(len(order)), -1))
+    shapes = np.concatenate((rows.shapes, np.zeros(len(found), np.int64)))[order]
+    texts = rows.texts.with_more(keys)
+    stops = np.concatenate((rows.texts.ends, ends[1:])).astype(np.int32)
+    return numbers[order], texts.part(begins[order], stops[order]), np.where(before < 0, 0, shapes[before])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from connectors.kafka.kernels import ABSENT, scan
+from connectors.kafka.kernels import ABSENT, NULL, STRING, scan, spans
 
 Ints = npt.NDArray[np.int32]
 Kinds = npt.NDArray[np.uint8]
@@ -69,19 +69,37 @@ def _size(names: Names) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """JSON texts in one buffer, int32[n] each: text i is the bytes from begins[i] to ends[i]."""
+    """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1."""
 
     data: npt.NDArray[np.uint8]
     begins: Ints
     ends: Ints
 
     @classmethod
-    def of(cls, texts: Sequence[bytes]) -> Texts:
+    def of(cls, texts: Sequence[bytes | None]) -> Texts:
         """Put texts one behind the other; less than 2 GiB of them."""
-        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts))).astype(np.int32)
+        ends = np.cumsum([len(text or b"") for text in texts], dtype=np.int64).astype(np.int32)
         begins = np.zeros(len(texts), np.int32)
         begins[1:] = ends[:-1]
-        return cls(np.frombuffer(b"".join((*texts, _PADDING)), np.uint8), begins, ends)
+        none = np.array([text is None for text in texts], bool)
+        begins[none] = ends[none] = -1
+        return cls(np.frombuffer(b"".join([*filter(None, texts), _PADDING]), np.uint8), begins, ends)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Texts]) -> Texts:
+        """The texts of several buffers in one, which holds nothing else; less than 2 GiB of them."""
+        rooms = [int((part.ends - part.begins).sum()) for part in parts]
+        data = np.empty(sum(rooms) + len(_PADDING), np.uint8)
+        places: list[Ints] = []
+        at = 0
+        for part, room in zip(parts, rooms, strict=True):
+            offsets = np.empty(len(part) + 1, np.int32)
+            kinds = np.where(part.there, STRING, NULL).astype(np.uint8)
+            spans.gather(part.address, part.begins, part.ends, kinds, data.ctypes.data + at, offsets)
+            places.append(np.where(part.there, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
+            at += room
+        begins, ends = np.concatenate(places, axis=1)
+        return cls(data, begins, ends)
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -94,6 +112,20 @@ class Texts:
     def part(self, begins: Ints, ends: Ints) -> Texts:
         """Other texts in the same buffer."""
         return Texts(self.data, begins, ends)
+
+    @property
+    def there(self) -> Any:
+        """bool[n] which are not none."""
+        return self.begins >= 0
+
+    def take(self, rows: Any) -> Texts:
+        """Texts by number, or by mask."""
+        return self.part(self.begins[rows], self.ends[rows])
+
+    def with_more(self, texts: Sequence[bytes]) -> Texts:
+        """The same texts in a buffer that has others behind its own bytes."""
+        more = np.frombuffer(b"".join([*texts, _PADDING]), np.uint8)
+        return Texts(np.concatenate((self.data, more)), self.begins, self.ends)
 
     def bytes_of(self, index: int) -> bytes:
         """One text."""

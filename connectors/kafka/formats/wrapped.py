@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.scan import Texts, Tree
-from connectors.kafka.kernels import NULL, OBJECT
+from connectors.kafka.formats.scan import Ints, Texts, Tree
+from connectors.kafka.kernels import NULL, OBJECT, prefixes
 
 _WRAPPED = Tree({"schema": None, "payload": None})
 
@@ -19,25 +21,29 @@ Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schema says: its number among those met, and the columns; None for values that do not tell."""
+    """What a schema says: its number among those met, and the columns; None for values that do not tell.
+
+    `prefix` is how values begin that have it.
+    """
 
     number: int
     fields: tuple[Field, ...] | None
+    prefix: bytes = b""
 
 
 BARE = Shape(0, None)
-_ENVELOPE = b'{"before"'
-"""How Debezium's envelope begins when nothing is around it."""
+_REMEMBERED = 16
+"""Schemas that values are compared with before they are parsed, the latest first."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Payloads:
-    """Payloads with the numbers of their values and of their shapes, and the reasons of those that have none."""
+    """The payloads of values that are there: numbers of the values, texts, and numbers of shapes, int64[n] each."""
 
-    numbers: list[int]
-    payloads: list[bytes]
-    shapes: list[int]
-    unreadable: dict[int, str]
+    numbers: Any
+    texts: Texts
+    shapes: Any
+    unreadable: Mapping[int, str]
 
 
 class Unwrapper:
@@ -47,61 +53,67 @@ class Unwrapper:
         self._learn = learn
         self._met: dict[bytes, Shape] = {}
         self.shapes: list[Shape] = [BARE]
-        self._prefix, self._shape = b"", BARE
+        self._latest: list[Shape] = []
 
-    def payloads(self, values: Sequence[bytes | None]) -> Payloads:
+    def payloads(self, values: Texts) -> Payloads:
         """The payloads of all values there are; values that follow one of the same schema are taken in one go."""
-        found = Payloads([], [], [], {})
-        number, total = 0, len(values)
-        while number < total:
-            value = values[number]
-            if value is not None:
+        numbers = np.flatnonzero(values.there)
+        texts = values.take(numbers)
+        begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
+        unreadable: dict[int, str] = {}
+        at = 0
+        while at < len(numbers):
+            count = self._run(texts, at, begins, ends, shapes)
+            if not count:
                 try:
-                    payload, shape = self.payload(value)
+                    shape, begins[at], ends[at] = self._parsed(texts, at)
                 except ValueError as error:
-                    found.unreadable[number] = str(error)
+                    unreadable[int(numbers[at])] = str(error)
+                    shapes[at] = -1
                 else:
-                    found.numbers.append(number)
-                    found.payloads.append(payload)
-                    found.shapes.append(shape.number)
-            number += 1
-            number += self._run(values, number, found) if self._prefix else 0
-        return found
+                    shapes[at] = shape.number
+                count = 1
+            at += count
+        good = shapes >= 0
+        return Payloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
 
-    def _run(self, values: Sequence[bytes | None], first: int, found: Payloads) -> int:
-        """Take the values that begin as the last one did; how many."""
-        prefix, cut = self._prefix, len(self._prefix)
-        count = 0
-        for at in range(first, len(values)):
-            value = values[at]
-            if value is None or not value.startswith(prefix) or value[-1] != 125:
-                break
-            found.payloads.append(value[cut:-1])
-            count += 1
-        found.numbers.extend(range(first, first + count))
-        found.shapes.extend([self._shape.number] * count)
-        return count
+    def _run(self, texts: Texts, at: int, begins: Ints, ends: Ints, shapes: Any) -> int:
+        """Take the values from `at` on that are of one known shape; how many."""
+        count = int(prefixes.bare(texts.address, texts.begins, texts.ends, at))
+        if count:
+            return count  # they are what they are: begins, ends and shape 0 are there
+        for place, shape in enumerate(self._latest):
+            prefix = np.frombuffer(shape.prefix, np.uint8)
+            count = int(
+                prefixes.alike(texts.address, texts.begins, texts.ends, at, prefix.ctypes.data, len(prefix))
+            )  # fmt: skip
+            if count:
+                begins[at : at + count] += len(prefix)
+                ends[at : at + count] -= 1
+                shapes[at : at + count] = shape.number
+                self._latest.insert(0, self._latest.pop(place))
+                return count
+        return 0
 
-    def payload(self, value: bytes) -> tuple[bytes, Shape]:
-        """The payload of a value; a value without a schema around it is its own. Raises ValueError."""
-        if self._prefix and value.startswith(self._prefix) and value[-1] == 125:
-            return value[len(self._prefix) : -1], self._shape
-        if value.startswith(_ENVELOPE) or b'"payload"' not in value:
-            return value, BARE
-        found = _WRAPPED.scan(Texts.of([value]))
+    def _parsed(self, texts: Texts, at: int) -> tuple[Shape, int, int]:
+        """The shape of one value, and where its payload begins and ends. Raises ValueError."""
+        begin, end = int(texts.begins[at]), int(texts.ends[at])
+        found = _WRAPPED.scan(texts.take([at]))
         payload, schema = found.cells("payload"), found.cells("schema")
         if found.faults[0] or payload.kinds[0] not in (OBJECT, NULL) or schema.kinds[0] not in (OBJECT, NULL):
-            return value, BARE
+            return BARE, begin, end
+        first, last = int(payload.starts[0]), int(payload.stops[0])
         if schema.kinds[0] == NULL:
-            return payload.raw(0), BARE
-        prefix, behind = value[: payload.starts[0]], value[payload.stops[0] :]
+            return BARE, first, last
+        prefix = texts.data[begin:first].tobytes()
         shape = self._met.get(prefix)
         if shape is None:
-            shape = self._met[prefix] = Shape(len(self.shapes), self._learn(json.loads(schema.raw(0))))
+            shape = Shape(len(self.shapes), self._learn(json.loads(schema.raw(0))), prefix)
+            self._met[prefix] = shape
             self.shapes.append(shape)
-        if behind == b"}" and schema.stops[0] <= payload.starts[0]:
-            self._prefix, self._shape = prefix, shape
-        return payload.raw(0), shape
+        if last == end - 1 and int(schema.stops[0]) <= first and shape not in self._latest:
+            self._latest = [shape, *self._latest[: _REMEMBERED - 1]]
+        return shape, first, last
 
 
 def key_object(key: bytes | None) -> dict[str, Any] | None:

@@ -20,15 +20,21 @@ from connectors.kafka.kernels import (
     TRUE,
     kernel,
 )
-from connectors.shared.kernels.kernel_types import Int, Ints
-from connectors.shared.kernels.memory import peek8, peek64
+from connectors.kafka.kernels.vectors import (
+    backs64,
+    closes64,
+    lowest,
+    number_of,
+    opens64,
+    other_than_digits16,
+    quotes64,
+    string_stops16,
+)
+from connectors.shared.kernels.kernel_types import Bool, Int, Ints, Word
+from connectors.shared.kernels.memory import peek8, same_bytes
 
 _QUOTE, _BACK, _OPEN, _CLOSE, _LIST, _LIST_END, _COMMA, _COLON = 34, 92, 123, 125, 91, 93, 44, 58
-_ONES = np.uint64(0x0101010101010101)
-_HIGHS = np.uint64(0x8080808080808080)
-_QUOTES = np.uint64(0x2222222222222222)
-_BACKS = np.uint64(0x5C5C5C5C5C5C5C5C)
-_ZERO = np.uint64(0)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 @kernel
@@ -46,12 +52,12 @@ def string_end(base: Int, at: Int, stop: Int) -> Int:
     """Twice the position of the quote that ends the string at `at`, plus one when it has escapes; -1 without end."""
     escaped = 0
     while at < stop:
-        while at + 8 <= stop:
-            word = np.uint64(peek64(base + at))
-            quotes, backs = word ^ _QUOTES, word ^ _BACKS
-            if (((quotes - _ONES) & ~quotes) | ((backs - _ONES) & ~backs)) & _HIGHS != _ZERO:
-                break
-            at += 8
+        if at + 16 <= stop:
+            found = string_stops16(base + at)
+            if found == _ZERO:
+                at += 16
+                continue
+            at += lowest(found)
         byte = peek8(base + at)
         if byte == _QUOTE:
             return at * 2 + escaped
@@ -63,16 +69,51 @@ def string_end(base: Int, at: Int, stop: Int) -> Int:
 
 
 @kernel
+def _between_quotes(quotes: Word, open_before: Word) -> Word:
+    """Bits of the bytes that are inside strings, of the quotes' bits; `open_before` is all ones inside a string."""
+    bits = quotes
+    bits ^= bits << np.uint64(1)
+    bits ^= bits << np.uint64(2)
+    bits ^= bits << np.uint64(4)
+    bits ^= bits << np.uint64(8)
+    bits ^= bits << np.uint64(16)
+    bits ^= bits << np.uint64(32)
+    return bits ^ open_before
+
+
+@kernel
 def _nested_end(base: Int, at: Int, stop: Int) -> Int:
     """The position behind the object or list that begins at `at`; -1 without end."""
-    depth = 0
+    depth, inside = 0, _ZERO
+    while at + 64 <= stop:
+        if backs64(base + at) != _ZERO:
+            break
+        strings = _between_quotes(quotes64(base + at), inside)
+        opens, closes = opens64(base + at) & ~strings, closes64(base + at) & ~strings
+        while closes != _ZERO:
+            last = lowest(closes)
+            before = (_ONE << np.uint64(last)) - _ONE
+            depth += number_of(opens & before) - 1
+            if depth == 0:
+                return at + last + 1
+            opens &= ~before
+            closes &= closes - _ONE
+        depth += number_of(opens)
+        inside = _ZERO - (strings >> np.uint64(63))
+        at += 64
+    return _nested_end_slowly(base, at, stop, depth, inside != _ZERO)
+
+
+@kernel
+def _nested_end_slowly(base: Int, at: Int, stop: Int, depth: Int, inside: Bool) -> Int:
+    """The same byte by byte, `depth` levels in, and maybe inside a string."""
     while at < stop:
         byte = peek8(base + at)
-        if byte == _QUOTE:
-            found = string_end(base, at + 1, stop)
+        if inside or byte == _QUOTE:
+            found = string_end(base, at if inside else at + 1, stop)
             if found < 0:
                 return -1
-            at = found >> 1
+            at, inside = found >> 1, False
         elif byte in (_OPEN, _LIST):
             depth += 1
         elif byte in (_CLOSE, _LIST_END):
@@ -114,6 +155,8 @@ def value_end(base: Int, at: Int, stop: Int) -> Int:
         return -1
     kind = INTEGER
     at += 1
+    if at + 16 <= stop:
+        at += min(16, lowest(other_than_digits16(base + at)))
     while at < stop:
         byte = peek8(base + at)
         if byte == 46 or byte == 101 or byte == 69:
@@ -174,18 +217,32 @@ def _object(
         if at >= stop or peek8(base + at) != _QUOTE:
             return at + 1
         fresh = False
-        found = string_end(base, at + 1, stop)
-        if found < 0:
-            return at + 1
-        key_at, key_end = at + 1, found >> 1
-        at = _space(base, key_end + 1, stop)
-        if at >= stop or peek8(base + at) != _COLON:
-            return at + 1
-        at = _space(base, at + 1, stop)
-        node = stack[depth]
-        child = -1
+        node, key_at = stack[depth], at + 1
+        child, key_end = -1, -1
         if count[node] > 0:
-            child = _child(base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end)
+            hint = hints[depth]
+            expected = first[node] + (hint if hint < count[node] else 0)
+            size = name_end[expected] - name_at[expected]
+            if (
+                key_at + size < stop
+                and peek8(base + key_at + size - 1) != _BACK
+                and peek8(base + key_at + size) == _QUOTE
+                and same_bytes(base + key_at, names + name_at[expected], size)
+            ):
+                child, key_end = expected, key_at + size
+        if child < 0:
+            found = string_end(base, key_at, stop)
+            if found < 0:
+                return key_at
+            key_end = found >> 1
+            if count[node] > 0:
+                child = _child(base, key_at, key_end, first[node], count[node], hints[depth], names, name_at, name_end)
+        at = key_end + 1
+        if at >= stop or peek8(base + at) != _COLON:
+            at = _space(base, at, stop)
+            if at >= stop or peek8(base + at) != _COLON:
+                return at + 1
+        at = _space(base, at + 1, stop)
         if child >= 0:
             hints[depth] = child - first[node] + 1
             if count[child] > 0 and at < stop and peek8(base + at) == _OPEN:

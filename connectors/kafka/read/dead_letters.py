@@ -28,7 +28,7 @@ class DeadLetters:
             ("cdc.reason", reason.encode()),
         ]
         self._producer.produce(
-            self._topic, messages.values[number], messages.keys[number], headers=headers, on_delivery=self._delivered
+            self._topic, messages.value(number), messages.key(number), headers=headers, on_delivery=self._delivered
         )
         self._producer.poll(0)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer
-
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.client import Cluster
+from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.read import records, startup
 from connectors.kafka.read.offset import topic_partition
@@ -24,16 +23,18 @@ def peeked(
     """Tables with the schemas that the first messages need. Raises SourceError."""
     tables, formats = Tables(options), Formats(options)
     found: dict[TableId, TableSchema] = {}
-    consumer = records.reader(cluster, pipeline, cluster.settings.client)
+    asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
     try:
         names = startup.find_partitions(cluster, policy, options)
-        for name, first in startup.beginnings_of(cluster, policy, consumer, names).items():
+        for name, first in startup.beginnings_of(cluster, policy, asker, names).items():
             topic, number = topic_partition(name)
             part = Pending(topic, number, first)
-            records.assign(consumer, [part])
-            while len(part.records) < _MESSAGES and not part.at_end:
-                if not records_taken(cluster, consumer, part):
+            records.assign(reader, [part])
+            while len(part) < _MESSAGES and not part.at_end:
+                if not records_taken(cluster, reader, part):
                     break
+            if not part.parts:
+                continue
             messages = part.messages()
             written = formats.of(topic, messages)
             for group in written.read(messages).groups:
@@ -41,12 +42,13 @@ def peeked(
                     described = tables.described(group, written)
                     found[group.table] = tables.needed(described, found.get(group.table))
     finally:
-        consumer.close()
+        asker.close()
+        reader.close()
     return found
 
 
-def records_taken(cluster: Cluster, consumer: Consumer, part: Pending) -> bool:
+def records_taken(cluster: Cluster, reader: Fetcher, part: Pending) -> bool:
     """Read some more of a partition; False when nothing came in time."""
-    got = consumer.consume(1, _WAIT_S) + consumer.consume(_MESSAGES, 0)
-    records.collect(cluster, got, {(part.topic, part.partition): part})
-    return bool(got)
+    found = reader.fetch(_MESSAGES, _WAIT_S)
+    records.collect(cluster, found, {(part.topic, part.partition): part})
+    return bool(found)

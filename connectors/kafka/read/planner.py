@@ -9,17 +9,16 @@ another schema holds up its own partition only, and no other one notices.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-
-from confluent_kafka import Consumer, Message, TopicPartition
 
 from cdc.errors import SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import Cluster
+from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.formats.detect import Formats
-from connectors.kafka.formats.groups import Group
+from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
 from connectors.kafka.read.history import Entry, History, Known, is_statement, partition_entry, schema_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
@@ -28,6 +27,8 @@ from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 _AT_ONCE = 10_000
+_LOOK_BYTES = 16 << 20
+"""How many bytes of messages are looked at for what a table's schema needs, when nothing fits without."""
 _DRAIN_S = 0.5
 """How long one batch is gathered for at most, once its first message is there."""
 
@@ -49,6 +50,11 @@ class _Batch:
     held: dict[str, _Fit] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether nothing fits that was looked at."""
+        return bool(self.held) and not self.ends
 
     def needs(self) -> list[Entry]:
         """What the first messages of held partitions need; of one table what the first of them needs.
@@ -84,7 +90,7 @@ class Planner:
         self._cluster, self._policy, self._options, self._history = cluster, policy, options, history
         self._tables, self._pipeline, self._notices = tables, pipeline, notices
         self._formats = Formats(options)
-        self._consumer: Consumer | None = None
+        self._reader: Fetcher | None = None
         self._parts: dict[tuple[str, int], Pending] = {}
         self._at: KafkaOffset | None = None
         self._ends: Mapping[str, int] | None = None
@@ -96,7 +102,7 @@ class Planner:
     def bound(self) -> None:
         """From now on nothing counts that comes after what there is now."""
         names = startup.find_partitions(self._cluster, self._policy, self._options)
-        self._ends = startup.ends_of(self._cluster, self._policy, self._reader(), names)
+        self._ends = self._asked(startup.ends_of, names)
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         """The end of the next batch, `start` when there is nothing. Raises SourceError."""
@@ -105,7 +111,10 @@ class Planner:
         # What the last batch left because it did not fit is not held up again by what others have meanwhile.
         batch = self._resolved(self._fitting(len(self._history)))
         self._gather(batch, limits, wait_s)
-        batch = self._resolved(batch)
+        resolved = self._resolved(batch)
+        if resolved is not batch:
+            batch = resolved
+            self._gather(batch, limits, 0.0)
         count = batch.known.count
         if not batch.ends and not found:
             return start
@@ -123,13 +132,18 @@ class Planner:
         needs = [] if batch.ends else batch.needs()
         return self._fitting(self._history.append(needs)) if needs else batch
 
-    def _reader(self) -> Consumer:
-        if self._consumer is None:
-            self._consumer = records.reader(self._cluster, self._pipeline, self._options_of_client())
-        return self._consumer
+    def _fetcher(self) -> Fetcher:
+        if self._reader is None:
+            self._reader = records.fetcher(self._cluster, self._pipeline)
+        return self._reader
 
-    def _options_of_client(self) -> Mapping[str, str]:
-        return self._cluster.settings.client
+    def _asked(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
+        """Offsets of partitions."""
+        asker = records.asker(self._cluster, self._pipeline)
+        try:
+            return ask(self._cluster, self._policy, asker, names)
+        finally:
+            asker.close()
 
     def _begin(self, start: KafkaOffset) -> None:
         """Read on where the last batch ended; anywhere else, such as at the start of a run, is gone to."""
@@ -144,7 +158,7 @@ class Planner:
         self._assign()
 
     def _assign(self) -> None:
-        records.assign(self._reader(), self._parts.values())
+        records.assign(self._fetcher(), self._parts.values())
 
     def _discovered(self, start: KafkaOffset) -> dict[str, int]:
         """Partitions that are new, with where they begin."""
@@ -159,7 +173,7 @@ class Planner:
         if not new:
             return {}
         self._history.append([partition_entry(name) for name in new])
-        found = startup.beginnings_of(self._cluster, self._policy, self._reader(), new)
+        found = self._asked(startup.beginnings_of, new)
         for name, at in found.items():
             topic, number = topic_partition(name)
             self._parts[topic, number] = Pending(topic, number, at)
@@ -171,14 +185,16 @@ class Planner:
         """Read and plan until the limits are reached, or nothing more is there."""
         rows = limits.max_rows if limits is not None else 1 << 62
         room = limits.max_bytes if limits is not None else 1 << 62
-        held = sum(len(part.records) for part in self._parts.values())
+        held = sum(len(part) for part in self._parts.values())
         size = sum(part.bytes for part in self._parts.values()) + batch.bytes
         read = batch.rows + held
         began, wait = time.monotonic(), 0.0 if read else wait_s
         while read < rows and size < room and not self._all_read(read) and not self.stopped:
-            found = self._consume(min(_AT_ONCE, rows - read), wait)
+            if batch.waits and size >= _LOOK_BYTES:
+                break
+            found = self._fetcher().fetch(min(_AT_ONCE, rows - read), wait)
             size += self._collect(found)
-            read += len(found)
+            read += found.count
             self._take(batch)
             now = time.monotonic()
             if self._ends is None and (now - began > wait_s + _DRAIN_S or (not found and read)):
@@ -192,23 +208,18 @@ class Planner:
     def _take(self, batch: _Batch) -> None:
         """Plan what fits of each partition, up to the first message that does not."""
         for part in self._parts.values():
-            if not part.records or part.name in batch.held:
+            if not part.parts or part.name in batch.held:
                 continue
-            fit = self._fit(part, batch.known)
+            messages = part.messages()
+            fit = self._fit(part, messages, batch.known)
             if fit.count:
-                batch.ends[part.name] = records.offset_of(part.records[fit.count - 1]) + 1
+                batch.ends[part.name] = messages.place(fit.count - 1) + 1
                 batch.rows += fit.count
                 batch.bytes += part.drop(fit.count)
-            if part.records:
+            if part.parts:
                 batch.held[part.name] = fit
 
-    def _consume(self, number: int, wait_s: float) -> list[Message]:
-        """Wait for the first message, and take the others that are there already."""
-        consumer = self._reader()
-        found = consumer.consume(1, wait_s) if wait_s > 0 else []
-        return [*found, *consumer.consume(number, 0)]
-
-    def _collect(self, found: list[Message]) -> int:
+    def _collect(self, found: Fetched) -> int:
         try:
             size = records.collect(self._cluster, found, self._parts)
         except Lost as error:
@@ -217,16 +228,16 @@ class Planner:
             self._jump(error.name)
             return 0
         self._bytes += size
-        self._messages += len(found)
+        self._messages += found.count
         if self._ends is not None:
             for part in self._parts.values():
-                _cut(part, self._ends.get(part.name, 0))
+                part.cut(self._ends.get(part.name, 0))
         return size
 
     def _jump(self, name: str) -> None:
         """Go on at the first message that is there."""
         part = self._parts[topic_partition(name)]
-        low = startup.beginnings_of(self._cluster, self._policy, self._reader(), [name])[name]
+        low = self._asked(startup.beginnings_of, [name])[name]
         self._notices.append(
             f"{part.topic}-{part.partition}: messages from offset {part.position} to {low} are gone, reading went on "
             f"at {low} (scan.on-lost: earliest)"
@@ -240,8 +251,7 @@ class Planner:
             return read > 0 and all(part.at_end for part in self._parts.values())
         return all(part.at_end or part.position >= self._ends.get(part.name, 0) for part in self._parts.values())
 
-    def _fit(self, part: Pending, known: Known) -> _Fit:
-        messages = part.messages()
+    def _fit(self, part: Pending, messages: Messages, known: Known) -> _Fit:
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages)
         count, first = len(messages), None
@@ -267,12 +277,12 @@ class Planner:
 
     def lag(self) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far."""
-        if self._consumer is None:
+        if self._reader is None:
             return 0
         ahead = 0
         for part in list(self._parts.values()):
-            ahead += len(part.records)
-            marks = self._consumer.get_watermark_offsets(TopicPartition(part.topic, part.partition), cached=True)
+            ahead += len(part)
+            marks = self._reader.marks(part.topic, part.partition)
             if marks is not None and marks[1] > part.position:
                 ahead += marks[1] - part.position
         return ahead * self._bytes // self._messages
@@ -280,14 +290,6 @@ class Planner:
     def stop(self) -> None:
         """Close the connection."""
         self.stopped = True
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
-
-
-def _cut(part: Pending, end: int) -> None:
-    """Leave out what came after the end of a bounded run."""
-    while part.records and records.offset_of(part.records[-1]) >= end:
-        part.bytes -= len(part.records[-1])
-        part.records.pop()
-        part.position = end
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-
-import numpy as np
-from confluent_kafka import Consumer
 
 from cdc.block import ChangeBlock
 from cdc.errors import CorruptLog, PositionLost, SchemaUnknown, SourceUnavailable
@@ -15,6 +12,7 @@ from cdc.schema import TableSchema
 from cdc.source import Count
 from cdc.timing import in_phase
 from connectors.kafka.client import Cluster
+from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
@@ -30,6 +28,8 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 NOT_CARRIED_OUT = "ddl-not-carried-out"
 _AT_ONCE = 10_000
+_MOST_BYTES = 32 << 20
+"""Messages and bytes that are decoded at once, about."""
 _WAIT_S = 0.5
 
 
@@ -54,46 +54,43 @@ class Reader:
 
     def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:
         """The changes of the ranges in their order."""
-        consumer = records.reader(self._cluster, self._pipeline, self._cluster.settings.client)
+        reader = records.fetcher(self._cluster, self._pipeline)
         try:
             for number, topic, partition, first, last in ranges:
-                for messages in self._messages(consumer, topic, partition, first, last):
+                for messages in self._messages(reader, topic, partition, first, last):
                     yield from in_phase("decode", self._decoded(messages, number))
         finally:
-            consumer.close()
+            reader.close()
             self._letters.finish()
 
-    def _messages(self, consumer: Consumer, topic: str, partition: int, first: int, last: int) -> Iterator[Messages]:
+    def _messages(self, reader: Fetcher, topic: str, partition: int, first: int, last: int) -> Iterator[Messages]:
         part = Pending(topic, partition, first)
         pending = {(topic, partition): part}
-        records.assign(consumer, [part])
+        records.assign(reader, [part])
         backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
         while part.position < last:
             before = part.position
-            found = consumer.consume(1, _WAIT_S)
-            found += consumer.consume(_AT_ONCE, 0)
+            found = reader.fetch(_AT_ONCE, _WAIT_S)
             try:
                 records.collect(self._cluster, found, pending)
             except Lost as error:
-                self._jump(consumer, part, error)
+                self._jump(reader, part, error)
                 continue
             if part.position == before:
-                self._check_end(consumer, part, last)
+                self._check_end(part, last)
                 if not backoff.pause("no answer"):
                     raise SourceUnavailable("no answer while reading", where=f"{topic}-{partition}")
                 continue
             backoff = Backoff(self._policy, f"{self._cluster.where}: reading {topic}-{partition}")
-            while part.records and records.offset_of(part.records[-1]) >= last:
-                part.records.pop()
-            if len(part.records) >= _AT_ONCE or part.position >= last:
-                yield from self._taken(part)
-        yield from self._taken(part)
+            if len(part) >= _AT_ONCE or part.bytes >= _MOST_BYTES:
+                yield from self._taken(part, last)
+        yield from self._taken(part, last)
 
-    def _check_end(self, consumer: Consumer, part: Pending, last: int) -> None:
+    def _check_end(self, part: Pending, last: int) -> None:
         """Raise PositionLost when the topic ends before what was planned, as one that was made anew may."""
         if not part.at_end:
             return
-        high = startup.ends_of(self._cluster, self._policy, consumer, [part.name])[part.name]
+        high = self._asked(startup.ends_of, part)
         if high < last:
             raise PositionLost(
                 f"the topic ends at offset {high}, and held messages up to {last} when the batch was planned",
@@ -101,23 +98,31 @@ class Reader:
                 hint="it was made anew, or its broker has lost messages: start anew with an empty state directory",
             )
 
-    def _taken(self, part: Pending) -> Iterator[Messages]:
-        if part.records:
-            yield part.messages()
-            part.records = []
+    def _asked(self, ask: Callable[..., dict[str, int]], part: Pending) -> int:
+        asker = records.asker(self._cluster, self._pipeline)
+        try:
+            return ask(self._cluster, self._policy, asker, [part.name])[part.name]
+        finally:
+            asker.close()
 
-    def _jump(self, consumer: Consumer, part: Pending, error: Lost) -> None:
+    def _taken(self, part: Pending, last: int) -> Iterator[Messages]:
+        part.cut(last)
+        if part.parts:
+            yield part.messages()
+            part.parts, part.bytes = [], 0
+
+    def _jump(self, reader: Fetcher, part: Pending, error: Lost) -> None:
         if self._options.on_lost == "fail":
             raise error
-        low = startup.beginnings_of(self._cluster, self._policy, consumer, [part.name])[part.name]
+        low = self._asked(startup.beginnings_of, part)
         self._count(f"messages-lost {part.topic}", low - part.position)
         part.position = low
-        records.assign(consumer, [part])
+        records.assign(reader, [part])
 
     def _decoded(self, messages: Messages, number: int) -> Iterator[ChangeBlock]:
         written = self._formats.of(messages.topic, messages)
         reading = written.read(messages)
-        sequenced = Sequenced(sequence_base(number) + np.array(messages.offsets, np.int64))
+        sequenced = Sequenced(sequence_base(number) + messages.offsets)
         self._refuse(messages, reading.unreadable)
         left = sum(
             concerns(statement, self._tables) and place_of(messages, statement) not in self._known.carried

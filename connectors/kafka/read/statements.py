@@ -64,7 +64,7 @@ def left_out(
 
 def place_of(messages: Messages, statement: Statement) -> tuple[str, int]:
     """The partition's name and the offset of a statement, as the history holds them."""
-    return partition_name(messages.topic, messages.partition), messages.offsets[statement.message]
+    return partition_name(messages.topic, messages.partition), messages.place(statement.message)
 
 
 def concerns(statement: Statement, tables: Tables) -> bool:

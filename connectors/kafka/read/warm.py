@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdc.schema import Column, DataType, Kind, TableSchema
+from connectors.kafka.fetch.fetcher import warm_fetching
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.fields import Field
@@ -14,6 +15,7 @@ _MESSAGE = (
     b'{"op":"c","after":{"a":1,"b":"x\\n","c":"AQ==","d":"2026-01-31 12:00:00","e":"12:00:00"},'
     b'"source":{"db":"warm","table":"up","ts_ms":1}}'
 )
+_WRAPPED = b'{"schema":{"type":"struct"},"payload":' + _MESSAGE + b"}"
 _COLUMNS = tuple(
     Column(name, DataType(kind))
     for name, kind in zip("abcde", (Kind.BIGINT, Kind.STRING, Kind.BYTES, Kind.TIMESTAMP, Kind.TIME), strict=True)
@@ -22,8 +24,11 @@ _COLUMNS = tuple(
 
 def warm_kernels() -> int:
     """Read and decode; returns the rows seen, two. Executor; a repeat costs nothing."""
-    messages = Messages("warm", 0, (0, 1), (0, 0), (None, None), (_MESSAGE, _MESSAGE))
-    reading = DebeziumFormat().read(messages)
+    warm_fetching()
+    messages = Messages.joined([Messages.of("warm", 0, (None,), (_MESSAGE,)) for _ in range(2)])
+    written = DebeziumFormat()
+    written.read(Messages.of("warm", 0, (None, None), (_WRAPPED, _WRAPPED)))
+    reading = written.read(messages)
     rows = 0
     for group in reading.groups:
         block, _ = block_of(

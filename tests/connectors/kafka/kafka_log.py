@@ -8,12 +8,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from cdc.block import RowKind
 from cdc.schema import SchemaChange
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
+from connectors.kafka.fetch.fetcher import Fetched
+from connectors.kafka.formats.groups import Messages
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -40,40 +42,47 @@ class TopicLog:
         return call()
 
     def consumer(self, **settings: object) -> LogConsumer:
-        """One more reader."""
+        """One more client to ask for offsets with."""
         return LogConsumer(self.logs)
+
+    def fetcher(self, **settings: object) -> LogFetcher:
+        """One more reader."""
+        return LogFetcher(self.logs)
 
 
 class LogConsumer:
     """What the source asks of a consumer."""
 
     def __init__(self, logs: Mapping[tuple[str, int], Sequence[bytes]]) -> None:
+        self._logs = logs
+
+    def get_watermark_offsets(self, part: TopicPartition, timeout: float = 0) -> tuple[int, int]:
+        return 0, len(self._logs[part.topic, part.partition])
+
+    def close(self) -> None:
+        """There is no connection."""
+
+
+class LogFetcher:
+    """What the source reads with."""
+
+    def __init__(self, logs: Mapping[tuple[str, int], Sequence[bytes]]) -> None:
         self._logs, self._at = logs, dict[tuple[str, int], int]()
 
-    def assign(self, parts: Sequence[TopicPartition]) -> None:
-        self._at = {(part.topic, part.partition): part.offset for part in parts}
+    def assign(self, places: Sequence[tuple[str, int, int]]) -> None:
+        self._at = {(topic, partition): offset for topic, partition, offset in places}
 
-    def consume(self, number: int, timeout: float) -> list[Message]:
-        found: list[Message] = []
+    def fetch(self, most: int, wait_s: float) -> Fetched:
+        found = Fetched()
         for (topic, partition), at in self._at.items():
-            values = self._logs[topic, partition][at : at + number - len(found)]
-            found += [
-                Message(
-                    topic=topic,
-                    partition=partition,
-                    offset=at + place,
-                    value=value,
-                    key=None,
-                    timestamp=(1, 1),
-                    error=None,
-                )
-                for place, value in enumerate(values)
-            ]
+            values = self._logs[topic, partition][at : at + most - found.count]
+            if values:
+                found.messages.append(Messages.of(topic, partition, [None] * len(values), values, at))
             self._at[topic, partition] += len(values)
         return found
 
-    def get_watermark_offsets(self, part: TopicPartition, timeout: float = 0, cached: bool = False) -> tuple[int, int]:
-        return 0, len(self._logs[part.topic, part.partition])
+    def marks(self, topic: str, partition: int) -> tuple[int, int]:
+        return 0, len(self._logs[topic, partition])
 
     def close(self) -> None:
         """There is no connection."""

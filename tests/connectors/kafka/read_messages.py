@@ -17,7 +17,7 @@ from connectors.kafka.source_options import KafkaSourceOptions
 
 def messages(values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None) -> Messages:
     """Values of one partition, from offset 0 on."""
-    return Messages("topic", 0, range(len(values)), [0] * len(values), keys or [None] * len(values), values)
+    return Messages.of("topic", 0, keys or [None] * len(values), values)
 
 
 def options(**more: Any) -> KafkaSourceOptions:

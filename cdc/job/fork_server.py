@@ -1,0 +1,143 @@
+"""Stream readers of many pipelines as forks of one process that has loaded already what all of them need.
+
+Spark starts a Python process for each stream: half a second, and 180 MB that no other process shares. In a process that
+runs many pipelines a launcher takes the interpreter's place (`Forks`): for a stream reader it asks this server, which
+forks one, and for anything else it becomes the interpreter. A fork shares the memory of what was loaded before it.
+
+The server has one thread, and ends when its standard input does: when the process that started it is gone. A reader
+ends when its connection with Spark does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from typing import Any, NoReturn
+
+GRACE_S = 2.0
+"""How long a reader has to end by itself once Spark has closed its connection."""
+
+
+def serve(path: str) -> None:
+    """Answer requests at this socket until standard input ends. Requests: a kind, a length, the body.
+
+    `r` forks a reader with the environment and the two output streams of who asks; `w` loads what a pickled callable
+    loads. Both are answered with `k`, or with what went wrong.
+    """
+    import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401 - for the forks
+
+    from cdc.without_pandas import keep_pandas_out
+
+    keep_pandas_out()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks are reaped by the system
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        os.chmod(path, 0o600)
+        listening.listen(64)
+        os.write(1, b"k")
+        while True:
+            ready, _, _ = select.select([listening.fileno(), 0], [], [])
+            if 0 in ready:
+                return
+            connection, _ = listening.accept()
+            with connection:
+                _answer(listening, connection)
+
+
+def _answer(listening: socket.socket, connection: socket.socket) -> None:
+    try:
+        head = _received(connection, 9)
+        kind, length = head[:1], int.from_bytes(head[1:], "big")
+        if kind == b"w":
+            pickle.loads(_received(connection, length))()
+            gc.collect()
+            gc.freeze()
+            connection.sendall(b"k")
+            return
+        _, streams, _, _ = socket.recv_fds(connection, 1, 2)
+        asked = json.loads(_received(connection, length))
+        gc.freeze()  # collections in a fork leave what is shared alone
+        if os.fork() == 0:
+            listening.close()
+            connection.sendall(b"k")
+            connection.close()
+            _become_reader(asked, streams)
+        for stream in streams:
+            os.close(stream)
+    except Exception as error:  # noqa: BLE001 - told to the one who asked; the others need this process
+        with contextlib.suppress(OSError):
+            connection.sendall(f"{type(error).__name__}: {error}".encode())
+
+
+def _received(connection: socket.socket, length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        part = connection.recv(length - len(data))
+        if not part:
+            raise EOFError("the one who asked has gone")
+        data += part
+    return data
+
+
+def _become_reader(asked: dict[str, Any], streams: list[int]) -> NoReturn:
+    """Run a stream reader in this process, a fork, to its end."""
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDONLY)
+        for source, target in zip((null, *streams), (0, 1, 2), strict=True):
+            os.dup2(source, target)
+        os.closerange(3, max(null, *streams) + 1)
+        os.environ.clear()
+        os.environ.update(asked["environment"])
+        os.chdir(asked["folder"])
+        _read()
+        code = 0
+    except SystemExit as error:
+        code = int(error.code or 0)
+    except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
+        os.write(2, f"stream reader: {type(error).__name__}: {error}\n".encode())
+    finally:
+        os._exit(code & 255)
+
+
+def _read() -> None:
+    from pyspark.serializers import write_int
+    from pyspark.sql.streaming.python_streaming_source_runner import main
+    from pyspark.util import local_connect_and_auth
+
+    path, port = os.environ.get("PYTHON_WORKER_FACTORY_SOCK_PATH"), os.environ.get("PYTHON_WORKER_FACTORY_PORT", "-1")
+    secret = os.environ.get("PYTHON_WORKER_FACTORY_SECRET")
+    stream, connection = local_connect_and_auth(path or int(port), secret)
+    connection.settimeout(None)
+    write_int(os.getpid(), stream)  # type: ignore[no-untyped-call]
+    stream.flush()
+    ending = threading.Thread(target=_end_with, args=(connection.fileno(),), name="end-with-spark", daemon=True)
+    ending.start()
+    with stream:
+        main(stream, stream)
+
+
+def _end_with(connection: int) -> None:
+    """End this process soon after Spark has closed the connection, whatever it waits for then."""
+    closed = select.poll()
+    closed.register(connection, select.POLLRDHUP)
+    closed.poll()
+    time.sleep(GRACE_S)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
+    os._exit(0)  # at once: what was loaded has nothing to clean up, and DuckDB's binding would report its objects

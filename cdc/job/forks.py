@@ -1,0 +1,69 @@
+"""Starts the fork server (`cdc.job.fork_server`), and the launcher that stands in for the interpreter. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark import cloudpickle
+
+from cdc.errors import EngineError
+
+_READER = "pyspark.sql.streaming.python_streaming_source_runner"
+_LAUNCHER = """#!/bin/sh
+if [ "$2" = {reader} ]; then exec {python} -I -S {client} {socket} "$@"; fi
+exec {python} "$@"
+"""
+
+
+class Forks:
+    """A fork server in a folder, from `start` to `stop`. `launcher` is what Spark is to start for Python."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket, self.launcher = folder / "forks", folder / "python"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server and write the launcher. Raises EngineError when it does not start."""
+        command = [sys.executable, "-m", "cdc.job.fork_server", str(self._socket)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        client = Path(__file__).with_name("fork_client.py")
+        words = {"reader": _READER, "python": sys.executable, "client": client, "socket": self._socket}
+        self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(word)) for name, word in words.items()}))
+        self.launcher.chmod(0o700)
+        assert self._process.stdout is not None
+        if self._process.stdout.read(1) != b"k":
+            raise EngineError("the process that stream readers are forked from does not start", hint="see above")
+
+    def load(self, what: Callable[[], Any]) -> str:
+        """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did."""
+        data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+            server.connect(str(self._socket))
+            server.sendall(b"w" + len(data).to_bytes(8, "big") + data)
+            answer = b"".join(iter(lambda: server.recv(4096), b""))
+        return "" if answer == b"k" else answer.decode("utf-8", "replace")
+
+    def alive(self) -> bool:
+        """Whether the server runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """End the server; readers that run go on."""
+        if self._process is None:
+            return
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()  # type: ignore[union-attr]
+        self._process = None

@@ -1,0 +1,76 @@
+"""The Spark session of one run: started for it, ended with it. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cdc.errors import EngineError
+from cdc.job.java import Java, choose_java
+from cdc.job.json_log import JsonLog
+from cdc.job.lock import RunLock
+from cdc.job.session import JAVA_GONE, as_guest, start_session, without_variables
+from cdc.spec.model import PipelineSpec
+
+
+def chosen_java(spec: PipelineSpec) -> Java:
+    """The Java for a session of its own. Raises EngineError when there is none."""
+    with without_variables(spec.secret_variables):
+        return choose_java(os.environ)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSession:
+    """How the session is to be started. `guest` and `stop` are those of the run's `Control`."""
+
+    spec: PipelineSpec
+    pipeline: str
+    master: str
+    java: Java
+    lock: RunLock
+    json_log: JsonLog
+    guest: bool
+    stop: threading.Event
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[SparkSession | None]:
+        """The session; None when the run was asked to stop while it started."""
+        with contextlib.ExitStack() as stack:
+            if self.guest:
+                stack.enter_context(as_guest())
+            with self.json_log.of_children(), without_variables(self.spec.secret_variables):
+                start = partial(start_session, self.pipeline, self.master, self.java, self.lock.make_scratch())
+                spark = _started(start, self.stop)
+            if spark is None:
+                yield None
+                return
+            try:
+                jvm: Any = spark.sparkContext._jvm
+                self.lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
+                yield None if self.stop.is_set() else spark
+            finally:
+                with contextlib.suppress(*JAVA_GONE):
+                    spark.stop()
+
+
+def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:
+    """Start Spark in a thread of its own: in the main thread it would take SIGINT for itself, to end in the middle.
+
+    None when it failed to start after a stop was asked for: the same signal may have ended Java.
+    """
+    with ThreadPoolExecutor(1, "start-spark") as thread:
+        starting = thread.submit(start)
+        try:
+            return starting.result()
+        except EngineError:
+            if stop.is_set():
+                return None
+            raise

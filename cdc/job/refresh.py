@@ -1,0 +1,31 @@
+"""`schedule.copy: refresh`: before a run, ask for all tables of a pipeline to be copied anew. Driver."""
+
+from __future__ import annotations
+
+from cdc.errors import SourceError
+from cdc.job.resync import request_resync
+from cdc.source import Context, Resyncs, Source, close
+from cdc.spec.model import PipelineSpec
+from cdc.state.directory import StateDir
+
+
+def refresh(spec: PipelineSpec, state: StateDir) -> int:
+    """Ask for each table that the source has now; how many. None before the first run, which copies them anyway.
+
+    Raises SourceError when the source cannot be reached, or reads a log only.
+    """
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None:
+        return 0
+    source: Source = spec.source.build(Context(pipeline, state.source, state.stop_file))
+    try:
+        tables = list(source.tables())
+        if not isinstance(source, Resyncs):
+            raise SourceError(
+                "this source reads a log only, it cannot copy tables anew", hint="remove schedule.copy: refresh"
+            )
+    finally:
+        close(source)
+    for table in tables:
+        request_resync(spec, str(table), state.root)
+    return len(tables)

@@ -1,0 +1,39 @@
+"""`cdc run` of a pipeline whose file has a restart strategy: run after run in one process. Driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cdc.errors import CdcError
+from cdc.flow.restarts import Restarts
+from cdc.flow.retry import RetryPolicy
+from cdc.job.control import Control
+from cdc.job.report import Reporter
+from cdc.spec.life import restart_policy
+from cdc.spec.model import PipelineSpec
+
+
+def run_again(
+    spec: PipelineSpec, run: Callable[[Control], int], log_format: str, retry: RetryPolicy | None = None
+) -> int:
+    """What `run` returns, called again after failures as `pipeline.restart` says; none when it says nothing.
+
+    Each run starts Java anew, as nothing is known of what the failed one has left. Raises the last CdcError.
+    """
+    policy = restart_policy(spec.pipeline, "none")
+    if policy.strategy == "none":
+        return run(Control())
+    restarts, retry, again = Restarts(policy), retry or RetryPolicy(), False
+    while True:
+        control = Control(guest=True, again=again)
+        try:
+            return run(control)
+        except CdcError as error:
+            done = control.progress.snapshot().batches > 0
+            delay_s = restarts.failed(error, batch=control.progress.running, committed=done, now_s=time.monotonic())
+            if delay_s is None or control.stop.is_set():
+                raise
+            Reporter(log_format).line(f"failed, and is started again in {delay_s:.1f} s: {error}", level="warning")
+            retry.wait(delay_s)
+            again = True

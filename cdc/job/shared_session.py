@@ -1,0 +1,126 @@
+"""One Spark session for many runs of this process. Driver.
+
+Each run gets a session of its own of the one context: settings, data sources and views of one are not seen by another.
+What the runs share is Java, its heap, and the places for tasks; `Forks` lets their stream readers share memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from cdc.errors import EngineError, WorkerLost
+from cdc.flow.task import PrepareTask
+from cdc.job.forks import Forks
+from cdc.job.java import Java, choose_java
+from cdc.job.lock import RunLock
+from cdc.job.session import DEFAULT_MASTER, JAVA_GONE, as_guest, start_session, with_retries, without_variables
+
+
+class SharedSession:
+    """Spark for many runs, from `start` to `stop`. `master`, `java` are what it runs with.
+
+    Args:
+        root: a folder of the process that starts it. Its lock names the Java process: the next one waits for its end.
+        master: the Spark master; None for all cores of this machine.
+        secret_variables: environment variables that Java and Spark's workers do not get.
+        line: where log lines go.
+    """
+
+    def __init__(
+        self, root: Path, master: str | None, secret_variables: Sequence[str], line: Callable[[str, str], None]
+    ) -> None:
+        self.master = with_retries(master or DEFAULT_MASTER)
+        self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
+        self._stack = contextlib.ExitStack()
+        self._turn = threading.Lock()
+        self._loaded: set[tuple[type, type]] = set()
+        self._spark: SparkSession | None = None
+        self._forks: Forks | None = None
+        self._java: Java | None = None
+
+    @property
+    def java(self) -> Java:
+        """The Java in use. Raises EngineError before the start."""
+        if self._java is None:
+            raise EngineError("Spark is not started")
+        return self._java
+
+    def start(self) -> None:
+        """Start Java and Spark. Raises EngineError, and StateError when another process has the folder."""
+        self._lock.acquire()
+        self._stack.callback(self._lock.release)
+        try:
+            self._begin()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _begin(self) -> None:
+        scratch = self._lock.make_scratch()
+        self._stack.enter_context(as_guest())
+        with without_variables(self._secrets):
+            self._java = choose_java(os.environ)
+            if self.master.startswith("local"):
+                self._forks = Forks(scratch)
+                self._stack.callback(self._forks.stop)
+                self._forks.start()
+            self._spark = start_session("cdc serve", self.master, self._java, scratch)
+        self._stack.callback(self._end)
+        jvm: Any = self._spark.sparkContext._jvm
+        self._lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
+        if self._forks is not None:
+            self._spark.sparkContext.pythonExec = str(self._forks.launcher)
+
+    def _end(self) -> None:
+        spark, self._spark = self._spark, None
+        with contextlib.suppress(*JAVA_GONE):
+            if spark is not None:
+                spark.stop()
+
+    def stop(self) -> None:
+        """End Spark and Java. Runs that go on fail with what may pass."""
+        self._stack.close()
+        self._loaded.clear()
+
+    def alive(self) -> bool:
+        """Whether Spark answers."""
+        try:
+            return self._spark is not None and not self._spark.sparkContext._jsc.sc().isStopped()
+        except JAVA_GONE:
+            return False
+
+    def prepare(self, task: PrepareTask) -> None:
+        """Let the fork server load what pipelines with this source and sink need, the first time there is one."""
+        kinds = (type(task.source), type(task.sink))
+        with self._turn:
+            if self._forks is None or kinds in self._loaded:
+                return
+            self._loaded.add(kinds)
+            wrong = self._forks.load(partial(_load, task.source, task.sink)) if self._forks.alive() else "it has ended"
+            if wrong:
+                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[SparkSession]:
+        """A session for one run. Raises WorkerLost when Spark has ended: it may be started again."""
+        spark = self._spark
+        if spark is None or not self.alive():
+            raise WorkerLost("Spark has ended", hint="it is started again; see the log of the server")
+        yield spark.newSession()
+
+
+def _load(source: Any, sink: Any) -> None:
+    """Fork server: what executors load, stream readers need most of, too."""
+    from cdc.source import Warms
+
+    if isinstance(source, Warms):
+        source.warm()
+    sink.warm()

@@ -1,0 +1,311 @@
+"""Keeps one pipeline running, or runs it on schedule: a thread that waits for the next run, runs it, and goes on.
+
+| a run ends because | what follows |
+|---|---|
+| it was stopped on request | nothing until `start`; that is kept, also over a restart of the server |
+| something has to be done while nothing runs (an edit, a savepoint) | that, then the next run at once |
+| the source has an end, or the schedule's run has caught up | `finished`, or the next time of the schedule |
+| it failed, and Spark has ended under it | the next run, once Spark is up again |
+| it failed otherwise | what `pipeline.restart` says (`cdc.flow.restarts`) |
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from cdc.errors import CdcError, EngineError, NotNow
+from cdc.flow.restarts import Restarts
+from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
+from cdc.serve.history import History
+from cdc.serve.log_file import LogFile
+from cdc.serve.times import Times
+from cdc.spec.life import restart_policy
+
+if TYPE_CHECKING:
+    from cdc.job.control import Control
+    from cdc.job.shared_session import SharedSession
+    from cdc.spec.model import PipelineSpec
+    from cdc.status.model import Status
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """What a keeper needs of the server."""
+
+    def session(self) -> SharedSession | None:
+        """Spark, once it is up; None when the server ends."""
+
+    def spark_alive(self) -> bool:
+        """Whether Spark is up."""
+
+    def tell(self, name: str, line: LogLine) -> None:
+        """A line of a pipeline's log that is worth a look."""
+
+
+class Keeper:
+    """One pipeline of the folder. Methods may be called from any thread."""
+
+    def __init__(self, spec: PipelineSpec, root: Path, host: Host, run: Callable[..., object] | None = None) -> None:
+        """`run` stands in for `cdc.job.run.run` in tests."""
+        self._job = run
+        self.spec, self.root, self._host = spec, root, host
+        self._history = History(root)
+        self.log = LogFile(root, lambda line: host.tell(spec.name, line))
+        self._changed = threading.Condition()
+        self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
+        self._closed = False
+        self._control: Control | None = None
+        self._run: RunView | None = None
+        self._last_error: ErrorView | None = None
+        self._due: tuple[str, float] | None = None
+        self._state: State = "starting"
+        self.file_errors: tuple[str, ...] = ()
+        self._thread = threading.Thread(target=self._work, name=f"keep-{spec.name}", daemon=True)
+        self._use(spec)
+
+    def _use(self, spec: PipelineSpec) -> None:
+        """Take a version of the file; between two runs."""
+        self.spec = spec
+        self._times = Times(spec.pipeline)
+        self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
+        self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
+
+    def begin(self) -> None:
+        """Start its thread: the first run begins at once, or at the first time of the schedule."""
+        with self._changed:
+            if self._history.held:
+                self._state = "stopped"
+            else:
+                self._plan_first()
+        self._thread.start()
+
+    def _plan_first(self) -> None:
+        begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
+        self._plan("start" if begins_s is None else "schedule", begins_s)
+
+    def _plan(self, why: str, begins_s: float | None = None) -> None:
+        """The next run. Its state while it is waited for depends on why it begins."""
+        now = time.time()
+        self._due = (why, now if begins_s is None else begins_s)
+        later = self._due[1] > now
+        self._state = "starting" if not later else "scheduled" if why == "schedule" else "waiting"
+        self._changed.notify_all()
+
+    def view(self) -> PipelineView:
+        """How it is. Never waits for a run."""
+        with self._changed:
+            running, due, control = self._run, self._due, self._control
+            error, state = self._last_error, self._state
+            count = self._restarts.count
+        runs = list(self._history.runs())
+        if running is not None and control is not None:
+            now = control.progress.snapshot()
+            runs.insert(0, replace(running, rows=now.rows, batches=now.batches))
+            error = None if now.batches else error
+        spec = self.spec
+        return PipelineView(
+            name=spec.name, file=spec.file, source=spec.source.type, sink=spec.sink.type, state=state,
+            state_dir=str(self.root), schedule=spec.pipeline.schedule or "",
+            next_run_s=due[1] if due is not None and running is None else None, runs=runs, restarts=count,
+            last_error=error, file_errors=self.file_errors, spec=self._shown,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin a run now, unless one is under way; failures before are forgotten."""
+        with self._changed:
+            self._history.hold(False)
+            self._restarts.forget()
+            if self._run is None:
+                self._plan("start")
+
+    def stop(self, *, drain: bool = False) -> None:
+        """End the run, after what the log holds now where it is to `drain`; no other begins until `start`."""
+        with self._changed:
+            self._history.hold(True)
+            self._due = None
+            if self._run is None:
+                self._state = "stopped"
+            elif self._control is not None:
+                self._state = "stopping"
+                (self._control.drain if drain else self._control.stop).set()
+            self._changed.notify_all()
+
+    def change(self, spec: PipelineSpec) -> None:
+        """Go on with another version of the file: a run under way is stopped, and begun anew with it."""
+
+        def use() -> None:
+            self._use(spec)
+            with self._changed:
+                if not self._history.held and (self._state in ("failed", "finished") or spec.pipeline.schedule):
+                    self._plan_first()
+
+        self._between_runs(use)
+
+    def between_runs(self, work: Callable[[], T], timeout_s: float) -> T:
+        """Do something while nothing runs; a run under way is stopped for it, and goes on. Raises what `work` raises,
+        and NotNow when the run does not end in time; it is then done when it does."""
+        future = self._between_runs(work)
+        try:
+            return future.result(timeout_s)
+        except TimeoutError as error:
+            raise NotNow(
+                f"the running batch has not ended after {timeout_s:.0f} s", where=self.spec.name, hint="ask again later"
+            ) from error
+
+    def _between_runs(self, work: Callable[[], T]) -> Future[T]:
+        future: Future[T] = Future()
+        with self._changed:
+            self._jobs.append((work, future))
+            if self._control is not None:
+                self._state = "stopping"
+                self._control.stop.set()
+            self._changed.notify_all()
+        return future
+
+    def close(self) -> None:
+        """End with the running batch, for good; `join` waits for it."""
+        with self._changed:
+            self._closed = True
+            if self._control is not None:
+                self._state = "stopping"
+                self._control.stop.set()
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Whether its thread has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        try:
+            while (why := self._next()) is not None:
+                self._run_once(why)
+        finally:
+            self.log.close()
+
+    def _next(self) -> str | None:
+        """Wait for the next run, and do meanwhile what is to be done while nothing runs; None at the end."""
+        while True:
+            with self._changed:
+                if self._closed:
+                    return None
+                if not self._jobs:
+                    left_s = None if self._due is None else self._due[1] - time.time()
+                    if self._due is None or (left_s is not None and left_s > 0):
+                        self._changed.wait(left_s)
+                        continue
+                    why, self._due = self._due[0], None
+                    return why
+                work, future = self._jobs.pop(0)
+            try:
+                future.set_result(work())
+            except Exception as error:  # noqa: BLE001 - raised to the one who asked
+                future.set_exception(error)
+
+    def _run_once(self, why: str) -> None:
+        from cdc.job.control import Control
+
+        session = self._host.session()
+        if session is None:
+            return
+        with self._changed:
+            if self._closed or self._jobs or self._history.held:
+                self._plan(why)
+                return
+            self._control = control = Control(log=cast("IO[str]", self.log), shared=session, again=why == "restart")
+            self._run = RunView(time.time(), None, None, why)
+            self._state = "starting"
+        error = self._failure(control)
+        with self._changed:
+            self._over(control, error)
+            self._changed.notify_all()
+
+    def _failure(self, control: Control) -> CdcError | None:
+        """Run the pipeline; what it failed with."""
+        from cdc.flow.commits import known
+
+        try:
+            self._run_job(control)
+        except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
+            return known(error)
+        return None
+
+    def _run_job(self, control: Control) -> None:
+        from cdc.job.run import run
+
+        (self._job or run)(
+            self.spec,
+            state_dir=self.root,
+            log_format="json",
+            control=control,
+            seen=self._seen,
+        )
+
+    def _seen(self, status: Status) -> None:
+        if status.state == "running" and self._state == "starting":
+            self._state = "running"
+
+    def _over(self, control: Control, error: CdcError | None) -> None:
+        """A run has ended: what became of it, and what follows."""
+        now_s, progress, run = time.time(), control.progress.snapshot(), self._run
+        if run is None:
+            raise EngineError("a run has ended that did not begin")
+        asked = control.stop.is_set() or control.drain.is_set()
+        shown = None if error is None else error_view(error, now_s)
+        outcome: Outcome = "failed" if error is not None else "stopped" if asked else "finished"
+        over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
+        self._run = self._control = None
+        self._last_error = shown or (None if progress.batches else self._last_error)
+        self._history.add(over)
+        if error is None:
+            self._restarts.forget()
+        if self._history.held or self._closed:
+            self._state = "stopped"
+        elif error is not None:
+            self._after_failure(error, control, progress.batches > 0)
+        elif asked:
+            self._plan("request")
+        else:
+            self._after_success(over)
+
+    def _after_success(self, run: RunView) -> None:
+        begins_s, skipped_s = self._times.next_s(run.started_s, time.time())
+        if skipped_s is not None:
+            self._history.add(RunView(skipped_s, skipped_s, "skipped", "schedule"))
+        if begins_s is None:
+            self._state = "finished"
+        else:
+            self._plan("schedule", begins_s)
+
+    def _after_failure(self, error: CdcError, control: Control, committed: bool) -> None:
+        if error.retryable and not self._host.spark_alive():
+            self._plan("restart")
+            return
+        delay_s = self._restarts.failed(
+            error, batch=control.progress.running, committed=committed, now_s=time.monotonic()
+        )
+        if delay_s is not None:
+            self._plan("restart", time.time() + delay_s)
+            self._say(f"failed, and is started again in {delay_s:.1f} s: {error}", "warning")
+            return
+        begins_s = None if self._restarts.hopeless else self._times.next_s(time.time(), time.time())[0]
+        if begins_s is None:
+            self._state = "failed"
+        else:
+            self._plan("schedule", begins_s)
+        self._say(f"failed, and is not started again ({self._restarts.given_up}): {error}", "error")
+
+    def _say(self, message: str, level: str) -> None:
+        self._host.tell(self.spec.name, LogLine(time.time(), level, message))
+
+
+def error_view(error: CdcError, at_s: float) -> ErrorView:
+    """An error as it is shown."""
+    return ErrorView(type(error).__name__, error.message, error.where, error.hint, at_s, error.retryable)

@@ -1,0 +1,99 @@
+"""The log of a pipeline under `cdc serve`: JSON lines in its state directory, in two files of bounded size."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cdc.serve.control import LogLine
+from cdc.state.durable import make_folder, private
+
+FILE_NAME = "run.log"
+LARGEST = 4 << 20
+"""Bytes of a file; a full one takes the place of `run.log.1`."""
+_REMEMBERED = 500
+
+
+class LogFile(io.TextIOBase):
+    """A text stream for `cdc.job`'s reporter. Any thread. Lines that are no JSON are kept as messages.
+
+    Args:
+        folder: the state directory.
+        worrying: is told of each line that is not of level info.
+    """
+
+    def __init__(self, folder: Path, worrying: Callable[[LogLine], None], largest: int = LARGEST) -> None:
+        make_folder(folder)
+        self._path, self._worrying, self._largest = folder / FILE_NAME, worrying, largest
+        self._last = deque(read_log(folder, _REMEMBERED), _REMEMBERED)
+        self._file = open(self._path, "a", encoding="utf-8", opener=private)  # noqa: SIM115 - open as long as the log
+        self._lock = threading.Lock()
+        self._rest = ""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Append; a line is in the file once it is whole."""
+        with self._lock:
+            *whole, self._rest = (self._rest + text).split("\n")
+            lines = [line_of(each) for each in whole if each.strip()]
+            for each in filter(str.strip, whole):
+                self._append(each)
+            self._last.extend(lines)
+        for line in lines:
+            if line.level != "info":
+                self._worrying(line)
+        return len(text)
+
+    def _append(self, text: str) -> None:
+        if self._file.tell() + len(text) > self._largest:
+            self._file.close()
+            os.replace(self._path, self._path.with_name(FILE_NAME + ".1"))
+            self._file = open(self._path, "a", encoding="utf-8", opener=private)  # noqa: SIM115
+        self._file.write(text + "\n")
+        self._file.flush()
+
+    def last(self, number: int) -> Sequence[LogLine]:
+        """The last lines, oldest first; a few hundred at most."""
+        with self._lock:
+            return list(self._last)[-number:] if number > 0 else []
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def read_log(folder: Path, number: int) -> Sequence[LogLine]:
+    """The last lines of the log in a state directory, oldest first; none when there is no log. Any process."""
+    found: deque[LogLine] = deque(maxlen=number)
+    for name in (FILE_NAME + ".1", FILE_NAME):
+        found.extend(_lines(folder / name))
+    return list(found)
+
+
+def _lines(path: Path) -> Iterator[LogLine]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            yield from (line_of(text) for text in file if text.strip())
+    except FileNotFoundError:
+        return
+
+
+def line_of(text: str) -> LogLine:
+    """A line of the file as a value."""
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        at_s = datetime.fromisoformat(fields.pop("time")).timestamp()
+        return LogLine(at_s, str(fields.pop("level")), str(fields.pop("message", "")), fields)
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return LogLine(0.0, "info", text.strip())

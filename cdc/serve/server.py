@@ -1,0 +1,258 @@
+"""The process of `cdc serve`: one Spark session, a keeper per pipeline, and a look at the folder every few seconds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc.errors import CdcError, PipelineUnknown
+from cdc.printed import printed
+from cdc.serve.control import LogLine, PipelineView
+from cdc.serve.folder import Folder, Version
+from cdc.serve.keeper import Keeper
+
+if TYPE_CHECKING:
+    from cdc.job.shared_session import SharedSession
+
+LOOK_S = 2.0
+"""How often the folder is looked at, and whether Spark is up."""
+_SPARK_AGAIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server is to run. `state_root` holds a folder per pipeline, of its name."""
+
+    folder: Path
+    state_root: Path
+    master: str | None = None
+
+
+class Server:
+    """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its keepers."""
+
+    def __init__(self, settings: Settings, line: Callable[[str], None] | None = None) -> None:
+        self._settings, self._folder = settings, Folder(settings.folder)
+        self._print = line or _to_stderr
+        self._keepers: dict[str, Keeper] = {}
+        self._wrong: dict[Path, Version] = {}
+        self._of_file: dict[Path, str] = {}
+        self._turn = threading.Lock()
+        self._spark: SharedSession | None = None
+        self._spark_up = threading.Event()
+        self._closing = threading.Event()
+
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until `close` is called. Raises CdcError when Spark does not start, StateError when another server has
+        the state root. `ready` is called once the first pipelines are on their way."""
+        self._look()
+        self._start_spark()
+        try:
+            ready()
+            while not self._closing.wait(LOOK_S):
+                self._look()
+                if not self.spark_alive():
+                    self._restart_spark()
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """Ask for the end: every running batch is finished first."""
+        self._closing.set()
+        self._spark_up.set()
+
+    def _start_spark(self) -> None:
+        from cdc.job.shared_session import SharedSession
+
+        secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
+        self._spark = SharedSession(
+            self._settings.state_root, self._settings.master, secrets, lambda text, level: self.say(text, level)
+        )
+        self._spark.start()
+        self._spark_up.set()
+        self.say(f"Spark is up: {self._spark.master}, {self._spark.java}")
+
+    def _restart_spark(self) -> None:
+        self._spark_up.clear()
+        self.say("Spark has ended; it is started again, and the pipelines with it", "error")
+        if self._spark is not None:
+            self._spark.stop()
+        try:
+            self._start_spark()
+        except CdcError as error:
+            self.say(f"Spark does not start, which is tried again: {error}", "error")
+            self._closing.wait(_SPARK_AGAIN_S)
+
+    def _end(self) -> None:
+        keepers = self._kept()
+        for keeper in keepers:
+            keeper.close()
+        for keeper in keepers:
+            keeper.join()
+        if self._spark is not None:
+            self._spark.stop()
+
+    def _look(self) -> None:
+        """See what has become of the files. What is wrong with one touches no other."""
+        try:
+            changes = self._folder.look()
+        except OSError as error:
+            self.say(f"{self._settings.folder}: cannot be read, its pipelines go on: {error.strerror}", "error")
+            return
+        for file in changes.gone:
+            self._forget(file)
+        for version in changes.read:
+            self._take(version)
+
+    def _take(self, version: Version) -> None:
+        name = self._of_file.get(version.file)
+        keeper = self._keepers.get(name) if name is not None else None
+        for problem in version.problems:
+            self.say(problem, "error")
+        if version.spec is None:
+            self._wrong[version.file] = version
+            if keeper is not None:
+                keeper.file_errors = version.problems
+            return
+        self._wrong.pop(version.file, None)
+        if keeper is not None and version.spec.name == keeper.spec.name:
+            self.say(f"{version.file}: has changed, {keeper.spec.name} goes on with it")
+            keeper.file_errors = ()
+            keeper.change(version.spec)
+            return
+        if keeper is not None:
+            self._forget(version.file)
+        self._add(version)
+
+    def _add(self, version: Version) -> None:
+        from cdc.job.state_location import folder_name
+
+        spec = version.spec
+        if spec is None:
+            return
+        try:
+            keeper = Keeper(spec, self._settings.state_root / folder_name(spec.name), self)
+            keeper.begin()
+        except (CdcError, OSError) as error:
+            self.say(f"{version.file}: {error}", "error")
+            self._wrong[version.file] = Version(version.file, version.digest, problems=(str(error),))
+            return
+        with self._turn:
+            self._keepers[spec.name] = keeper
+            self._of_file[version.file] = spec.name
+        self.say(f"{version.file}: pipeline {spec.name}")
+
+    def _forget(self, file: Path) -> None:
+        """A file is gone: its pipeline ends with the running batch. Its state stays."""
+        self._wrong.pop(file, None)
+        with self._turn:
+            name = self._of_file.pop(file, None)
+            keeper = self._keepers.pop(name, None) if name is not None else None
+        if keeper is not None:
+            keeper.close()
+            self.say(f"{file}: is gone, pipeline {name} ends")
+            threading.Thread(target=keeper.join, name=f"end-{name}", daemon=True).start()
+
+    def _kept(self) -> Sequence[Keeper]:
+        with self._turn:
+            return [self._keepers[name] for name in sorted(self._keepers)]
+
+    def _keeper(self, name: str) -> Keeper:
+        with self._turn:
+            keeper = self._keepers.get(name)
+        if keeper is None:
+            names = ", ".join(each.spec.name for each in self._kept()) or "none"
+            raise PipelineUnknown("there is no pipeline of that name", where=name, hint=f"there are: {names}")
+        return keeper
+
+    def pipelines(self) -> Sequence[PipelineView]:
+        """All pipelines, by name, and files that are wrong and have none."""
+        views = [keeper.view() for keeper in self._kept()]
+        wrong = [version for file, version in list(self._wrong.items()) if file not in self._of_file]
+        return sorted([*views, *(_invalid(version) for version in wrong)], key=lambda view: view.name)
+
+    def pipeline(self, name: str) -> PipelineView:
+        """One of them. Raises PipelineUnknown."""
+        found = next((view for view in self.pipelines() if view.name == name), None)
+        return self._keeper(name).view() if found is None else found
+
+    def start(self, name: str) -> None:
+        """Begin a run now. Raises PipelineUnknown."""
+        self._keeper(name).start()
+
+    def stop(self, name: str, *, drain: bool = False) -> None:
+        """End its run, and begin no other until `start`. Raises PipelineUnknown."""
+        self._keeper(name).stop(drain=drain)
+
+    def resync(self, name: str, table: str) -> None:
+        """Copy a table anew. Raises PipelineUnknown, StateError, SourceError."""
+        from cdc.job.resync import request_resync
+
+        keeper = self._keeper(name)
+        request_resync(keeper.spec, table, keeper.root)
+
+    def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
+        """The last lines of its log. Raises PipelineUnknown."""
+        return self._keeper(name).log.last(last)
+
+    def session(self) -> SharedSession | None:
+        """For keepers: Spark, once it is up; None when the server ends."""
+        self._spark_up.wait()
+        return None if self._closing.is_set() else self._spark
+
+    def spark_alive(self) -> bool:
+        """For keepers: whether Spark is up."""
+        return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
+
+    def tell(self, name: str, line: LogLine) -> None:
+        """For keepers: a line of a pipeline's log that is worth a look."""
+        fields = "".join(f" {key}={value}" for key, value in line.fields.items())
+        self.say(f"{name}: {line.message}{fields}", line.level)
+
+    def say(self, text: str, level: str = "info") -> None:
+        """A line of the server's own log."""
+        mark = "" if level == "info" else f"{level}: "
+        self._print(f"{datetime.now(UTC).strftime('%H:%M:%S')} {mark}{printed(text, longest=2_000)}")
+
+
+def _invalid(version: Version) -> PipelineView:
+    return PipelineView(
+        name=version.file.stem, file=str(version.file), source="", sink="", state="invalid", state_dir="",
+        file_errors=version.problems,
+    )  # fmt: skip
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def end_on_signals(server: Server, numbers: Iterable[int] = (signal.SIGINT, signal.SIGTERM)) -> None:
+    """The first signal asks the server to end, the second one ends the process at once. Main thread."""
+    from cdc.signals import ABORTED
+
+    asked = threading.Event()
+
+    def handle(number: int, frame: object) -> None:
+        if asked.is_set():
+            os._exit(ABORTED)
+        asked.set()
+        server.close()
+
+    for number in numbers:
+        signal.signal(number, handle)
+
+
+def quiet_libraries() -> None:
+    """Log records from INFO on are for the logs of pipelines; the root handler of nobody else prints them."""
+    for name in ("cdc", "connectors"):
+        logging.getLogger(name).setLevel(logging.INFO)
+    logging.getLogger().addHandler(logging.NullHandler())

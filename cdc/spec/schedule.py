@@ -1,0 +1,124 @@
+"""When a pipeline with a schedule runs: cron expressions and intervals as written in the file. Pure.
+
+Triggers are APScheduler's. Its own reading of cron expressions is not used: it counts days of the week from Monday, and
+wants both the day of the month and that of the week to fit where cron wants one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from cdc.options import OptionError
+from cdc.units import parse_duration
+
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_NAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_EVERY = re.compile(r"every\s+(.+)", re.IGNORECASE)
+_SHORTEST_S = 1.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Schedule:
+    """When runs begin.
+
+    Args:
+        text: `every 15 min`, counted from midnight UTC of 1970-01-01, so that restarts do not shift it; or five fields
+            of cron: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday); or `@daily` and so on.
+        zone: the time zone of the fields, such as `Europe/Berlin`.
+
+    Raises OptionError for a text that is neither.
+    """
+
+    def __init__(self, text: str, zone: str = "UTC") -> None:
+        self.text, self._zone = text, _time_zone(zone)
+        every = _EVERY.fullmatch(text.strip())
+        self._triggers = [_interval(every[1])] if every else list(_cron(text, self._zone))
+
+    def next_s(self, after_s: float) -> float | None:
+        """The first time after this one, both since the epoch; None when there is none, as for 30 February."""
+        after = datetime.fromtimestamp(after_s, self._zone)
+        found = [trigger.get_next_fire_time(None, after + timedelta(microseconds=1)) for trigger in self._triggers]
+        times = [time.timestamp() for time in found if time is not None]
+        return min(times) if times else None
+
+
+def check_schedule(text: str) -> str:
+    """For the options: the text itself. Raises OptionError when it is no schedule, or one without any time."""
+    if Schedule(text).next_s(datetime.now(UTC).timestamp()) is None:
+        raise OptionError("never comes")
+    return text
+
+
+def _time_zone(text: str) -> tzinfo:
+    """A region, UTC, or an offset such as GMT+08:00: what the option `Zone` takes."""
+    offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)", text)
+    if offset is None:
+        return UTC if text in ("UTC", "Z") else ZoneInfo(text)
+    length = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+    return timezone(-length if offset[1] == "-" else length)
+
+
+def _interval(text: str) -> Any:
+    from apscheduler.triggers.interval import IntervalTrigger
+
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise OptionError(f"is no interval: {error}") from error
+    if seconds < _SHORTEST_S:
+        raise OptionError("must be one second or more")
+    return IntervalTrigger(seconds=round(seconds), start_date=_EPOCH, timezone=UTC)
+
+
+def _cron(text: str, zone: tzinfo) -> Iterator[Any]:
+    from apscheduler.triggers.cron import CronTrigger
+
+    fields = _NAMES.get(text.strip().lower(), text).split()
+    if len(fields) != 5:
+        raise OptionError("must be five fields of cron, such as `0 2 * * *`, or an interval, such as `every 15 min`")
+    minute, hour, day, month, weekday = fields
+    days = [(day, weekday)] if "*" in (day[0], weekday[0]) else [(day, "*"), ("*", weekday)]  # one of them is enough
+    for of_month, of_week in days:
+        try:
+            yield CronTrigger(
+                minute=minute, hour=hour, day=of_month, month=month, day_of_week=_weekdays(of_week), timezone=zone
+            )
+        except ValueError as error:
+            raise OptionError(f"is no cron expression: {error}") from error
+
+
+def _weekdays(field: str) -> str:
+    """Days of the week as names one by one: cron's numbers begin with Sunday."""
+    return ",".join(day for part in field.split(",") for day in _days(part))
+
+
+def _days(part: str) -> Iterator[str]:
+    match = re.fullmatch(r"(\*|[a-z]{3}|\d)(?:-([a-z]{3}|\d))?(?:/(\d+))?", part.lower())
+    if match is None:
+        raise ValueError(f"{part} is no day of the week")
+    first, last, step = match.groups()
+    if first == "*":
+        yield from (["*"] if step is None else _DAYS[:: int(step) or 1])
+        return
+    begin = _day(first)
+    end = begin if last is None else _day(last)
+    end = 6 if step is not None and last is None else end
+    for number in range(begin, end + (1 if end >= begin else 8), int(step or 1) or 1):
+        yield _DAYS[number % 7]
+
+
+def _day(text: str) -> int:
+    number = int(text) if text.isdigit() else _DAYS.index(text) if text in _DAYS else -1
+    if not 0 <= number <= 7:
+        raise ValueError(f"{text} is no day of the week")
+    return number

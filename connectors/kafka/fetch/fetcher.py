@@ -1,0 +1,208 @@
+"""A consumer that gives columns. It is told what to read, and commits nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaError, KafkaException
+
+from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, library
+from connectors.kafka.formats.groups import Messages
+from connectors.kafka.formats.scan import Texts
+from connectors.kafka.kernels import taking
+
+Hear = Callable[[KafkaError], None]
+"""Takes what the client hears about its connections."""
+
+_MOST = 256 << 20
+"""Most bytes in one buffer: its places are numbers of 32 bits."""
+_PADDING = 8
+_REASON = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a broker said of a partition instead of messages. `partition` is -1 for what is about none."""
+
+    topic: str
+    partition: int
+    offset: int
+    error: KafkaError
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What one call brought: messages of each partition in their order, and failures."""
+
+    messages: list[Messages] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.messages or self.failures)
+
+    @property
+    def count(self) -> int:
+        """How many messages."""
+        return sum(map(len, self.messages))
+
+
+class Fetcher:
+    """One client. `close` may come from another thread; whoever fetches then gets nothing any more.
+
+    Args:
+        config: settings in librdkafka's names.
+        hear: is called from within `fetch`.
+
+    Raises KafkaException for a setting that is refused.
+    """
+
+    def __init__(self, config: Mapping[str, Any], hear: Hear) -> None:
+        self._library = library()
+        self._lock = threading.Lock()
+        self._heard = ERROR_CALLBACK(lambda client, code, reason, opaque: hear(_error(code, reason)))
+        self._client: int | None = _client(self._library, config, self._heard)
+        self._queue = self._library.queue_get_consumer(self._client)
+        self._found = np.zeros(0, np.int64)
+        self._functions = self._library.address("message_timestamp"), self._library.address("message_destroy")
+
+    def assign(self, places: Iterable[tuple[str, int, int]]) -> None:
+        """Read these partitions: topic, number, and the offset to begin at. Raises KafkaException."""
+        lib, given = self._library, list(places)
+        listed = lib.topic_partition_list_new(len(given))
+        try:
+            for topic, partition, offset in given:
+                lib.topic_partition_list_add(listed, topic.encode(), partition)
+                lib.topic_partition_list_set_offset(listed, topic.encode(), partition, offset)
+            with self._lock:
+                code = lib.assign(self._client, listed) if self._client else 0
+        finally:
+            lib.topic_partition_list_destroy(listed)
+        if code:
+            raise KafkaException(KafkaError(code))
+
+    def fetch(self, most: int, wait_s: float) -> Fetched:
+        """Wait for the first message, and take at most `most` of those that are there then."""
+        found = Fetched()
+        with self._lock:
+            if self._client is None:
+                return found
+            count = self._consume(0, 1, wait_s) if wait_s > 0 else 0
+            count += self._consume(count, most - count, 0.0) if most > count else 0
+            pointers = self._found[:count]
+            first = 0
+            while first < count:
+                first += self._take(pointers, first, found)
+        return found
+
+    def marks(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """The first offset of a partition and the one behind its last, as the last answer had them."""
+        low, high = ctypes.c_int64(-1), ctypes.c_int64(-1)
+        with self._lock:
+            if self._client is None:
+                return None
+            code = self._library.get_watermark_offsets(
+                self._client, topic.encode(), partition, ctypes.byref(low), ctypes.byref(high)
+            )
+        return None if code or high.value < 0 else (low.value, high.value)
+
+    def close(self) -> None:
+        """End the connections."""
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                self._library.consumer_close(client)
+                self._library.queue_destroy(self._queue)
+                self._library.destroy(client)
+
+    def _consume(self, at: int, most: int, wait_s: float) -> int:
+        """Let the client put addresses of messages behind the first `at`; how many came."""
+        if len(self._found) < at + most:
+            self._found = np.concatenate((self._found[:at], np.zeros(most, np.int64)))
+        address = self._found.ctypes.data + 8 * at
+        count: int = self._library.consume_batch_queue(self._queue, round(wait_s * 1000), address, most)
+        if count < 0:
+            raise KafkaException(KafkaError(self._library.last_error()))
+        return count
+
+    def _take(self, pointers: Any, first: int, found: Fetched) -> int:
+        """Take what fits one buffer; how many messages."""
+        sizes = np.zeros(1, np.int64)
+        count: int = taking.fitting(pointers, first, _MOST, sizes)
+        pointers = pointers[first : first + count]
+        data = np.empty(int(sizes[0]) + _PADDING, np.uint8)
+        topics, offsets, times_ms, left = np.empty((4, count), np.int64)
+        partitions, key_begins, key_ends, begins, ends = np.empty((5, count), np.int32)
+        good: int = taking.take(
+            pointers, data.ctypes.data, topics, partitions, offsets, times_ms, key_begins, key_ends, begins, ends,
+            left, *self._functions,
+        )  # fmt: skip
+        for topic, partition, rows in self._by_partition(topics[:good], partitions[:good]):
+            found.messages.append(
+                Messages(
+                    topic, partition, offsets[rows], times_ms[rows],
+                    Texts(data, key_begins[rows], key_ends[rows]), Texts(data, begins[rows], ends[rows]),
+                )
+            )  # fmt: skip
+        found.failures += map(self._failure, left[: count - good].tolist())
+        return count
+
+    def _by_partition(self, topics: Any, partitions: Any) -> Iterator[tuple[str, int, Any]]:
+        """The rows of each partition: a slice where all are of one."""
+        if not len(topics):
+            return
+        if (topics == topics[0]).all() and (partitions == partitions[0]).all():
+            yield self._name(int(topics[0])), int(partitions[0]), slice(0, len(topics))
+            return
+        for topic in dict.fromkeys(topics.tolist()):
+            of_topic = topics == topic
+            for partition in np.unique(partitions[of_topic]).tolist():
+                yield self._name(topic), partition, np.flatnonzero(of_topic & (partitions == partition))
+
+    def _name(self, topic: int) -> str:
+        return bytes(self._library.topic_name(topic)).decode() if topic else ""
+
+    def _failure(self, pointer: int) -> Failure:
+        """What a message says that stands for an error. It is given back."""
+        message = MessageFields.from_address(pointer)
+        reason = ctypes.string_at(message.payload, message.len) if message.payload else b""
+        found = Failure(
+            self._name(message.topic), message.partition, message.offset, _error(message.err, reason)
+        )  # fmt: skip
+        self._library.message_destroy(pointer)
+        return found
+
+
+def warm_fetching() -> None:
+    """Load the kernels that take messages."""
+    nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    taking.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
+    taking.take(nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0)
+
+
+def _error(code: int, reason: bytes | None) -> KafkaError:
+    text = (reason or b"").decode("utf-8", "replace")
+    return KafkaError(code, text) if text else KafkaError(code)
+
+
+def _client(library: Library, config: Mapping[str, Any], heard: Any) -> int:
+    """A consumer whose events come with its messages."""
+    settings, said = library.conf_new(), ctypes.create_string_buffer(_REASON)
+    for name, value in config.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if library.conf_set(settings, name.encode(), text.encode(), said, _REASON):
+            library.conf_destroy(settings)
+            raise KafkaException(_error(KafkaError._INVALID_ARG, said.value))
+    library.conf_set_error_cb(settings, heard)
+    library.conf_set_log_cb(settings, None)
+    client = library.new(CONSUMER, settings, said, _REASON)
+    if not client:
+        code = library.last_error()
+        library.conf_destroy(settings)
+        raise KafkaException(_error(code, said.value))
+    library.poll_set_consumer(client)
+    return int(client)

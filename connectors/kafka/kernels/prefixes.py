@@ -1,0 +1,64 @@
+"""How JSON texts begin: many values after another that begin alike are told apart from others by their first bytes."""
+
+from __future__ import annotations
+
+from connectors.kafka.kernels import kernel
+from connectors.shared.kernels.kernel_types import Bool, Int, Ints
+from connectors.shared.kernels.memory import peek8, peek64
+
+_CLOSE = 125
+_PAYLOAD = int.from_bytes(b'payload"', "little")
+_SCHEMA = int.from_bytes(b'schema"', "little")
+_SEVEN = (1 << 56) - 1
+"""The lowest seven bytes of a word."""
+
+
+@kernel
+def _begins(base: Int, at: Int, prefix: Int, length: Int) -> Bool:
+    place = 0
+    while place + 8 <= length:
+        if peek64(base + at + place) != peek64(prefix + place):
+            return False
+        place += 8
+    while place < length:
+        if peek8(base + at + place) != peek8(prefix + place):
+            return False
+        place += 1
+    return True
+
+
+@kernel
+def alike(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: Int) -> Int:
+    """How many texts from `first` on begin with the prefix and have one more byte, `}`, at their end."""
+    item = first
+    while item < len(begins):
+        at, stop = begins[item], ends[item]
+        if stop - at <= length or peek8(base + stop - 1) != _CLOSE or not _begins(base, at, prefix, length):
+            break
+        item += 1
+    return item - first
+
+
+@kernel
+def _wrapped(base: Int, at: Int, stop: Int) -> Bool:
+    """Whether the first member of the object at `at` is called `schema` or `payload`."""
+    while at < stop and peek8(base + at) <= 32:
+        at += 1
+    if at >= stop or peek8(base + at) != 123:
+        return False
+    at += 1
+    while at < stop and peek8(base + at) <= 32:
+        at += 1
+    if at + 9 > stop or peek8(base + at) != 34:
+        return False
+    name = peek64(base + at + 1)
+    return name == _PAYLOAD or name & _SEVEN == _SCHEMA
+
+
+@kernel
+def bare(base: Int, begins: Ints, ends: Ints, first: Int) -> Int:
+    """How many texts from `first` on cannot have Connect's schema around them: it begins with `schema` or `payload`."""
+    item = first
+    while item < len(begins) and not _wrapped(base, begins[item], ends[item]):
+        item += 1
+    return item - first

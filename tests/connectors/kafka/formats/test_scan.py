@@ -1,0 +1,77 @@
+"""Where the values of members are in JSON texts: the same as Python's own reader finds, whatever their lengths are."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from connectors.kafka.formats.scan import Texts, Tree
+from connectors.kafka.kernels import ABSENT, NULL, scan
+
+_NAMES = ("a", "name", "a name of more than sixteen bytes", 'q"', "back\\", "x")
+_TREE = Tree({"a": None, "name": {"x": None, "a": None}, "a name of more than sixteen bytes": None, "x": None})
+_CHARACTERS = ["{", "}", "[", "]", '"', "\\", ",", ":", "\n", "u", "é", "\N{SNOWMAN}", " ", "7", "-"]
+
+
+def _text(chance: random.Random) -> str:
+    plain = chance.random() < 0.5
+    length = chance.choice((0, 1, 7, 15, 16, 17, 31, 63, 64, 65, 130))
+    return "".join(chance.choice("abc {}[],:0" if plain else _CHARACTERS) for _ in range(length))
+
+
+def _value(chance: random.Random, depth: int = 0) -> Any:
+    kind = chance.randrange(8 if depth < 3 else 6)
+    if kind < 2:
+        return _text(chance)
+    if kind == 6:
+        return [_value(chance, depth + 1) for _ in range(chance.randrange(5))]
+    if kind == 7:
+        return {chance.choice(_NAMES): _value(chance, depth + 1) for _ in range(chance.randrange(6))}
+    number = chance.randrange(10 ** chance.randrange(1, 40))
+    return (None, chance.random() < 0.5, number, -number / 7)[kind - 2]
+
+
+def _documents(seed: int) -> list[dict[str, Any]]:
+    chance = random.Random(seed)
+    return [
+        {name: _value(chance) for name in chance.sample(_NAMES, chance.randrange(len(_NAMES) + 1))} for _ in range(200)
+    ]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_values_are_found_where_pythons_reader_finds_them(indent: int | None) -> None:
+    documents = _documents(1)
+    texts = Texts.of([json.dumps(item, ensure_ascii=bool(number % 2), indent=indent).encode()
+                      for number, item in enumerate(documents)])  # fmt: skip
+    found = _TREE.scan(texts)
+    assert not found.faults.any()
+    for path in (("a",), ("name",), ("name", "x"), ("a name of more than sixteen bytes",), ("x",)):
+        cells = found.cells(*path)
+        for number, document in enumerate(documents):
+            value: Any = document
+            for name in path:
+                value = value.get(name, ...) if isinstance(value, dict) else ...
+            raw = cells.raw(number)
+            if value is ...:
+                assert cells.kinds[number] == ABSENT
+            elif value is None:
+                assert cells.kinds[number] == NULL
+            else:
+                assert json.loads(b'"' + raw + b'"' if isinstance(value, str) else raw) == value
+
+
+def test_texts_that_end_anywhere_are_faults() -> None:
+    document = json.dumps({"a": {"b": ["x" * 70, 'y"' * 20, {"c": 1.5}]}, "x": "z" * 20, "name": {"a": 12345}}).encode()
+    found = _TREE.scan(Texts.of([document[:length] for length in range(len(document))]))
+    assert (found.faults > 0).all()
+
+
+@pytest.mark.parametrize("inside", ["{", "}", "\\\\", '\\"', "[]"])
+def test_brackets_in_strings_do_not_end_an_object(inside: str) -> None:
+    for size in range(140):
+        text = ('{"k":"' + "x" * size + inside + '","l":[{}]}, {}').encode()
+        texts = Texts.of([text])
+        assert scan.value_end(texts.address, 0, len(text)) >> 4 == len(text) - 4

@@ -1,0 +1,133 @@
+"""Messages off the broker as columns, and what becomes of them: joined, cut, told apart by how they begin."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from types import ModuleType
+
+import pytest
+from debezium_messages import INT64, TEXT, envelope, text, with_schema
+from kafka_servers import KafkaServer
+
+from cdc.errors import SourceError
+from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.fetch import library
+from connectors.kafka.fetch.fetcher import Fetcher
+from connectors.kafka.formats.debezium import DebeziumFormat
+from connectors.kafka.formats.groups import Messages
+from connectors.kafka.formats.plain import PlainFormat
+from connectors.kafka.read.records import Pending
+from connectors.kafka.settings import KafkaSettings
+
+_VALUES = [b"first", None, b"", "dritte \N{SNOWMAN}".encode()]
+_KEYS = [None, b"k2", b"", b"k4"]
+
+
+def fetcher(bootstrap: str, **more: str) -> Fetcher:
+    return Cluster(KafkaSettings(bootstrap, more), SOURCE).fetcher(
+        group_id="g", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True
+    )
+
+
+@pytest.mark.kafka
+def test_values_keys_and_times_come_as_they_were_written(kafka_broker: KafkaServer) -> None:
+    topic = kafka_broker.new_topic(partitions=2)
+    kafka_broker.produce(topic, [
+        {"value": value, "key": key, "partition": number % 2, "timestamp": 1000 + number}
+        for number, (value, key) in enumerate(zip(_VALUES, _KEYS, strict=True))
+    ])  # fmt: skip
+    reader = fetcher(kafka_broker.bootstrap)
+    reader.assign([(topic, 0, 0), (topic, 1, 1)])
+    pending = {number: Pending(topic, number, 0) for number in range(2)}
+    ended: set[int] = set()
+    while len(ended) < 2:
+        found = reader.fetch(100, 5.0)
+        for messages in found.messages:
+            pending[messages.partition].add(messages)
+        ended |= {failure.partition for failure in found.failures}
+    assert reader.marks(topic, 0) == (0, 2)
+    reader.close()
+    first, second = (pending[number].messages() for number in range(2))
+    assert [first.value(0), first.value(1)] == [b"first", b""]
+    assert [first.key(0), first.key(1)] == [None, b""]
+    assert first.times_ms.tolist() == [1000, 1002]
+    assert (second.value(0), second.key(0), second.offsets.tolist()) == (_VALUES[3], b"k4", [1])
+    assert second.where(0) == f"{topic}-1@1"
+
+
+@pytest.mark.kafka
+def test_closing_from_another_thread_ends_a_wait_for_messages(kafka_broker: KafkaServer) -> None:
+    reader = fetcher(kafka_broker.bootstrap)
+    reader.assign([(kafka_broker.new_topic(), 0, 0)])
+    closer = threading.Thread(target=reader.close)
+    closer.start()
+    while reader.marks("t", 0) is not None or closer.is_alive():
+        reader.fetch(1, 0.05)
+    closer.join()
+    assert not reader.fetch(10, 60.0)
+    assert reader.marks("t", 0) is None
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(SourceError, match=r'a setting is refused: .*"lingers".*properties\.'):
+        fetcher("k:1", lingers="5")
+
+
+def test_a_client_without_the_library_says_what_to_install() -> None:
+    other = ModuleType("cimpl")
+    other.__file__ = ctypes.__file__
+    with pytest.raises(SourceError, match=r"librdkafka's functions are not found.*install confluent-kafka"):
+        library._library_of(other)
+    assert library._library_of(sys.modules["confluent_kafka.cimpl"]).address("message_destroy")
+
+
+def test_joined_messages_hold_what_their_parts_hold() -> None:
+    parts = [Messages.of("t", 0, _KEYS, _VALUES), Messages.of("t", 0, _KEYS, _VALUES, first=7).part(1, 4)]
+    joined = Messages.joined(parts)
+    assert [joined.value(number) for number in range(7)] == [*_VALUES, *_VALUES[1:]]
+    assert [joined.key(number) for number in range(7)] == [*_KEYS, *_KEYS[1:]]
+    assert joined.offsets.tolist() == [0, 1, 2, 3, 8, 9, 10]
+
+
+def test_what_is_cut_off_and_what_is_dropped_is_gone_from_the_size() -> None:
+    pending = Pending("t", 0, 0)
+    for first in (0, 4):
+        pending.add(Messages.of("t", 0, _KEYS, _VALUES, first))
+    pending.cut(5)
+    assert (len(pending), pending.position, pending.bytes) == (5, 5, 5 + 10 + 5)
+    assert pending.drop(1) == 5
+    assert (len(pending), pending.bytes) == (4, 15)
+    pending.cut(0)
+    assert (len(pending), pending.bytes) == (0, 0)
+
+
+def test_values_of_several_schemas_in_turn_are_told_apart() -> None:
+    fields = [{"id": INT64}, {"id": INT64, "name": TEXT}]
+    values = [
+        with_schema(fields[number % 2], envelope("c", None, dict.fromkeys(fields[number % 2], 1)))
+        for number in range(6)
+    ]
+    values[3] = text(envelope("c", None, {"id": 3}))
+    reading = DebeziumFormat().read(Messages.of("t", 0, [None] * 6, values))
+    found = [(len(group.fields or ()), group.images.messages.tolist()) for group in reading.groups]
+    assert found == [(1, [0]), (2, [1]), (1, [2]), (0, [3]), (1, [4]), (2, [5])]
+
+
+@pytest.mark.parametrize("value", [b'{"schema":1,"b":2}', b'{"payload":"x"}', b' { "payload" : 7 }', b'{"p":1}'])
+def test_rows_whose_first_column_is_called_as_connects_members_are_rows(value: bytes) -> None:
+    reading = PlainFormat().read(Messages.of("t", 0, [None], [value]))
+    (group,) = reading.groups
+    assert group.images.rows.bytes_of(0) == value
+    assert reading.unreadable == {}
+
+
+def test_a_delete_among_rows_stays_in_their_order() -> None:
+    values = [text({"id": 1, "a": 1}), None, text({"id": 2, "a": 2}), None, b"[]"]
+    keys = [text({"id": number}) for number in (1, 1, 2)]
+    reading = PlainFormat().read(Messages.of("t", 0, [*keys, None, None], values))
+    (group,) = reading.groups
+    assert group.images.messages.tolist() == [0, 1, 2]
+    assert group.images.rows.bytes_of(1) == b'{"id": 1}'
+    assert sorted(reading.unreadable) == [3, 4]

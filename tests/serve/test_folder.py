@@ -1,0 +1,68 @@
+"""The files of a folder, what is kept of runs, and logs of bounded size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cdc.serve.control import ErrorView, LogLine, RunView
+from cdc.serve.folder import Folder
+from cdc.serve.history import History
+from cdc.serve.log_file import LogFile, read_log
+
+SOUND = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
+
+
+def test_files_are_read_when_they_are_new_or_have_changed_and_told_when_they_are_gone(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", "a.test.yaml", ".c.yaml", "notes.txt"):
+        (tmp_path / name).write_text(SOUND)
+    (tmp_path / "folder.yaml").mkdir()
+    folder = Folder(tmp_path)
+    assert [version.spec.name for version in folder.look().read if version.spec] == ["a", "b"]
+    assert folder.look().read == ()
+    (tmp_path / "b.yaml").write_text("source: 1\n")
+    (tmp_path / "a.yml").unlink()
+    found = folder.look()
+    assert found.gone == (tmp_path / "a.yml",)
+    assert [version.spec for version in found.read] == [None]
+    assert any("b.yaml:1:9: source: must be a mapping" in problem for problem in found.read[0].problems)
+
+
+def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
+    first, second = Folder(tmp_path).look().read
+    assert first.spec is not None
+    assert second.spec is None
+    assert "its name shop is that of" in second.problems[0]
+
+
+def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
+    error = ErrorView("SinkError", "no", "t", "look", 5.0, False)
+    history = History(tmp_path, kept=3)
+    for number in range(5):
+        history.add(RunView(float(number), number + 0.5, "failed", "start", rows=number, error=error))
+    history.hold(True)
+    again = History(tmp_path)
+    assert [run.rows for run in again.runs()] == [4, 3, 2]
+    assert (again.runs()[0].error, again.held, again.last_begun_s()) == (error, True, 4.0)
+    again.add(RunView(9.0, 9.0, "skipped", "schedule"))
+    assert again.last_begun_s() == 4.0
+
+
+def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
+    worrying: list[LogLine] = []
+    log = LogFile(tmp_path, worrying.append, largest=1_000)
+    for number in range(40):
+        line = {"time": "2026-01-01T00:00:00.000+00:00", "level": "info", "message": "said", "number": number}
+        log.write(json.dumps(line) + "\n")
+    log.write("half a ")
+    log.write("line\n" + json.dumps({"time": "2026-01-01T00:00:00+00:00", "level": "error", "message": "bad"}) + "\n")
+    assert [line.message for line in worrying] == ["bad"]
+    assert [line.message for line in log.last(3)] == ["said", "half a line", "bad"]
+    log.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.log", "run.log.1"]
+    assert all(path.stat().st_size <= 1_000 for path in tmp_path.iterdir())
+    kept = read_log(tmp_path, 100)
+    assert [line.fields["number"] for line in kept[:-2]] == list(range(42 - len(kept), 40))
+    assert read_log(tmp_path / "none", 5) == []

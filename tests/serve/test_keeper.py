@@ -1,0 +1,205 @@
+"""The life of one pipeline under the server, with runs that the test begins and ends."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cdc
+from cdc.errors import CdcError, NotNow, SourceUnavailable, TransformError, WorkerLost
+from cdc.job.control import Control
+from cdc.serve.control import LogLine, PipelineView
+from cdc.serve.keeper import Keeper
+
+FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
+WAIT_S = 60.0
+
+
+class Runs:
+    """Stands in for runs of a pipeline and for the server; a run lasts until it is stopped or `end` is called."""
+
+    def __init__(self) -> None:
+        self.begun: queue.Queue[dict[str, Any]] = queue.Queue()
+        self.ends: queue.Queue[CdcError | None] = queue.Queue()
+        self.alive, self.told = True, list[LogLine]()
+
+    def __call__(self, spec: Any, *, control: Control, **options: Any) -> None:
+        self.begun.put({"spec": spec, "control": control, **options})
+        while not (control.stop.is_set() or control.drain.is_set()):
+            try:
+                error = self.ends.get(timeout=0.01)
+            except queue.Empty:
+                continue
+            if error is not None:
+                raise error
+            return
+
+    def session(self) -> Any:
+        return object()
+
+    def spark_alive(self) -> bool:
+        return self.alive
+
+    def tell(self, name: str, line: LogLine) -> None:
+        self.told.append(line)
+
+
+class Kept:
+    """A keeper and what it is told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.runs, self.keepers = folder, Runs(), list[Keeper]()
+
+    def keep(self, pipeline: str = "") -> Keeper:
+        spec = cdc.load(self.folder / "p.yaml", text=FILE + (f"pipeline: {{{pipeline}}}\n" if pipeline else "")).spec
+        keeper = Keeper(spec, self.folder / "state", self.runs, self.runs)  # type: ignore[arg-type]
+        self.keepers.append(keeper)
+        keeper.begin()
+        return keeper
+
+    def begun(self) -> dict[str, Any]:
+        return self.runs.begun.get(timeout=WAIT_S)
+
+    def none_begins(self) -> None:
+        with pytest.raises(queue.Empty):
+            self.runs.begun.get(timeout=0.2)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    kept = Kept(tmp_path)
+    yield kept
+    for keeper in kept.keepers:
+        keeper.close()
+        assert keeper.join(WAIT_S)
+
+
+def shown(keeper: Keeper, state: str) -> PipelineView:
+    """Its view once it is in a state."""
+    tick, deadline = threading.Event(), WAIT_S
+    while keeper.view().state != state:
+        tick.wait(0.01)
+        deadline -= 0.01
+        assert deadline > 0, f"still {keeper.view()}, not {state}"
+    return keeper.view()
+
+
+def test_a_continuous_pipeline_runs_until_it_is_stopped_and_that_is_kept(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    keeper.stop()
+    view = shown(keeper, "stopped")
+    assert [(run.why, run.outcome) for run in view.runs] == [("start", "stopped")]
+    keeper.close()
+    assert keeper.join(WAIT_S)
+    again = kept.keep()
+    kept.none_begins()
+    assert again.view().state == "stopped"
+    again.start()
+    assert kept.begun()["control"].stop.is_set() is False
+
+
+def test_a_run_can_be_drained(kept: Kept) -> None:
+    keeper = kept.keep()
+    control = kept.begun()["control"]
+    keeper.stop(drain=True)
+    shown(keeper, "stopped")
+    assert (control.drain.is_set(), control.stop.is_set()) == (True, False)
+
+
+def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    kept.runs.ends.put(None)
+    assert shown(keeper, "finished").next_run_s is None
+    kept.none_begins()
+
+
+def test_what_failed_is_started_again_as_often_as_the_strategy_allows(kept: Kept) -> None:
+    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms, restart.fixed-delay.attempts: 2")
+    for _ in range(3):
+        kept.begun()
+        kept.runs.ends.put(SourceUnavailable("no connection", hint="is it up?"))
+    view = shown(keeper, "failed")
+    assert [run.why for run in view.runs] == ["restart", "restart", "start"]
+    assert view.last_error is not None
+    assert (view.last_error.type, view.last_error.hint, view.restarts) == ("SourceUnavailable", "is it up?", 2)
+    kept.none_begins()
+    keeper.start()
+    kept.begun()
+    assert keeper.view().restarts == 0
+
+
+def test_an_error_that_comes_again_is_not_restarted_and_the_server_says_why(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    kept.runs.ends.put(TransformError("no number"))
+    shown(keeper, "failed")
+    assert kept.runs.told[-1].level == "error"
+    assert "the next run would meet the same" in kept.runs.told[-1].message
+
+
+def test_a_failure_because_spark_has_ended_does_not_count(kept: Kept) -> None:
+    keeper = kept.keep("restart: none")
+    kept.begun()
+    kept.runs.alive = False
+    kept.runs.ends.put(WorkerLost("Spark's Java process has ended"))
+    kept.begun()
+    assert keeper.view().restarts == 0
+
+
+def test_a_pipeline_with_a_schedule_waits_runs_and_waits_again(kept: Kept) -> None:
+    keeper = kept.keep("schedule: '@yearly'")
+    kept.none_begins()
+    assert keeper.view().state == "scheduled"
+    keeper.start()
+    kept.begun()
+    kept.runs.ends.put(None)
+    view = shown(keeper, "scheduled")
+    assert view.next_run_s is not None
+    assert (view.runs[0].outcome, view.schedule) == ("finished", "@yearly")
+
+
+def test_a_scheduled_run_that_failed_too_often_is_left_for_the_next_time(kept: Kept) -> None:
+    keeper = kept.keep("schedule: '@yearly', restart: none")
+    keeper.start()
+    kept.begun()
+    kept.runs.ends.put(SourceUnavailable("no connection"))
+    view = shown(keeper, "scheduled")
+    assert view.last_error is not None
+
+
+def test_work_between_two_runs_stops_the_run_and_it_goes_on(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    assert keeper.between_runs(lambda: keeper.view().runs[0].outcome, WAIT_S) == "stopped"
+    kept.begun()
+    with pytest.raises(NotNow, match="not now"):
+        keeper.between_runs(refuse, WAIT_S)
+    kept.begun()
+
+
+def refuse() -> None:
+    raise NotNow("not now")
+
+
+def test_an_edit_takes_the_place_of_what_runs_and_wakes_what_failed(kept: Kept) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    keeper.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 3}\n").spec)
+    assert kept.begun()["spec"].pipeline.parallelism == 3
+    kept.runs.ends.put(TransformError("no number"))
+    shown(keeper, "failed")
+    keeper.change(cdc.load("q.yaml", text=FILE + "pipeline: {name: p, parallelism: 4}\n").spec)
+    assert kept.begun()["spec"].pipeline.parallelism == 4
+
+
+def test_secrets_are_masked(kept: Kept) -> None:
+    spec = cdc.load("p.yaml", text=FILE + "pipeline: {hash-key: sixteen characters at least}\n").spec
+    keeper = Keeper(spec, kept.folder / "other", kept.runs, kept.runs)  # type: ignore[arg-type]
+    assert "sixteen" not in str(keeper.view())
