@@ -53,11 +53,10 @@ class Draft:
 
 @runtime_checkable
 class Drafts(Protocol):
-    """Optional capability of a source's options class."""
+    """Optional capability of a source's options class itself (not of its objects)."""
 
     url_schemes: Sequence[str]
     """Schemes of URLs that name such a source."""
 
-    @classmethod
-    def draft(cls, server: ServerUrl, more: Mapping[str, str]) -> Draft:
+    def draft(self, server: ServerUrl, more: Mapping[str, str]) -> Draft:
         """Look at a server; `more` are further options of the block. Raises SourceError when it cannot be reached."""

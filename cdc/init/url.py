@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from cdc.draft import ServerUrl
 
-_FORM = "write scheme://user@host:port/database, such as mysql://root@db.example:3306/shop"
+_FORM = "write scheme://user@host:port/database, such as mysql://reader@db.example:3306/shop"
 
 
 def parse_url(text: str) -> ServerUrl:

@@ -13,21 +13,22 @@ from cdc.draft import Draft, Key
 from cdc.finding import Level
 from cdc.options import Options, SinkOptions
 from cdc.printed import printed
+from cdc.spec.reader import typed
 
-_PLAIN = re.compile(r"[A-Za-z0-9_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
+_PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
-_WIDTH = 110
+_LONGEST = 2000
 
 
 def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type[Options]) -> str:
     """The whole file. `source` and `sink` are connector names. Holds no secret."""
-    lines = [f"# Written by `cdc init`: {draft.server}.", *_findings(draft)]
+    lines = [_comment(f"Written by `cdc init`: {draft.server}."), *_findings(draft)]
     lines += ["source:", f"  type: {source}", *_block(draft.keys)]
     lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
     lines += ["", "pipeline:", f"  name: {scalar(name)}"]
     lines += [
-        "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps what it can:",
-        "  # columns and tables that are dropped stay there.",
+        "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps",
+        "  # columns that are dropped.",
         "  schema.change.behavior: evolve",
     ]
     return "\n".join(lines) + "\n"
@@ -53,10 +54,10 @@ def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]
         name = name or next(key for key, each in options.model_fields.items() if each is field)
         if name == "type" or (not field.is_required() and name not in drafted):
             continue
-        value = drafted.get(name, "")
+        value = drafted.get(name, "").replace("{database}", draft.databases[0] if draft.databases else "tables")
         if field.annotation is SecretStr or not value:
             value = f"${{{re.sub(r'[^A-Z0-9]+', '_', f'{sink}_{name}'.upper())}}}"
-        yield Key(name, value.format(database=draft.databases[0] if draft.databases else "tables"), (_first(field),))
+        yield Key(name, value, (_first(field),))
 
 
 def _first(field: Any) -> str:
@@ -72,10 +73,12 @@ def _block(keys: tuple[Key, ...]) -> Iterator[str]:
 
 def _comment(text: str) -> str:
     """One line, whatever a server's names and messages hold."""
-    return f"# {printed(text, longest=_WIDTH * 10)}".rstrip()
+    return f"# {printed(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
 
 
 def scalar(text: str) -> str:
     """A YAML scalar that is read as this text."""
-    plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS
-    return text if plain else json.dumps(text, ensure_ascii=False)
+    read = typed(text)
+    whole = isinstance(read, int) and str(read) == text
+    plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
+    return text if plain or whole else json.dumps(text, ensure_ascii=False)

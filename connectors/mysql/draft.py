@@ -28,12 +28,10 @@ _SIMPLE = re.compile(r"\w+")
 def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
     """What is found. Raises SourceError when the server cannot be reached."""
     tables = f"{_pattern(server.database)}.\\.*" if server.database else "\\.*.\\.*"
-    given = {
-        "hostname": server.hostname, "port": str(server.port or PORT), "username": server.username or "root",
-    }  # fmt: skip
-    options = MySqlSourceOptions.model_validate(
-        {"type": "mysql", **given, "password": server.password, "tables": tables, **more}
-    )
+    username = (server.username or "root").replace("${", "$${")
+    given = {"hostname": server.hostname, "port": str(server.port or PORT), "username": username}
+    login = {"username": server.username or "root", "password": server.password}
+    options = MySqlSourceOptions.model_validate({"type": "mysql", **given, **login, "tables": tables, **more})
     streams = Streams(options)
     connection = streams.session()
     try:
@@ -62,7 +60,10 @@ def _listed(connection: MySqlConnection, known: set[TableId], keyless: set[Table
         if (table := TableId(str(database), str(name))) in known
     ]
     total = sum(size for _, _, size in rows)
-    yield f"{len(rows)} table{'' if len(rows) == 1 else 's'}, about {_size(total)}; the largest:" if rows else "No table yet."
+    if not rows:
+        yield "No table yet: those that are created later are captured when they match."
+        return
+    yield f"{len(rows)} table{'' if len(rows) == 1 else 's'}, about {_size(total)}; the largest:"
     yield from _lines(rows[:_LISTED], keyless)
     if len(rows) > _LISTED:
         yield f"  and {len(rows) - _LISTED} more"
@@ -72,7 +73,7 @@ def _lines(rows: Sequence[tuple[TableId, int, int]], keyless: set[TableId]) -> I
     width = max((len(str(table)) for table, _, _ in rows), default=0)
     for table, count, size in rows:
         key = "  no primary key" if table in keyless else ""
-        yield f"  {str(table):<{width}}  about {count} rows, {_size(size)}{key}"
+        yield f"  {table!s:<{width}}  about {count} rows, {_size(size)}{key}"
 
 
 def _size(count: int) -> str:
