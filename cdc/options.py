@@ -375,6 +375,10 @@ class SinkOptions(Options):
         "`drop.table` with the behavior lenient, none with the others; `[]` for none.",
     )
 
+    def metadata(self) -> tuple[str, ...]:
+        """What the sink asks of each row, by names of the source's metadata; what the source does not know is NULL."""
+        return ()
+
     def places(self) -> tuple[str, ...]:
         """Where the data is: a file, or each server of a cluster. Empty where options cannot tell one from another.
 

@@ -19,6 +19,7 @@ from cdc.block import ChangeBlock
 from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
+from cdc.state.waits import Waits
 
 Offset = dict[str, Any]
 """A point in the source's history: a JSON object of strings, integers and booleans. It names data, never time."""
@@ -42,15 +43,22 @@ class Context:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
         store: what the connector keeps in the state directory; survives restarts, seen by every process.
         stop_file: is there once the run is asked to stop; None when nobody asks.
+        metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
+            knows of it (`ChangeBlock.metadata`).
     """
 
     pipeline: str
     store: Store
     stop_file: Path | None = None
+    metadata: tuple[str, ...] = ()
 
     def stopping(self) -> bool:
         """Whether the run is asked to stop: what waits for a server that is gone then gives up. Any process."""
         return self.stop_file is not None and self.stop_file.exists()
+
+    def waiting(self, text: str) -> None:
+        """Say what is waited for, for the status line; the driver has it within a second. Any process."""
+        Waits(self.store).note(text)
 
 
 @dataclass(frozen=True, slots=True)

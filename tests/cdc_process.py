@@ -22,8 +22,11 @@ from cdc_services.server import MySqlServer
 TIMEOUT_S = 400.0
 """How long a test waits for something that takes seconds on an idle machine."""
 
-TWO_TRIES = ("--master", "local[2,2]")
+TWO_TRIES = ("--master", "local[1,2]")
 """Arguments of a run in which a task is tried twice: each try of one whose worker kills itself starts a new worker."""
+
+TWO_CORES = ("--master", "local[2,4]")
+"""Arguments of a run in which tasks go on side by side; others start one worker, which is half of the work."""
 
 
 def wait_for(what: str, condition: Callable[[], Any], timeout_s: float = TIMEOUT_S) -> Any:
@@ -131,7 +134,7 @@ class CdcRun:
         self._mark = f"CDC_TEST_RUN={uuid.uuid4()}"
         self.log = pipeline.folder / f"run-{number}.log"
         command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", str(pipeline.file)]
-        command += ["--state-dir", str(pipeline.state), "--master", "local[2,4]", *arguments]
+        command += ["--state-dir", str(pipeline.state), "--master", "local[1,4]", *arguments]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, env={**env, **dict([self._mark.split("=")])}, cwd=pipeline.folder, stdout=log,

@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import pytest
+from certificates import certificates
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -39,11 +42,14 @@ _LOGINS = {
 
 @dataclass
 class KafkaServer:
-    """A reachable broker, and what tests ask of it. At `login` the user `bo` logs in, who has no rights at first."""
+    """A reachable broker, and what tests ask of it. At `login` the user `bo` logs in, who has no rights at first.
+    At `tls` there is TLS, with a certificate of `authority`, a PEM file."""
 
     bootstrap: str
     process: StartedBroker | None = None
     login: str = ""
+    tls: str = ""
+    authority: Path | None = None
 
     def new_name(self, prefix: str = "t") -> str:
         """A name for topics and groups that nobody else uses."""
@@ -125,9 +131,14 @@ def _started(stack: ExitStack, settings: Mapping[str, str]) -> KafkaServer:
     installation = find()
     if installation is None:
         missing_broker()
-    broker = StartedBroker(installation, {**_LOGINS, **settings}, login_port=free_port())
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="broker-tls-")))
+    authority, identity = certificates(folder)
+    broker = StartedBroker(
+        installation, {**_LOGINS, **settings}, login_port=free_port(), tls_port=free_port(), identity=identity
+    )
     stack.callback(broker.close)
-    return KafkaServer(broker.bootstrap, broker, f"127.0.0.1:{broker.login_port}")
+    login, tls = (f"127.0.0.1:{port}" for port in (broker.login_port, broker.tls_port))
+    return KafkaServer(broker.bootstrap, broker, login, tls, authority)
 
 
 def _to_the_end(consumer: Consumer, topics: Sequence[str]) -> Iterator[Message]:

@@ -65,6 +65,7 @@ def test_pages_have_commands_and_every_reason_is_needed() -> None:
         assert any(command.startswith(start) for command in found), f"no page has {start}"
 
 
+@pytest.mark.slow
 def test_commands_of_the_pages_without_a_server() -> None:
     for page in ("README.md", "docs/cli.md", "docs/snapshot.md"):
         for command in commands(page):

@@ -29,21 +29,22 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.draft",
     ),
     ("cdc.flow.retry",),
-    ("cdc.block", "cdc.pattern", "cdc.schema_json"),
-    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store"),
+    ("cdc.block", "cdc.dead_letters", "cdc.pattern", "cdc.schema_json"),
+    ("cdc.options", "cdc.state.durable", "cdc.state.append_log", "cdc.state.store", "cdc.state.waits"),
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
     ("cdc.planning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.init", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
-    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve"),
+    ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve", "cdc.web"),
     ("cdc.cli",),
     ("cdc.__main__",),
 )
 """A module imports from its own group or from those above it."""
 
 CONTRACTS = (
+    "dead_letters",
     "errors",
     "finding",
     "disk",
@@ -85,7 +86,6 @@ LIBRARIES = {
     "connectors.shared.servers": LOAD_SINKS,
     "connectors.shared.sql": LOAD_SINKS,
     "connectors.shared.last_image": LOAD_SINKS,
-    "connectors.shared.dead_letters": LOAD_SINKS,
     "connectors.shared.conversion": (*LOAD_SINKS, "connectors.kafka"),
     "connectors.shared.sending": LOAD_SINKS,
     "connectors.streamload": ("connectors.doris", "connectors.starrocks"),

@@ -39,6 +39,9 @@ def run(
     metrics_host: Annotated[
         str, typer.Option(metavar="HOST", help="The address to serve them at; they have no login.")
     ] = "127.0.0.1",
+    from_savepoint: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Begin with a copy of this savepoint as the state directory.")
+    ] = None,
 ) -> None:
     """Run a pipeline until it is stopped (Ctrl-C or SIGTERM finish the running batch; a second one aborts)."""
     if log_format not in ("text", "json"):
@@ -51,6 +54,12 @@ def run(
         pipeline = load(file)
         for warning in pipeline.warnings:
             say("warning", str(warning), log_format)
+        if from_savepoint is not None:
+            from cdc.job.savepoint import begin_from
+            from cdc.job.state_location import state_root
+
+            told = begin_from(pipeline.spec, from_savepoint, state_root(state_dir, pipeline.spec))
+            say("warning", told, log_format)
         code = run_here(
             pipeline,
             until_caught_up=until_caught_up,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,15 @@ def serve(
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Spark master for all of them. Default: local[*].")
     ] = None,
+    port: Annotated[int, typer.Option(metavar="PORT", help="Where the web page and its REST API listen.")] = 8380,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="The address they listen at; others need a token in CDC_WEB_TOKEN.")
+    ] = "127.0.0.1",
+    host_name: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A further name of this server, behind a proxy.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="The web page shows, and does nothing.")] = False,
+    no_web: Annotated[bool, typer.Option("--no-web", help="Without the web page.")] = False,
 ) -> None:
     """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM."""
     from cdc.serve.server import Server, Settings, end_on_signals, quiet_libraries
@@ -29,4 +39,16 @@ def serve(
     server = Server(Settings(folder.absolute(), root.absolute(), master))
     quiet_libraries()
     end_on_signals(server)
-    server.run()
+    if no_web:
+        server.run()
+        return
+    from cdc.web.server import WebServer
+    from cdc.web.settings import WebSettings
+
+    token = os.environ.pop("CDC_WEB_TOKEN", "")  # what is started from here needs it not
+    web = WebServer(server, WebSettings(host, port, token, read_only, tuple(host_name or ())))
+    server.say(f"the web page is at {web.start()}")
+    try:
+        server.run()
+    finally:
+        web.stop()

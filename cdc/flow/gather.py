@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind
+from cdc.flow.merged_metadata import merged_metadata
 from cdc.schema import TableId
 
 REORDERED_BYTES = 64 << 20
@@ -81,8 +82,9 @@ def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
         order = np.lexsort((number, sequence))
         batch = batch.take(pa.array(order))
         sequence, number, kinds, times = sequence[order], number[order], kinds[order], times[order]
+    metadata = merged_metadata(blocks)
     return replace(
-        first, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence), row=pa.array(number),
+        first, metadata=metadata, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence), row=pa.array(number),
         timestamps_ms=pa.array(times),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ Schemas = Mapping[TableId, TableSchema]
 Pair = tuple[TableId, TableId]
 """A source table and one of its sink tables."""
 
-_FILE = "sink_schemas.jsonl"
+FILE, KIND = "sink_schemas.jsonl", "log of sink schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Marks:
 class SinkSchemas:
     """Written by the driver, read by the tasks. Picklable; keeps what it has read."""
 
-    def __init__(self, store: Store, file: str = _FILE, what: str = "log of sink schemas") -> None:
+    def __init__(self, store: Store, file: str = FILE, what: str = KIND) -> None:
         self._log = store.log(file, what)
         self._where = store.where(file)
         self._forget()

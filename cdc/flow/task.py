@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from cdc.faults import reached
 from cdc.flow.copying import block_for
 from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
+from cdc.flow.rule_steps import RuleSteps
 from cdc.flow.shard import with_source
 from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
@@ -109,7 +109,7 @@ class PrepareTask:
 
         try:
             read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
-            with RuleSteps(self.rules, split.moment_ms, count) as steps:
+            with RuleSteps(self.rules, split.moment_ms, count, f"batch-{batch}-part-{split.index}", attempt) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
                 with phases.phase("prepare"):
@@ -156,36 +156,6 @@ class PrepareTask:
                     continue
                 check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
                 yield self.routing.coercion(found, known, count)
-
-
-class RuleSteps:
-    """The transform rules of one task; a context manager that opens and closes the user's functions."""
-
-    def __init__(self, rules: Rules | None, moment_ms: int, count: Count) -> None:
-        self._runner = None if rules is None else rules.runner()
-        self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-        self._count = count
-
-    def __enter__(self) -> RuleSteps:
-        if self._runner is not None:
-            self._runner.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._runner is not None:
-            self._runner.__exit__(*error)
-
-    def applied(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
-        """The blocks behind their tables' rules, without those of which no row passes."""
-        if self._runner is None:
-            yield from blocks
-            return
-        for block in blocks:
-            made = self._runner.apply(block, self._moment)
-            if len(made) or not len(block):
-                yield made
-        for (table, column), number in self._runner.counts.values.items():
-            self._count(f"failed-expression-to-null {table}.{column or 'filter'}", number)
 
 
 class _Seen:

@@ -8,12 +8,13 @@
 | `shard-column`, of rows that are there | refused |
 | anything else | the part that it belongs to looks after it |
 
-The sink is looked at as well: it has to have the tables that the state says it has, and the batches. Nothing is planned
-or decided before all of that holds, so an edit that is taken back leaves nothing behind.
+The sink is looked at as well: it has to have the batches that the state tells of, and the tables (`cdc.job.dropped`).
+Nothing is planned, decided or committed before all of that holds, so an edit that is taken back leaves nothing behind.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -24,9 +25,10 @@ from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
 from cdc.flow.route import RouteTable, Target, tables_after
 from cdc.flow.sink_schemas import SinkSchemas
+from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.schema import TableId
-from cdc.sink import Confirms, Remembers, Sink
+from cdc.sink import Remembers, Sink
 from cdc.source import Source
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
@@ -62,6 +64,14 @@ class Edits:
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
+        known = max(committed, self._log.last())
+        if last is not None and last > known:
+            raise SinkError(
+                f"has the batches of this pipeline up to {last}, its state those up to {known}: an older copy of the "
+                "state directory took its place, or a savepoint",
+                where=", ".join(self._now.at),
+                hint="put the sink's data of that time in place, too; or start anew with another --state-dir",
+            )
         if last is not None and last < committed:
             has = (
                 f"has only the batches of this pipeline up to {last}" if last >= 0 else "has no batch of this pipeline"
@@ -75,20 +85,22 @@ class Edits:
     def check_tables(self, source: Source, sink: Sink) -> None:
         """Raise EditRefused when tables go elsewhere and cannot follow, SinkError when the sink lacks some.
 
-        Behind the decisions of earlier runs, all committed by now. What passes is the new state of things. Of tables
-        that go elsewhere the source is asked for a copy: the first batch finds that their routes are others.
+        Before anything that was decided is committed. What passes is the new state of things. Of tables that go
+        elsewhere the source is asked for a copy: the first batch finds that their routes are others.
         """
         before = self._kept.read()
         if before is not None and (last := self._log.last()) >= 0:
             tables, schemas = self._tables(source, last), SinkSchemas(self._state.store)
-            old, new = (
-                targets(self._routes(before, schemas, last), tables),
-                targets(made_routing(self._spec).table, tables),
-            )
+            old = targets(self._routes(before, schemas, last), tables)
+            new = targets(made_routing(self._spec).table, tables)
             moved = [table for table in tables if _places(new[table]) - _places(old[table])]
             self._check_moved(tables, moved, old, new, schemas.marks(last).routes is not None, Asking(source))
-            filled = {target.table for table in tables for target in {*old[table]} & {*new[table]}}
-            self._check_there(sink, sorted(filled & schemas.at(last).keys()))
+            filled: defaultdict[TableId, set[TableId]] = defaultdict(set)
+            for table in tables:
+                for place in _places(old[table]) & _places(new[table]):
+                    filled[place].add(table)
+            where = ", ".join(self._now.at) or self._now.sink
+            DroppedTables(source, sink, self._state, where).check(filled)
             Asking(source).ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)
@@ -141,18 +153,6 @@ class Edits:
             raise StateError("holds a route that this version does not know", where=where, hint=RESTORE) from error
         pipeline = self._spec.pipeline.model_copy(update={"route_mode": before.mode})
         return self._spec.model_copy(update={"route": rules, "pipeline": pipeline})
-
-    def _check_there(self, sink: Sink, tables: Sequence[TableId]) -> None:
-        missing = sorted(sink.missing(tables)) if isinstance(sink, Confirms) and tables else []
-        if not missing:
-            return
-        names = ", ".join(map(str, missing[:_SHOWN]))
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        raise SinkError(
-            f"tables that this pipeline has filled are not there any more, or cannot be seen: {names}{more}",
-            where=", ".join(self._now.at) or self._now.sink,
-            hint="put them back, or give the user the right to see them; or start anew with another --state-dir",
-        )
 
     def _refused(self, key: str, before: str, now: str) -> EditRefused:
         return EditRefused(

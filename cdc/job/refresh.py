@@ -17,7 +17,7 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         return 0
-    source: Source = spec.source.build(Context(pipeline, state.source, state.stop_file))
+    source: Source = spec.source.build(Context(pipeline, state.source, state.stop_file, spec.metadata()))
     try:
         tables = list(source.tables())
         if not isinstance(source, Resyncs):

@@ -137,7 +137,7 @@ def _run_locked(
 ) -> None:
     if not control.guest:
         keep_pandas_out()
-    source = spec.source.build(Context(pipeline, state.source, state.stop_file))
+    source = spec.source.build(Context(pipeline, state.source, state.stop_file, spec.metadata()))
     sink = spec.sink.build(Context(pipeline, state.sink, state.stop_file))
     shared = control.shared
     java = chosen_java(spec) if shared is None else shared.java
@@ -150,7 +150,8 @@ def _run_locked(
     if other_defaults:
         reporter.line(f"defaults that are not Flink CDC's (its own in brackets): {other_defaults}")
     routing = made_routing(spec)
-    progress, signals, rules = control.progress, Signals(control.stop, control.drain), made_rules(spec)
+    progress, rules = control.progress, made_rules(spec, pipeline)
+    signals = Signals(control.stop, control.drain)
     if not source.bounded and state.initial_offset() is None:
         tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
         check_routes(spec, tables)
@@ -163,8 +164,8 @@ def _run_locked(
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
-    runner.recover()
     retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
+    runner.recover()
     own = OwnSession(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
     with signals.installed(), (own if shared is None else shared).opened() as spark:
         if spark is None:

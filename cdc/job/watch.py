@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ from cdc.job.session import JAVA_GONE
 from cdc.signals import ABORTED, STOPPING
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
+from cdc.state.waits import Waits
 from cdc.status.recording import Recording
 
 _TICK_S = 0.2
@@ -94,6 +96,7 @@ class Watch:
         self._counts: dict[str, int] = {}
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
+        self._waits = Waits(state.sink), Waits(state.source)
         self._stopping = self._over = self._gave_up = False
         self._drained: Callable[[], StreamingQuery] | None = drained
         if recording is not None:
@@ -231,6 +234,8 @@ class Watch:
             if self._recording is not None:
                 self._recording.notice(notice)
         now = self._progress.snapshot()
+        waiting = [text for text in (waits.current() for waits in self._waits) if text]
+        now = replace(now, note=waiting[0]) if waiting else now
         for report in self._progress.reports():
             self._reporter.batch(report)
             if self._recording is not None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 """How often the folder is looked at, and whether Spark is up."""
+SAVEPOINT_S = 60.0
+"""How long a savepoint waits for the end of the running batch."""
 _SPARK_AGAIN_S = 5.0
 
 
@@ -191,6 +193,13 @@ class Server:
     def stop(self, name: str, *, drain: bool = False) -> None:
         """End its run, and begin no other until `start`. Raises PipelineUnknown."""
         self._keeper(name).stop(drain=drain)
+
+    def savepoint(self, name: str) -> Path:
+        """Keep a copy of its state between two runs; the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
+        from cdc.job.savepoint import make_savepoint
+
+        keeper = self._keeper(name)
+        return keeper.between_runs(lambda: make_savepoint(keeper.spec, keeper.root), SAVEPOINT_S)
 
     def resync(self, name: str, table: str) -> None:
         """Copy a table anew. Raises PipelineUnknown, StateError, SourceError."""

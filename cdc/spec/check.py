@@ -130,6 +130,8 @@ class _Checker:
         written, shared = self._written_rules(transforms, source, pipeline)
         if isinstance(sink, SinkOptions):
             self._check_table_options(transforms, sink)
+        if pipeline is not None:
+            self._check_dead_letters(transforms, pipeline)
         if self.problems or source is None or sink is None or pipeline is None:
             return None
         return PipelineSpec(
@@ -310,6 +312,13 @@ class _Checker:
                 hint = "a table that you create yourself may have some, the sink fills it"
                 message = f"has no effect: the sink {sink.type} creates tables without partitions"
                 self._warn(("transform", index), Remark("partition-keys", message, hint))
+
+    def _check_dead_letters(self, transforms: list[TransformRule | None], pipeline: PipelineOptions) -> None:
+        for index, rule in enumerate(transforms):
+            if rule is not None and rule.on_error == "dead-letter" and pipeline.dead_letters is None:
+                path = ("transform", index, "on-error")
+                message, hint = "`dead-letter` needs a place", "name a folder with dead-letter.path in `pipeline`"
+                self._report(path, self.explain.problem(path, message, hint))
 
     def _check_route_parts(self, routes: list[RouteRule | None], source: SourceOptions) -> None:
         for index, rule in enumerate(routes):

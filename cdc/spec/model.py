@@ -16,11 +16,13 @@ from cdc.options import (
     Block,
     Duration,
     Field,
+    FilePath,
     Line,
     OptionError,
     Options,
     Remark,
     SecretStr,
+    SinkOptions,
     Tables,
     Zone,
 )
@@ -87,7 +89,7 @@ class TransformRule(Block):
     projection: str | None = Field(
         None, description=r"Columns and expressions, as after SELECT; `\*` stands for all columns."
     )
-    filter: str | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
+    filter: str | bool | None = Field(None, description="Condition, as after WHERE: rows for which it is true pass.")
     mask: dict[str, str] | None = Field(
         None,
         description="Columns whose values nobody behind this rule sees, each with `MASK`, `HASH`, `REDACT` or "
@@ -107,10 +109,11 @@ class TransformRule(Block):
         alias="converter-after-transform",
         description="`SOFT_DELETE`: a delete becomes an insert of the deleted row.",
     )
-    on_error: Annotated[Literal["fail", "null"], AnyCase] = Field(
+    on_error: Annotated[Literal["fail", "null", "dead-letter"] | None, AnyCase] = Field(
         "fail",
         alias="on-error",
-        description="What a value does that makes an expression fail: it stops the run, or gives NULL and is counted.",
+        description="What a value does that makes an expression fail: it stops the run, gives NULL and is counted, or "
+        "its row is left out and kept in `pipeline.dead-letter.path`.",
     )
 
 
@@ -150,6 +153,11 @@ class PipelineOptions(LifeOptions):
         None,
         alias="hash-key",
         description="Key of the function HASH: at least 16 characters, kept secret. Another key gives other values.",
+    )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="dead-letter.path",
+        description="Folder or filesystem URL for the rows of rules with `on-error: dead-letter`.",
     )
     runtime_mode: Annotated[Literal["streaming", "batch"], AnyCase] = Field(
         "streaming", alias="execution.runtime-mode", description="`batch` copies once; only streaming in this version."
@@ -228,6 +236,10 @@ class PipelineSpec(BaseModel):
     rule_settings: InstanceOf[Settings] = Settings()
     pipeline: PipelineOptions = PipelineOptions()
     secret_variables: tuple[str, ...] = ()
+
+    def metadata(self) -> tuple[str, ...]:
+        """What the sink asks of each row, by names of the source's metadata."""
+        return self.sink.metadata() if isinstance(self.sink, SinkOptions) else ()
 
     def other_defaults(self) -> str:
         """Defaults in force that are not Flink CDC's, in one line; empty where its connectors are not used."""

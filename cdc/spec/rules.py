@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdc.errors import Problem, SpecError
@@ -45,7 +46,7 @@ def rule_sources(
             converter=found("converter-after-transform"),
             mask={column: mask for column, mask in masks.items() if mask is not None},
         )
-        tables, on_error = (rule.source_table, rule.on_error) if rule is not None else (_ANY, "fail")
+        tables, on_error = (rule.source_table, rule.on_error or "null") if rule is not None else (_ANY, "fail")
         yield RuleSource(f"transform[{index}]", tables, texts, on_error)
 
 
@@ -55,7 +56,8 @@ def settings(source: Options | None, pipeline: PipelineOptions | None, functions
     zone = pipeline.local_time_zone if pipeline is not None else None
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
     given = key.encode() if pipeline is not None else b"unknown"
-    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), given or None)
+    letters = pipeline.dead_letters if pipeline is not None else None
+    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), given or None, letters or "")
 
 
 def engine_zone(text: str) -> str:
@@ -77,19 +79,22 @@ def problems(sources: Iterable[RuleSource], shared: Settings) -> tuple[Problem, 
     return ()
 
 
-def made_rules(spec: PipelineSpec) -> Rules | None:
-    """The parsed rules of a pipeline, None when it has none."""
+def made_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:
+    """The parsed rules of a pipeline, None when it has none; its id tells its dead letters from those of others."""
     if not spec.rules:
         return None
     from cdc.transform.rules import Rules
 
-    return Rules(spec.rules, spec.rule_settings)
+    shared = spec.rule_settings
+    if shared.dead_letters and pipeline:
+        shared = replace(shared, dead_letters=f"{shared.dead_letters.rstrip('/')}/{pipeline}")
+    return Rules(spec.rules, shared)
 
 
 def _text(root: tree.Mapping, file: str, text: str, path: tree.Path) -> SqlText | None:
     """The text at a path, None where the file has none; an empty one counts as none."""
     node = tree.find(root, path)
-    if not isinstance(node, Scalar) or not node.text.strip():
+    if not isinstance(node, Scalar) or node.value is None or not node.text.strip():
         return None
     if node.substituted:
         return SqlText(node.text, file, tree.dotted(path), ((0, node.place.line, node.place.column),), exact=False)

@@ -72,8 +72,13 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
     except OSError as error:
         raise state_error(path, error, "read") from error
     status = from_json(data, str(path))
+    return Seen(status, alive(status, touched_s, now))
+
+
+def alive(status: Status, touched_s: float, now: float | None = None) -> bool:
+    """Whether the run of a document lives whose file was touched then."""
     silent_s = (time.time() if now is None else now) - touched_s
-    return Seen(status, status.state in LIVING and silent_s < SILENT_S and _process_there(status))
+    return status.state in LIVING and silent_s < SILENT_S and _process_there(status)
 
 
 def last_status(root: Path) -> Status | None:

@@ -6,7 +6,6 @@ raises VERSION; a field that is added does not, and readers overlook fields that
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any, Literal
 
@@ -201,9 +200,19 @@ class Status:
     notices: tuple[Notice, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Versioned:
+    version: int
+
+
 @cache
 def _adapter() -> TypeAdapter[Status]:
     return TypeAdapter(Status)
+
+
+@cache
+def _version() -> TypeAdapter[_Versioned]:
+    return TypeAdapter(_Versioned)
 
 
 def to_json(status: Status) -> bytes:
@@ -220,14 +229,13 @@ def from_json(data: bytes, where: str = "") -> Status:
     """The document that `to_json` wrote. Raises StateError when it is damaged or of a newer version."""
     hint = "remove the file: it is for people only, and the next run writes it anew"
     try:
-        fields = json.loads(data)
-        version = int(fields["version"])
+        version = _version().validate_json(data).version
         if version > VERSION:
             raise StateError(
                 f"has version {version}, this version of cdc reads up to {VERSION}",
                 where=where,
                 hint="use the version of cdc that the pipeline runs with",
             )
-        return _adapter().validate_python(fields)
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        return _adapter().validate_json(data)
+    except ValidationError as error:
         raise StateError(f"cannot be read: {str(error)[:200]}", where=where, hint=hint) from error

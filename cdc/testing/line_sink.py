@@ -32,10 +32,12 @@ class LineSink(Sink):
         self._prepared: dict[str, list[str]] = {}
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
-        """Write a line for each change. Raises ChangeRefused for one that does not fit the tables."""
+        """Write a line for each change, or nothing: raises ChangeRefused when one does not fit the tables."""
+        tables = self.tables
         for change in changes:
-            self.tables = self._after(change)
-            self.lines.append(change_line(change).rstrip("\n"))
+            tables = _after(tables, change)
+        self.tables = tables
+        self.lines += [change_line(change).rstrip("\n") for change in changes]
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Keep the lines of the task under a name; one handle, as rows of several tables stay in order."""
@@ -78,14 +80,15 @@ class LineSink(Sink):
         columns = tuple(find(there, column.name) or column for column in block.schema.columns)
         return _COERCION(block, replace(block.schema, columns=columns), lambda reason, number: None)
 
-    def _after(self, change: SchemaChange) -> dict[TableId, TableSchema]:
-        there = self.tables.get(change.table)
-        if isinstance(change, CreateTable) and there is not None:
-            return {**self.tables, change.table: _reconciled(change, there)}
-        try:
-            return apply_changes(self.tables, [change])
-        except EngineError as error:
-            raise ChangeRefused(error.message, where=error.where, hint="the table is not as the log has it") from error
+
+def _after(tables: Mapping[TableId, TableSchema], change: SchemaChange) -> dict[TableId, TableSchema]:
+    there = tables.get(change.table)
+    if isinstance(change, CreateTable) and there is not None:
+        return {**tables, change.table: _reconciled(change, there)}
+    try:
+        return apply_changes(tables, [change])
+    except EngineError as error:
+        raise ChangeRefused(error.message, where=error.where, hint="the table is not as the log has it") from error
 
 
 def _reconciled(change: CreateTable, there: TableSchema) -> TableSchema:

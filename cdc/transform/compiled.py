@@ -17,6 +17,7 @@ from cdc.transform.check import Scope, check
 from cdc.transform.engine import Engine, ExpressionFailed, Statement
 from cdc.transform.failures import Counts, Expression, explain, tolerant
 from cdc.transform.images import passed_kinds
+from cdc.transform.left_out import without_failing
 from cdc.transform.operators import condition
 from cdc.transform.outputs import Output, outputs, resulting_schema
 from cdc.transform.rule import Rule
@@ -37,6 +38,7 @@ class CompiledRule:
         rule: what the file says.
         source: schema of the blocks it takes.
         schema: schema of the blocks it gives, with the key of `primary-keys`.
+        condition: the filter, None without one.
         partition_keys, table_options: for creating the sink table.
     """
 
@@ -46,6 +48,7 @@ class CompiledRule:
     partition_keys: tuple[str, ...]
     table_options: Mapping[str, str]
     outputs: tuple[Output, ...]
+    condition: Typed | None
     _engine: Engine
     _names: tuple[str, ...]
     _input: pa.Schema
@@ -59,7 +62,7 @@ class CompiledRule:
         Args:
             block: rows of `source`'s schema; its table is the source's.
             now: the batch's moment, zone-aware; a replay hands in the same.
-            counts: gets the number of values that failed, where the rule says `null`.
+            counts: gets the number of values that failed, where the rule says `null`, and the rows, for `dead-letter`.
 
         Raises TransformError with table, key, column and expression when a value makes an expression fail and the
         rule says `fail`.
@@ -84,6 +87,7 @@ class CompiledRule:
         """Numbers of the rows that pass (None for all), and the computed columns of those rows."""
         if self._statement is None:
             return None, []
+        kept: np.ndarray | None = None
         try:
             batch = inputs.engine_batch(block, self._names, self._input, now)
             table = self._statement.run(batch)
@@ -92,10 +96,13 @@ class CompiledRule:
                 self, block, error.row, f"column {error.column}", error.column, "the value is not UTF-8 text"
             ) from error
         except ExpressionFailed as error:
-            table = tolerant(self, self._engine, block, batch, error, counts)
+            if self.rule.on_error == "dead-letter":
+                table, kept = without_failing(self, self._engine, block, batch, error, counts)
+            else:
+                table = tolerant(self, self._engine, block, batch, error, counts)
         arrays = [table.column(number).combine_chunks() for number in range(table.num_columns)]
         if self._filter is None:
-            return None, arrays
+            return kept, arrays
         rows = arrays[0].to_numpy(zero_copy_only=False)
         return (None if len(rows) == len(block) else rows), arrays[1:]
 
@@ -210,8 +217,8 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
             raise
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
-        rule, schema, result, partition, rule.table_options, made, engine, names, arrow, expressions, condition_,
-        statement,
+        rule, schema, result, partition, rule.table_options, made, wanted, engine, names, arrow, expressions,
+        condition_, statement,
     )  # fmt: skip
 
 

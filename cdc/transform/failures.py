@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetter
 from cdc.errors import TransformError
 from cdc.schema import TableId
 from cdc.transform.engine import Engine, ExpressionFailed, Statement
 
 if TYPE_CHECKING:
     from cdc.transform.compiled import CompiledRule
+
+
+SECRET = "the engine's words are left out, as they could show a masked value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,17 @@ class Expression:
 
 @dataclass
 class Counts:
-    """How many values were made NULL because an expression failed, by table and column; the filter's is empty."""
+    """What became of values that an expression failed on, by table and column (the filter's is empty).
+
+    Attributes:
+        values: how many are NULL.
+        left_out: how many rows were left out, each counted for the first expression that failed on it.
+        letters: those rows, until somebody takes them.
+    """
 
     values: Counter[tuple[TableId, str]] = field(default_factory=Counter)
+    left_out: Counter[tuple[TableId, str]] = field(default_factory=Counter)
+    letters: list[DeadLetter] = field(default_factory=list)
 
 
 def tolerant(
@@ -88,7 +100,7 @@ def _named(
             row, said = _first(statement, batch)
         if row is not None:
             if expression.secret:
-                said = "the engine's words are left out, as they could show a masked value"
+                said = SECRET
             return explain(compiled, block, row, expression.what, expression.text, said)
     return explain(compiled, block, None, "the rule", "", str(error))
 
@@ -129,5 +141,5 @@ def explain(
     where = f"{compiled.rule.name}: table {block.table}, {what}"
     at = block.position_text(block.sequence[row].as_py()) if row is not None else ""
     place = f" of the row {key}" if key else f" of the row at {at}" if at else ""
-    hint = "guard it with TRY_CAST or CASE, or set on-error: null for the rule"
+    hint = "guard it with TRY_CAST or CASE, or set on-error: null or dead-letter for the rule"
     return TransformError(f"`{text}`{place}: {said}", where=where, hint=hint)

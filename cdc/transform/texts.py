@@ -8,7 +8,7 @@ from typing import Literal as Choice
 
 from cdc.transform.sqltext import SqlText
 
-OnError = Choice["fail", "null"]
+OnError = Choice["fail", "null", "dead-letter"]
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,11 @@ class Settings:
         metadata: names of the source's `metadata.list`.
         functions: the user's functions.
         hash_key: key of HASH, None without one; never printed.
+        dead_letters: folder or URL of the rows that `on-error: dead-letter` leaves out; empty without one.
     """
 
     zone: str = "UTC"
     metadata: tuple[str, ...] = ()
     functions: tuple[UserFunction, ...] = ()
     hash_key: bytes | None = field(default=None, repr=False)
+    dead_letters: str = ""

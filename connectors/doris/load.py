@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from connectors.doris.replies import LoadReply, State, load_reply, refusal, shown
 from connectors.doris.targets import Targets
 from connectors.doris.transactions import Handle, Transactions
-from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.streamload.dialect import DORIS
 from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
 from connectors.streamload.http import Upload

@@ -126,7 +126,7 @@ class Cluster:
     def partitions(self, policy: RetryPolicy) -> dict[str, int]:
         """The topics this user may see, and how many partitions each has. Raises the side's errors."""
         admin = self.admin()
-        listed = self.retrying(policy, "asking for the topics", lambda: self._listed(admin), admin)
+        listed = self.retrying(policy, "asking for the topics", lambda: self.listed(admin), admin)
         return {name: len(topic.partitions) for name, topic in listed.topics.items() if topic.error is None}
 
     def error(
@@ -159,15 +159,16 @@ class Cluster:
             return unavailable(f"{doing}: no answer: {text}", where=where, hint=_AWAY_HINT)
         return refused(f"{doing}: {text}", where=where, hint=f"Kafka's error {found.name()}")
 
-    def _listed(self, admin: AdminClient) -> Any:
+    def listed(self, admin: AdminClient, topic: str | None = None) -> Any:
+        """What the cluster tells of one topic, or of all. Raises KafkaException."""
         # A login that is refused ends in a time limit too: a short one first shows it soon.
         try:
-            return admin.list_topics(timeout=min(1.0, ANSWER_S))
+            return _topics(admin, topic, min(1.0, ANSWER_S))
         except KafkaException:
             admin.poll(0)
             if self._heard and self._heard[-1][0] not in _AWAY:
                 raise
-            return admin.list_topics(timeout=ANSWER_S)
+            return _topics(admin, topic, ANSWER_S)
 
     def _made(self, make: Callable[[], T]) -> T:
         try:
@@ -188,3 +189,7 @@ class Cluster:
         # The first reason is the telling one; "all brokers are down" follows it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._heard:
             self._heard[:] = [(error.code(), error.str())]
+
+
+def _topics(admin: AdminClient, topic: str | None, timeout_s: float) -> Any:
+    return admin.list_topics(timeout=timeout_s) if topic is None else admin.list_topics(topic, timeout=timeout_s)

@@ -199,6 +199,12 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
         return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
 
+    def metadata(self) -> tuple[str, ...]:
+        """What the messages say of the place in the log."""
+        if self.value_format == "debezium-json":
+            return "binlog_file", "binlog_begin", "server_id", "gtid"
+        return ("binlog_file", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
+
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """What every message of a table has as headers. MySQL's tables have no namespace."""
         found = [("namespace", ""), ("schemaName", table.database), ("tableName", table.table)]

@@ -287,7 +287,7 @@ class MySqlSource(AskedSource):
             return self._streams.holding(wanted, reader=reader)
 
         by_position = partial(self._streams.at, reader=reader, server=part.server)
-        metadata = LogMetadata(self._options.metadata_names())
+        metadata = LogMetadata((*self._options.metadata_names(), *self._context.metadata))
         for chunk in read_anywhere(part, by_position, holding, self._streams.retry):
             yield from in_phase("decode", metadata.blocks(chunk, rows.decode))
         if elsewhere:

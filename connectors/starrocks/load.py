@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
-from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.starrocks import replies
 from connectors.starrocks.client import LabelFinishedError, Transactions
 from connectors.starrocks.replies import Reply

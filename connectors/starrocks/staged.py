@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import CommitFailed, CommitUnknown, SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
-from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, Transactions
 from connectors.starrocks.load import ALWAYS

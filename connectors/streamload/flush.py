@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetter
 from cdc.schema import TableSchema
 from connectors.shared.conversion.fit import Fitter
 from connectors.shared.conversion.policy import RejectedValuePolicy
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.dead_letters.dead_letters import DeadLetter
 from connectors.shared.last_image.last_image import Images, KeylessChanges, every_insert, images, joined
 from connectors.shared.sending.sender import Written
 from connectors.streamload.dialect import Dialect

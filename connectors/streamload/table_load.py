@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
 from cdc.errors import SinkError
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
-from connectors.shared.dead_letters.dead_letters import DeadLetters
 from connectors.shared.sending.sender import Written
 from connectors.streamload.flush import Encoded, FlushEncoder
 

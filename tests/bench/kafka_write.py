@@ -52,24 +52,32 @@ def main() -> None:
     given.add_argument("--rows", type=int, default=500_000)
     given.add_argument("--bootstrap", help="a broker that runs; one is started when there is none")
     options = given.parse_args()
-    table = TableId("bench", f"orders_{time.time_ns()}")
-    blocks = [block(table, start) for start in range(0, options.rows, _BLOCK)]
-    rows = sum(len(each) for each in blocks)
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as folder, broker(options.bootstrap) as bootstrap:
-        settings = KafkaSinkOptions.model_validate({"type": "kafka", "properties.bootstrap.servers": bootstrap})
-        sink = KafkaSink(settings, Context(table.table, LocalStore(Path(folder))))
-        sink.check()
-        sink.apply(0, [CreateTable(table, _SCHEMA)])
-        layout = layout_of(table, _SCHEMA, settings, "bench")
-        encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
-        made: list[Any] = [record for each in blocks for part in encoder.encode(each) for record in part.records]
-        for number in range(_ROUNDS):
-            found = {
-                "encode": spent(rows, lambda: [len(m) for each in blocks for m in encoder.encode(each)]),
-                "sink": spent(rows, lambda: sink.prepare(TaskAttempt(number, 0, 0), iter(blocks))),  # noqa: B023
-                "plain": spent(rows, lambda: plain(bootstrap, str(table), made)),
-            }
-            print(json.dumps({"rows": rows, "bytes_per_message": len(made[0]["value"]), **found}))
+        for found in measured(Path(folder), bootstrap, options.rows):
+            print(json.dumps(found))
+
+
+def measured(folder: Path, bootstrap: str, wanted: int) -> list[dict[str, Any]]:
+    """Encode, deliver and produce plainly, in turn; figures of each round."""
+    table = TableId("bench", f"orders_{time.time_ns()}")
+    blocks = [block(table, start) for start in range(0, wanted, _BLOCK)]
+    rows = sum(len(each) for each in blocks)
+    settings = KafkaSinkOptions.model_validate({"type": "kafka", "properties.bootstrap.servers": bootstrap})
+    sink = KafkaSink(settings, Context(table.table, LocalStore(folder)))
+    sink.check()
+    sink.apply(0, [CreateTable(table, _SCHEMA)])
+    layout = layout_of(table, _SCHEMA, settings, "bench")
+    encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
+    made: list[Any] = [record for each in blocks for part in encoder.encode(each) for record in part.records]
+    rounds = []
+    for number in range(_ROUNDS):
+        found = {
+            "encode": spent(rows, lambda: [len(m) for each in blocks for m in encoder.encode(each)]),
+            "sink": spent(rows, lambda: sink.prepare(TaskAttempt(number, 0, 0), iter(blocks))),  # noqa: B023
+            "plain": spent(rows, lambda: plain(bootstrap, str(table), made)),
+        }
+        rounds.append({"rows": rows, "bytes_per_message": len(made[0]["value"]), **found})
+    return rounds
 
 
 def block(table: TableId, start: int) -> ChangeBlock:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pipeline import Batch, Pipeline, Sink, checked
+from pipeline import Batch, Middle, Pipeline, Sink, checked
 from readers import Bench, address
 from spend import Contained, OtherLoad, cpu_of_tree
 from workload import DATABASE, Generator
@@ -80,16 +80,25 @@ def _delays(committed: Any, batches: list[Batch]) -> Any:
 
 
 def many_tables(
-    bench: Bench, generator: Generator, tables: int, rows: int = 10, name: str = "many", sink: Sink = None
+    bench: Bench,
+    generator: Generator,
+    tables: int,
+    rows: int = 10,
+    name: str = "many",
+    sink: Sink = None,
+    middle: Middle = None,
 ) -> Figures:
-    """One transaction that writes `rows` rows into each of `tables` tables, once they exist in the sink."""
+    """One transaction that writes `rows` rows into each of `tables` tables, once they exist in the sink.
+
+    No two rows have the same id, so that all may go into one table.
+    """
     bench.say(f"{tables:,} tables: creating")
     for number in range(tables):
         generator.run(
             f"DROP TABLE IF EXISTS {DATABASE}.many_{number:04d}; "
             f"CREATE TABLE many_{number:04d} (id BIGINT AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(40), c DATETIME)"
         )
-    pipeline = Pipeline(bench.folder / name, bench.server, r"many_\.*", generator.place(), sink)
+    pipeline = Pipeline(bench.folder / name, bench.server, r"many_\.*", generator.place(), sink, middle)
     events = bench.folder / f"events-{name}"
     events.mkdir()
     running = pipeline.start(
@@ -98,12 +107,11 @@ def many_tables(
             "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false",
         }
     )  # fmt: skip
-    generator.run("INSERT INTO many_0000 (a) VALUES (1)")
+    generator.run("INSERT INTO many_0000 (a) VALUES (1)")  # its id is 1
     pipeline.wait_for_rows(1, running)
     bench.say(f"{tables:,} tables: one transaction")
-    values = ",".join(f"({row},'row {row}','2026-01-01 00:00:{row:02d}')" for row in range(rows))
     load, cpu = OtherLoad([bench.server_pid]), cpu_of_tree(running.pid)
-    inserts = [f"INSERT INTO many_{number:04d} (a, b, c) VALUES {values}" for number in range(tables)]
+    inserts = [_insert(number, rows) for number in range(tables)]
     generator.run(";".join(["BEGIN", *inserts, "COMMIT"]))
     committed = time.time()
     pipeline.wait_for_rows(1 + tables * rows, running)
@@ -118,6 +126,13 @@ def many_tables(
         "spark_jobs": spark_jobs(events, touched.number), "cpu_s": round(cpu, 2), "other_cores": other,
         "creation_batch_s": round(batches[0].done - batches[0].planned, 3),
     }  # fmt: skip
+
+
+def _insert(table: int, rows: int) -> str:
+    values = ",".join(
+        f"({2 + table * rows + row},{row},'row {row}','2026-01-01 00:00:{row:02d}')" for row in range(rows)
+    )
+    return f"INSERT INTO many_{table:04d} (id, a, b, c) VALUES {values}"
 
 
 def spark_jobs(events: Path, batch: int) -> int:

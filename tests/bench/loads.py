@@ -30,7 +30,7 @@ def _loads(kind: str, bench: Bench, generator: Generator, factor: float, seconds
     found: Figures = {}
     with _started(kind, bench.folder / f"{kind}-counting", count_only=True) as standin:
         generator.create_tables()
-        tool = WholeTool(bench, generator, f"into {kind}", sink_of(standin))
+        tool = WholeTool(bench, generator, f"into_{kind}", sink_of(standin))
         tool.begin()
         rows = max(1000, int(1_000_000 * factor) // 1000 * 1000)
         bench.say(f"{kind}: writing {rows:,} rows")

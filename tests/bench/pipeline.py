@@ -16,6 +16,8 @@ from workload import DATABASE, LogEnd
 from cdc_services.server import StartedServer
 
 Sink = Mapping[str, Any] | None
+Middle = Mapping[str, Any] | None
+"""`transform` and `route` of a pipeline file; a rule may name `op_ts`."""
 CDC = str(Path(sys.executable).with_name("cdc"))
 _KEEP_ALL = "spark.sql.streaming.minBatchesToRetain=1000000"
 _FILE = """\
@@ -33,6 +35,7 @@ sink:
 pipeline:
   name: bench
   schema.change.behavior: evolve
+{middle}
 """
 
 
@@ -56,17 +59,21 @@ class Pipeline:
         server: StartedServer,
         tables: str,
         start: LogEnd | None,
-        sink: Mapping[str, Any] | None = None,
+        sink: Sink = None,
+        middle: Middle = None,
     ) -> None:
         """Begins at a place in the log, or with a snapshot when there is none. The sink is DuckDB, or what it says."""
         self.folder, self._server = folder, server
         self.state, self.duckdb = folder / "state", folder / "sink.duckdb"
         self.file = folder / "bench.yaml"
         folder.mkdir(parents=True)
+        between = "\n".join(f"{key}: {json.dumps(value)}" for key, value in (middle or {}).items())
+        metadata = {"metadata.list": "op_ts"} if middle else {}
         self.file.write_text(
             _FILE.format(
-                host=server.host, port=server.port, user=server.user, tables=f"{DATABASE}.{tables}",
-                startup=_block(_startup(start)), sink=_block(sink or {"type": "duckdb", "path": str(self.duckdb)}),
+                host=server.host, port=server.port, user=server.user, tables=f"{DATABASE}.{tables}", middle=between,
+                startup=_block(_startup(start) | metadata),
+                sink=_block(sink or {"type": "duckdb", "path": str(self.duckdb)}),
             )
         )  # fmt: skip
         self._runs = 0

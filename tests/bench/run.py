@@ -23,9 +23,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "devservers")]
 import machine  # noqa: E402
 import show  # noqa: E402
 from cli_times import cli_times  # noqa: E402
+from kafka_both import kafka  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
+from rules import ruled_tables, rules  # noqa: E402
 from snapshot import snapshot  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
@@ -33,7 +35,7 @@ from workload import Generator, Workload  # noqa: E402
 from cdc_services.installation import find  # noqa: E402
 from cdc_services.server import StartedServer  # noqa: E402
 
-STEPS = ("decode", "whole", "memory", "live", "tables", "loads", "snapshot", "cli")
+STEPS = ("decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cli")
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
 SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
@@ -120,11 +122,26 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("idle", lambda: live["idle"])
     if "tables" in options.steps:
         record("many_tables", lambda: many_tables(bench, generator, max(10, int(1000 * options.factor))))
+    if "rules" in options.steps:
+        record("rules", lambda: _rules(bench, generator, options))
+        record("ruled_tables", lambda: ruled_tables(bench, generator, max(10, int(1000 * options.factor))))
+    if "kafka" in options.steps:
+        record("kafka", lambda: kafka(bench, options.factor))
     if "loads" in options.steps:
         record("loads", lambda: loads(bench, generator, options.factor, 10 if options.quick else 20))
     if "snapshot" in options.steps:
         record("snapshot", lambda: snapshot(bench, generator, options.factor))
     generator.close()
+
+
+def _rules(bench: Bench, generator: Generator, options: argparse.Namespace) -> dict[str, Any]:
+    generator.create_tables()
+    generator.workload("orders_insert", _thousands(SIZES["orders_insert"] * options.factor))
+    return rules(bench, generator, _thousands(WHOLE_ROWS * options.factor))
+
+
+def _thousands(rows: float) -> int:
+    return max(1000, int(rows) // 1000 * 1000)
 
 
 def _pair(bench: Bench, generator: Generator, seconds: int) -> dict[str, Any]:
@@ -152,7 +169,7 @@ def _write(
     """
     workloads: dict[str, Workload] = {}
     for name, rows in SIZES.items():
-        rows = max(1000, int(rows * options.factor) // 1000 * 1000)
+        rows = _thousands(rows * options.factor)
         if "whole" in options.steps and name == "orders_update":  # `orders` is whole until here
             record("whole", lambda: _whole(bench, generator, options))
         bench.say(f"{name}: writing {rows:,} rows")
@@ -162,7 +179,7 @@ def _write(
 
 
 def _whole(bench: Bench, generator: Generator, options: argparse.Namespace) -> dict[str, Any]:
-    rows = max(1000, int(WHOLE_ROWS * options.factor) // 1000 * 1000)
+    rows = _thousands(WHOLE_ROWS * options.factor)
     tool = WholeTool(bench, generator)
     tool.begin()
     measured: dict[str, Any] = {}

@@ -15,7 +15,11 @@ def tables(results: Figures) -> Iterator[str]:
     found = results["machine"]
     yield ""
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
-    for name, part in (("decode", _decode), ("whole", _whole), ("loads", _loads), ("snapshot", _snapshot)):
+    parts = {
+        "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
+        "loads": _loads, "snapshot": _snapshot,
+    }  # fmt: skip
+    for name, part in parts.items():
         if name in results:
             yield from _failed(name, results[name]) or part(results[name])
     yield ""
@@ -43,6 +47,46 @@ def _decode(found: Figures) -> Iterator[str]:
         yield from _lines((*heads, "other load"), rows)
     for tool, reason in found["skipped"].items():
         yield f"{tool} was not measured: {reason}"
+
+
+def _rules(found: Figures) -> Iterator[str]:
+    for name, run in found["runs"].items():
+        yield from _whole({"start_up": found["start_up"][name], "workloads": {name: run}})
+    more, ratio = found["cpu_s_per_million_more"], found["rows_per_s_ratio"]
+    yield f"the rule costs {more:.2f} CPU s per M rows; rows/s with it are {ratio:.2f} times those without"
+
+
+def _ruled_tables(found: Figures) -> Iterator[str]:
+    rows = [
+        (
+            name, str(run["tables"]), f"{run['batch_s']:.2f}", f"{run['cpu_s']:.2f}", str(run["spark_jobs"]),
+            f"{run['other_cores']:.1f}",
+        )
+        for name, run in found.items()
+    ]  # fmt: skip
+    yield ""
+    yield "one transaction over all tables into DuckDB"
+    yield from _lines(("tables", "number", "batch s", "CPU s", "Spark jobs", "other load"), rows)
+
+
+def _kafka(found: Figures) -> Iterator[str]:
+    read = [
+        (
+            name, f"{run['bytes_per_message']:,}", f"{run['rows_per_s']:,}", f"{run['cpu_s_per_million']:.2f}",
+            f"{run['loop_cpu_s_per_million']:.2f}", f"{run['other_cores']:.1f}",
+        )
+        for name, run in found["read"].items()
+    ]  # fmt: skip
+    yield ""
+    yield "Kafka topics into DuckDB, start-up subtracted, beside a plain consume loop"
+    heads = ("messages", "bytes each", "rows/s", "CPU s per M rows", "of the loop", "other load")
+    yield from _lines(heads, read)
+    write = [
+        (name, f"{run['rows_per_s']:,.0f}", f"{run['cpu_s_per_million']:.2f}") for name, run in found["write"].items()
+    ]
+    yield ""
+    yield "changes into Kafka: encoding alone, the sink, a plain produce loop over the same messages"
+    yield from _lines(("what", "rows/s", "CPU s per M rows"), write)
 
 
 def _loads(found: Figures) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline import Pipeline, Sink, checked
+from pipeline import Middle, Pipeline, Sink, checked
 from readers import Bench, per_million
 from workload import DATABASE, Generator, Workload, copies_of_orders
 
@@ -16,19 +16,24 @@ _START_UPS = 3
 class WholeTool:
     """One pipeline that catches up after each workload is written, so that each run has exactly that one to read."""
 
-    def __init__(self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None) -> None:
+    def __init__(
+        self, bench: Bench, generator: Generator, name: str = "whole", sink: Sink = None, middle: Middle = None
+    ) -> None:
+        """`name` is also that of the table of one row, which is this tool's alone."""
         self._bench, self._generator, self._name = bench, generator, name
-        self._pipeline = Pipeline(bench.folder / name, bench.server, r"\.*", generator.place(), sink)
+        tables = rf"one_{name},{DATABASE}.(orders|sbtest)\.*"
+        self._pipeline = Pipeline(bench.folder / name, bench.server, tables, generator.place(), sink, middle)
         self.start_up: Figures = {}
 
     def begin(self) -> None:
         """A run over one row: what starting and stopping cost, Spark, Java, workers and kernels included."""
-        self._generator.run(f"DROP TABLE IF EXISTS {DATABASE}.one")
-        self._generator.run(f"CREATE TABLE {DATABASE}.one (id INT PRIMARY KEY); INSERT INTO one VALUES (1)")
+        one = f"one_{self._name}"
+        self._generator.run(f"DROP TABLE IF EXISTS {one}")
+        self._generator.run(f"CREATE TABLE {one} (id INT PRIMARY KEY); INSERT INTO {one} VALUES (1)")
         self._pipeline.catch_up()
         runs = []
         for number in range(min(self._bench.repeat, _START_UPS)):
-            self._generator.run(f"INSERT INTO one VALUES ({number + 2})")
+            self._generator.run(f"INSERT INTO {one} VALUES ({number + 2})")
             self._bench.say(f"{self._name}: one row")
             runs.append(self._pipeline.catch_up())
         spent = sorted(runs, key=lambda run: run.cpu_s)[len(runs) // 2]

@@ -10,6 +10,6 @@ import pytest
 from tests.middle_model import differing
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (20, 40))])
 def test_random_pipelines_do_what_the_model_says(first: int) -> None:
     assert differing(range(first, first + 20)) == []

@@ -51,25 +51,30 @@ def test_a_run_goes_on_with_the_replica(flavor: str, server_factory: ServerFacto
     proxy.close()
 
 
-@pytest.mark.parametrize("point", ["before-prepare", "after-prepare", "after-decide"])
-def test_a_batch_that_a_killed_run_left_is_finished_on_the_replica(
-    point: str, server_factory: ServerFactory, tmp_path: Path
+def test_batches_that_killed_runs_left_are_finished_on_the_replica(
+    server_factory: ServerFactory, tmp_path: Path
 ) -> None:
+    """One run dies before the decision about its batch, the other after it."""
     pair = Replication.started("mysql", server_factory)
-    work, proxy = SmallWorkload.on(pair.primary), CuttingProxy(pair.primary.port)
-    pipeline = mysql_pipeline(tmp_path, pair.primary, work.pattern, **work.beginning, port=proxy.port)
-    with ended(pipeline):
+    proxy = CuttingProxy(pair.primary.port)
+    left = {}
+    for point in ("after-prepare", "after-decide"):
+        work = SmallWorkload.on(pair.primary)
+        pipeline = mysql_pipeline(tmp_path / point, pair.primary, work.pattern, **work.beginning, port=proxy.port)
         work.round()
         work.change_columns()
-        pair.caught_up()
-        run = pipeline.start("--until-caught-up", env={"CDC_CRASH_AT": f"{point}:1"})
-        run.ends(-9)
-        run.kill_all()
-        pair.primary.kill9()
-        pair.stop()
-        work.server = pair.replica
-        proxy.lead_to(pair.replica.port)
-        work.round()
-        pipeline.catch_up()
-        work.assert_equal(pipeline)
+        left[point] = work, pipeline
+    pair.caught_up()
+    for point, (_, pipeline) in left.items():
+        with ended(pipeline):
+            pipeline.start("--until-caught-up", env={"CDC_CRASH_AT": f"{point}:1"}).ends(-9)
+    pair.primary.kill9()
+    pair.stop()
+    proxy.lead_to(pair.replica.port)
+    for work, pipeline in left.values():
+        with ended(pipeline):
+            work.server = pair.replica
+            work.round()
+            pipeline.catch_up()
+            work.assert_equal(pipeline)
     proxy.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from cdc_process import CdcRun, ended, mysql_pipeline, wait_for
+from cdc_process import TWO_CORES, CdcRun, ended, mysql_pipeline, wait_for
 from small_workload import SmallWorkload, Writing
 
 from cdc_services.server import MySqlServer
@@ -49,7 +49,7 @@ def test_kills_of_python_processes(mysql_server: MySqlServer, tmp_path: Path) ->
     work = SmallWorkload.on(mysql_server)
     pipeline = mysql_pipeline(tmp_path, mysql_server, work.pattern, scan__startup__mode="latest-offset")
     with ended(pipeline):
-        run = pipeline.start()
+        run = pipeline.start(*TWO_CORES)
         wait_for("the first offset", lambda: (pipeline.state / "initial_offset.json").exists() or not run.alive)
         run.shows(work.seen(work.round()), "the first round")
         with Writing(work) as writing:

@@ -23,7 +23,6 @@ _POINTS = {
     "after-chunk": _IN_A_WORKER,
     "after-prepare": -signal.SIGKILL,
     "after-decide": -signal.SIGKILL,
-    "after-commit": -signal.SIGKILL,
 }
 
 

@@ -88,3 +88,17 @@ def test_a_table_that_goes_elsewhere_is_copied_there_while_the_log_goes_on(
     runs.catch_up(LIMITS, middle=moved)
     assert runs.pipeline.query(f"SELECT id, c FROM {database}.u ORDER BY id") == [(1, 9), (2, 2), (7, 7)]
     assert runs.pipeline.query(f"SELECT id, c FROM {database}.t ORDER BY id") == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_numbers_that_the_sink_has_as_booleans_come_back_as_numbers(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = any_server.new_database("asked")
+    any_server.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, c TINYINT(1))", "INSERT INTO t VALUES (1, 0), (2, 1), (3, 5), (4, NULL)",
+        database=database,
+    )  # fmt: skip
+    options = {"treat-tinyint1-as-boolean.enabled": True}
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **options))
+    runs.catch_up(LIMITS)
+    any_server.execute("ALTER TABLE t MODIFY c INT", "INSERT INTO t VALUES (5, 7)", database=database)
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cdc_process import Pipeline, ended, mysql_pipeline, wait_for
+from cdc_process import TWO_CORES, Pipeline, ended, mysql_pipeline, wait_for
 from comparison import differences
 from direct import DirectRuns
 from servers import FLAVORS, ServerFactory
@@ -84,13 +84,13 @@ def _fill(work: Workload) -> None:
 @pytest.mark.parametrize("flavor", FLAVORS)
 @pytest.mark.timeout(900)
 def test_a_live_pipeline_keeps_its_tables_equal(flavor: str, server_factory: ServerFactory, tmp_path: Path) -> None:
-    """`cdc run` follows the server while rows, definitions and the form of the log change; stops, and goes on later."""
+    """`cdc run` follows the server while rows, definitions and the form of the log change."""
     server = server_factory(flavor)
     with _workload(server, 1000 + _SEEDS[0], tmp_path) as work:
         work.create_all_kinds(2)
         pipeline = _pipeline(server, work, tmp_path, "latest-offset", max_batch_rows=400, max_batch_bytes="128 kb")
         with ended(pipeline):
-            run = pipeline.start()
+            run = pipeline.start(*TWO_CORES)
             offset = pipeline.state / "initial_offset.json"
             wait_for("the first offset", lambda: offset.exists() or not run.alive)
             _fill(work)
@@ -101,10 +101,6 @@ def test_a_live_pipeline_keeps_its_tables_equal(flavor: str, server_factory: Ser
             _mark(server, work, 1)
             run.shows(f"SELECT count(*) FROM {work.databases[0]}.marker1", "the marker")
             run.stop()
-            assert differences(server, pipeline, work.databases) == []
-
-            work.steps(_STEPS // 2)
-            pipeline.catch_up()
             assert differences(server, pipeline, work.databases) == []
 
 

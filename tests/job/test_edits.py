@@ -105,6 +105,13 @@ def test_a_file_that_was_removed_stops_the_run(life: Life) -> None:
     assert not (life.folder / "one.duckdb").exists()
 
 
+def test_an_older_copy_of_the_state_directory_stops_the_run_as_later_batches_would_pass_for_done(life: Life) -> None:
+    with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
+        connection.execute("UPDATE _cdc.commits SET batch = batch + 1")
+    with pytest.raises(SinkError, match="an older copy of the state directory took its place, or a savepoint"):
+        life.check()
+
+
 def test_an_older_copy_of_the_file_stops_the_run(life: Life) -> None:
     with duckdb.connect(str(life.folder / "one.duckdb")) as connection:
         connection.execute("UPDATE _cdc.commits SET batch = batch - 1")

@@ -36,6 +36,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         program = f"{held}\nfrom cdc.__main__ import main; main()"
         command = [sys.executable, "-c", program, "run", str(folder / "p.yaml"), "--until-caught-up"]
+        command += ["--master", "local[1,4]"]
         self.process = subprocess.Popen(
             command, cwd=folder, stdin=slave, stdout=slave, stderr=slave, preexec_fn=lambda: _leads(slave)
         )
@@ -154,29 +155,33 @@ def _held(moment: str) -> str:
     return _SAYS.format(imported=imported, name=name, word=word)
 
 
-@pytest.mark.parametrize(
-    ("moment", "way"),
-    [*((moment, "ctrl_c") for moment in MOMENTS), ("while Java starts", "terminate_all")],
-)
-def test_while_it_starts(tmp_path: Path, terminals: list[Terminal], moment: str, way: str) -> None:
-    terminals.append(Terminal(tmp_path, held=_held(moment)))
-    terminals[-1].says("it is there")
-    getattr(terminals[-1], way)()
-    terminals[-1].ends(0)
-    _goes_on(tmp_path, terminals)
+BEFORE_THE_QUERY = (
+    ("before Java", "ctrl_c"), ("while Java starts", "ctrl_c"), ("while Java starts", "terminate_all"),
+    ("in the session", "ctrl_c"),
+)  # fmt: skip
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_before_the_query(tmp_path: Path, terminals: list[Terminal]) -> None:
+    """Each run takes up what the one before has left, and gets further or as far."""
+    for moment, way in BEFORE_THE_QUERY:
+        _stopped(tmp_path, terminals, moment, way)
     terminals.append(Terminal(tmp_path, held=_held("while Java starts")))
     terminals[-1].says("it is there")
     terminals[-1].ctrl_c()
     wait_for("the first signal", lambda: "^C" in terminals[-1].text)
-    terminals[-1].process.send_signal(signal.SIGTERM)
+    terminals[-1].process.send_signal(signal.SIGTERM)  # a second one ends it at once
     terminals[-1].ends(130, 0)
     _goes_on(tmp_path, terminals)
 
 
-def test_the_error_is_the_last_line(tmp_path: Path, terminals: list[Terminal]) -> None:
-    (tmp_path / "out.jsonl").mkdir()  # where the sink wants to write a file
-    terminals.append(Terminal(tmp_path))
-    assert terminals[-1].ends(4).splitlines()[-1].startswith("cdc: ")
+@pytest.mark.parametrize("moment", ["when the query starts", "in the first batch"])
+def test_in_the_query(tmp_path: Path, terminals: list[Terminal], moment: str) -> None:
+    _stopped(tmp_path, terminals, moment, "ctrl_c")
+    _goes_on(tmp_path, terminals)
+
+
+def _stopped(folder: Path, terminals: list[Terminal], moment: str, way: str) -> None:
+    terminals.append(Terminal(folder, held=_held(moment)))
+    terminals[-1].says("it is there")
+    getattr(terminals[-1], way)()
+    terminals[-1].ends(0)

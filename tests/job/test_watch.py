@@ -23,6 +23,7 @@ from cdc.job.report import Reporter
 from cdc.job.watch import Signals, Watch
 from cdc.state.directory import StateDir
 from cdc.state.notices import Notices
+from cdc.state.waits import Waits
 
 
 class Query:
@@ -88,6 +89,12 @@ def test_it_ends_with_the_query(tmp_path: Path) -> None:
     run = Run(tmp_path, Query(nothing, nothing))
     run.watch.until_end()
     assert (run.starts, run.queries[0].stopped) == (1, False)
+
+
+def test_what_an_executor_waits_for_is_said(tmp_path: Path) -> None:
+    run = Run(tmp_path, Query(lambda: Waits(run.state.sink).note("Kafka k:1: no answer"), nothing))
+    run.watch.until_end()
+    assert run.err.getvalue().count("warning: Kafka k:1: no answer") == 1
 
 
 def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,7 @@ def checks(data: bytes) -> None:
     assert not any("put-in" in str(problem) for problem in found)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(PIPELINES)
 def test_any_options_are_checked(pipeline: dict[str, Any]) -> None:

@@ -176,6 +176,7 @@ def test_nesting(text: str) -> None:
     assert said(text).count("nested too deeply") == 1
 
 
+@pytest.mark.slow
 def test_more_values_than_anybody_writes_are_not_read_to_the_end() -> None:
     assert "more than 100000 values" in said("a: [" + "x," * (MOST_WRITTEN + 10) + "]")
 
@@ -207,12 +208,14 @@ def bad_routes(number: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_many_mistakes_take_time_in_proportion() -> None:
     for text in (unknown_keys, bad_routes):
         few, many = calls(text(300)), calls(text(1200))
         assert many < 5 * few, text.__name__
 
 
+@pytest.mark.slow
 def test_ten_thousand_unknown_keys_are_all_told() -> None:
     assert said(unknown_keys(10_000)).count("unknown key") == 10_000
 

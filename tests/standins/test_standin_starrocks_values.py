@@ -30,6 +30,7 @@ unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[Heal
 FIELDS = st.lists(st.one_of(st.none(), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))), max_size=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @unhurried
 @given(texts=FIELDS)

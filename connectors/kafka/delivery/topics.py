@@ -122,9 +122,8 @@ class Topics:
     def _look(self, topic: str) -> int:
         """How many partitions a topic has, 0 when it is not there."""
         client = self._client()
-        found = self._cluster.retrying(
-            self._retry, f"asking for topic {topic}", lambda: client.list_topics(topic, timeout=ANSWER_S), client
-        )
+        asking = f"asking for topic {topic}"
+        found = self._cluster.retrying(self._retry, asking, lambda: self._cluster.listed(client, topic), client)
         data = found.topics[topic]
         if data.error is None:
             return len(data.partitions)

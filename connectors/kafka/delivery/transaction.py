@@ -6,6 +6,7 @@ With `at-least-once` there is no transaction: records are readable as they arriv
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,8 @@ _SMALLER = (
 )
 _LOOK_S = 0.005
 """Nothing is told of a record that is delivered, so a wait for room looks this often."""
+_TELL_S = 2.0
+"""A wait for room or for the end says so this often."""
 _TRANSACTION_MS = 900_000
 """Brokers allow 15 minutes by default (`transaction.max.timeout.ms`)."""
 
@@ -159,18 +162,30 @@ class Writer:
 
     def _drain(self, most: int) -> None:
         """Wait until no more than that many records are queued. Raises what delivery failed with."""
-        waited_s, before = 0.0, len(self._producer)
         # Flushed records do not wait for others to fill their batch.
         send = self._producer.poll if most else self._producer.flush
+        before, moved_s, told_s = len(self._producer), time.monotonic(), 0.0
         while (left := len(self._producer)) > most:
             self._told("sending records", lambda: send(_LOOK_S))
             self._raise_failure()
-            waited_s = 0.0 if left < before else waited_s + _LOOK_S
-            before = min(before, left)
-            if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._stopping()):
-                raise self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
+            if left < before:
+                before, moved_s, told_s = left, time.monotonic(), 0.0
+            told_s = self._still(time.monotonic() - moved_s, told_s)
         self._told("sending records", lambda: self._producer.poll(0))
         self._raise_failure()
+
+    def _still(self, waited_s: float, told_s: float) -> float:
+        """Nothing was delivered for so long: say so every now and then, and give up when it is too long. When it was
+        said last."""
+        if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._stopping()):
+            raise self._silence()
+        if waited_s - told_s < _TELL_S:
+            return told_s
+        self._retry.waiting(str(self._silence()))
+        return waited_s
+
+    def _silence(self) -> Exception:
+        return self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
 
     def _told(self, doing: str, call: Callable[[], T]) -> T:
         """A call that waits for nothing. Raises what the client was told meanwhile, as the sink's error."""

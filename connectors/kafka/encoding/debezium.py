@@ -53,7 +53,7 @@ _TRANSACTION: Schema = {
 _TIMES: tuple[Schema, ...] = tuple(
     {"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns")
 )
-_NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id", "pos")
+_NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id")
 
 
 def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *, with_schema: bool) -> Layout:
@@ -98,6 +98,8 @@ def _source(table: TableId, naming: Naming) -> list[Part]:
         elif name == "row":
             row = len(parts)
             parts.append(Value(Field(name, values.INT32)))
+        elif name == "pos":
+            parts.append(Value(Field("begin", values.INT64)))
         elif name in (*_NUMBERS, "thread"):
             parts.append(Value(Field(name, values.INT64)))
         else:

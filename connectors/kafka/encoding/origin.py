@@ -48,7 +48,7 @@ class Origin:
         """The column of that name: a value per message, or the text that all of them have.
 
         Names are `op` and `change` (one ASCII byte), `type`, `maxwell_type`, `snapshot`, `ts_*`, `now_*`, `file`,
-        `pos`, `row`, `server_id`, `gtid`, `thread`.
+        `begin`, `pos`, `row`, `server_id`, `gtid`, `thread`.
         """
         if name not in self._made:
             self._made[name] = _COLUMNS[name](self)
@@ -99,6 +99,10 @@ class Origin:
             return self.column("place")
         return self._known("binlog_file", b"")
 
+    def _begin(self) -> Column:
+        """Where the row's event begins, where the source knows it, else where it ends."""
+        return self.column("pos") if self._block.metadata is None else self._known("binlog_begin", b"")
+
     def _known(self, name: str, otherwise: bytes) -> Column:
         if self._block.metadata is None:
             return otherwise
@@ -125,6 +129,7 @@ _COLUMNS: dict[str, Callable[[Origin], Column]] = {
     "now_ns": lambda origin: origin._now(1_000_000),
     "place": lambda origin: origin._placed("place"),
     "pos": lambda origin: origin._placed("pos"),
+    "begin": Origin._begin,
     "file": Origin._file,
     "server_id": lambda origin: origin._known("server_id", b"0"),
     "gtid": lambda origin: origin._known("gtid", b"null"),

@@ -120,14 +120,18 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
             database_charset=work.database_charset(table.database),
             dialect=work.dialect,
             executed_at=work.executed_at,
+            tinyint1_as_boolean=work.known.tinyint1_as_boolean,
         )
         if outcome.table != old:
             work.put(table, outcome.table)
         if work.wanted(table):
             work.emit(old, outcome.table, outcome.origins, outcome.fills)
-            reason = "; ".join(outcome.uncertain)
-            copied = reason and work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key)
-            work.notices += () if copied else outcome.notices
+            reason = "; ".join(values.reason for values in outcome.uncertain)
+            if reason and not work.leave_uncertain(table, reason, same_rows=not outcome.uncertain_key):
+                told = (values.reason for values in outcome.uncertain if values.unseen)
+                work.notices += [
+                    f"{table}: {reason}; the log does not tell what rows already there have" for reason in told
+                ]
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)
 

@@ -43,10 +43,11 @@ _STORED = {"date": _DATE, "datetime": f"{_DATE} {_CLOCK}", "timestamp": f"{_DATE
 _FRACTION = re.compile(r"\.(\d+)$")
 
 
-def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str:
+def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyint1_as_boolean: bool = False) -> str:
     """Why values of the column may be others than before in a way that the log does not tell; empty when none are.
 
-    `strict`: the statement ran under STRICT_TRANS_TABLES or STRICT_ALL_TABLES.
+    `strict`: the statement ran under STRICT_TRANS_TABLES or STRICT_ALL_TABLES. `tinyint1_as_boolean`: as in
+    `data_type`; what a TINYINT(1) has besides 0 and 1 is not in the sink then.
     """
     reason = rewritten_text(old, new)
     if reason:
@@ -57,7 +58,7 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool) -> str
         return f"values of column {old.name} are rounded to {new.scale} digits"
     if not strict and new.type in LOB_BYTES and _most_bytes(old) > LOB_BYTES[new.type]:
         return f"values of column {old.name} may have been cut to {LOB_BYTES[new.type]} bytes"
-    before, after = data_type(old), data_type(new)
+    before, after = (data_type(column, tinyint1_as_boolean=tinyint1_as_boolean) for column in (old, new))
     if before == after and old.type == new.type:
         return ""
     padded = old.unsigned or old.type == "year"

@@ -48,22 +48,31 @@ _ZERO = Default(DefaultKind.NUMBER, "0")
 
 
 @dataclass(frozen=True, slots=True)
+class UncertainValues:
+    """Why values of rows already there are not told by the log.
+
+    `unseen`: nor does the sink notice it when it carries the change out, so the user is told where nothing is copied.
+    """
+
+    reason: str
+    unseen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Altered:
     """An altered table.
 
     Attributes:
         origins: each column's old name, None for added ones.
         fills: what rows already there got for added columns, where the column's default does not tell.
-        notices: for the user.
-        uncertain: why values of rows already there are not told by the log; one reason for each column.
+        uncertain: one for each column of which there is anything to say.
         uncertain_key: among them is a column of the primary key.
     """
 
     table: MySqlTable
     origins: Mapping[str, str | None]
     fills: Mapping[str, str | None]
-    notices: tuple[str, ...] = ()
-    uncertain: tuple[str, ...] = ()
+    uncertain: tuple[UncertainValues, ...] = ()
     uncertain_key: bool = False
 
 
@@ -88,12 +97,14 @@ def altered(
     database_charset: str,
     dialect: Dialect,
     executed_at: datetime | None = None,
+    tinyint1_as_boolean: bool = False,
 ) -> Altered:
     """The table after ALTER TABLE, under its old name. Raises SchemaUnknown when it does not fit the definition.
 
     `executed_at` is what CURRENT_TIMESTAMP was; it gives an added TIMESTAMP column its value in rows already there.
+    `tinyint1_as_boolean` is as in `uncertain_column`.
     """
-    return _Alteration(table, statement.clauses, database_charset, dialect, executed_at).result()
+    return _Alteration(table, statement.clauses, database_charset, dialect, executed_at, tinyint1_as_boolean).result()
 
 
 class _Alteration:
@@ -106,17 +117,18 @@ class _Alteration:
         database_charset: str,
         dialect: Dialect,
         executed_at: datetime | None,
+        tinyint1_as_boolean: bool,
     ) -> None:
         self.versioned = table.columns[-2:] == ROW_VERSIONS
         self.table = without_versions(table) if self.versioned else table
         self.clauses, self.dialect, self.executed_at = clauses, dialect, executed_at
+        self.tinyint1_as_boolean = tinyint1_as_boolean
         self.charset, self.convert_to, self.comment = table.charset, "", table.comment
         self.columns: list[MySqlColumn] = []
         self.taken: set[str] = set()
         self.origins: dict[str, str | None] = {}
         self.fills: dict[str, str | None] = {}
-        self.notices: list[str] = []
-        self.uncertain: dict[str, str] = {}
+        self.uncertain: dict[str, UncertainValues] = {}
         self._options(database_charset)
 
     def result(self) -> Altered:
@@ -133,7 +145,7 @@ class _Alteration:
             self.origins |= {column.name: column.name for column in ROW_VERSIONS}
         old_key = {name.lower() for name in self.table.primary_key}
         return Altered(
-            table, self.origins, self.fills, tuple(self.notices), tuple(self.uncertain.values()),
+            table, self.origins, self.fills, tuple(self.uncertain.values()),
             uncertain_key=key != self.table.primary_key or not old_key.isdisjoint(self.uncertain),
         )  # fmt: skip
 
@@ -142,7 +154,7 @@ class _Alteration:
         origin = self.origins[column.name]
         fixed = replace(column, nullable=False)
         if origin is not None and column.nullable:
-            self._note_uncertain(origin, uncertain_column(column, fixed, strict=self.dialect.strict))
+            self._note_changed(column, fixed, origin)
         return fixed
 
     def _options(self, database_charset: str) -> None:
@@ -205,11 +217,8 @@ class _Alteration:
             moment = self.executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
             self.fills[column.name] = moment[: 20 + column.length] if column.length else moment[:19]
         elif written.auto_increment or column.generated or default in (DefaultKind.EXPRESSION, DefaultKind.NOW):
-            self.notices.append(
-                f"{self.table.id}: the server computed column {column.name} of rows already there; "
-                "the log does not tell these values"
-            )
-            self._note_uncertain(column.name, f"the server computed column {column.name} of rows already there")
+            reason = f"the server computed column {column.name} of rows already there"
+            self._note_uncertain(column.name, reason, unseen=True)
         else:
             if written.default is not None and written.default.bracketed:
                 self.fills[column.name] = literal_text(written.default, column)
@@ -219,23 +228,23 @@ class _Alteration:
         """A constant whose value in rows already there depends on the server, or that not every sink takes."""
         fill = self.fills.get(column.name, fill_text(column))
         reason = uncertain_fill(column, default, fill)
-        if reason:
-            self.notices.append(f"{self.table.id}: {reason}; the log does not tell what rows already there have")
-        self._note_uncertain(column.name, reason or unsure_in_sinks(column, fill))
+        self._note_uncertain(column.name, reason or unsure_in_sinks(column, fill), unseen=bool(reason))
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
-        """Values that the server may have changed; text, though it is text to the sink before and after, is noted."""
-        self._note_uncertain(old.name, uncertain_column(old, new, strict=self.dialect.strict))
-        reason = rewritten_text(old, new)
-        if reason:
-            self.notices.append(
-                f"{self.table.id}: {reason} may have changed column {old.name} of rows already there; the log does not "
-                "tell these values, and the sink keeps those it has"
-            )
+        """Values that the server may have changed. Text is text to the sink before and after, and so is a boolean."""
+        self._note_changed(old, new, old.name, unseen=bool(rewritten_text(old, new)) or self._was_boolean(old))
 
-    def _note_uncertain(self, column: str, reason: str) -> None:
+    def _was_boolean(self, column: MySqlColumn) -> bool:
+        return self.tinyint1_as_boolean and column.type == "tinyint" and column.length == 1
+
+    def _note_changed(self, old: MySqlColumn, new: MySqlColumn, name: str, *, unseen: bool = False) -> None:
+        strict, boolean = self.dialect.strict, self.tinyint1_as_boolean
+        reason = uncertain_column(old, new, strict=strict, tinyint1_as_boolean=boolean)
+        self._note_uncertain(name, reason, unseen=unseen)
+
+    def _note_uncertain(self, column: str, reason: str, *, unseen: bool = False) -> None:
         if reason:
-            self.uncertain.setdefault(column.lower(), reason)
+            self.uncertain.setdefault(column.lower(), UncertainValues(reason, unseen))
 
     def _insert(self, column: MySqlColumn, origin: str | None, position: Position | None) -> None:
         if column.name.lower() in self.taken:

@@ -179,4 +179,4 @@ def _why_converted(old: MySqlColumn, new: MySqlColumn, work: Work) -> str:
     integers = before.kind in RANGES and after.kind in RANGES
     if not (same_kind or integers) or old.generated != new.generated:
         return f"values of column {old.name} are converted to {after}"
-    return uncertain_column(old, new, strict=False)
+    return uncertain_column(old, new, strict=False, tinyint1_as_boolean=boolean)

@@ -64,8 +64,9 @@ class Streams:
         connection = self.session()
         try:
             info, where = server_info(connection), self._connection.where
-            after, upto = needed_gtids(part.after, where), needed_gtids(part.upto, where)
-            check_has(info, upto, where)
+            names = {"old": part.server, "new": info.identity}
+            after, upto = needed_gtids(part.after, where, **names), needed_gtids(part.upto, where, **names)
+            check_has(info, upto, where, old=part.server)
             check_gtid_position(connection, info, after)
         finally:
             connection.close()

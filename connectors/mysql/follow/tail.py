@@ -19,7 +19,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
 from connectors.mysql.server.positions import LogPosition, check_file_position
-from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same
+from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same, check_same_place
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo
 
@@ -163,6 +163,7 @@ class Tail:
             check_same(connection, start.server)
             check_file_position(connection, info, start.position)
             check_not_reset(connection, info, start.gtids)
+            check_same_place(connection, info, start.position.file, start.position.position, start.gtids)
         finally:
             connection.close()
         return start.position, info

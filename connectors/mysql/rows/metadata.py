@@ -18,6 +18,10 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 NAMES = ("binlog_file", "binlog_pos", "server_id", "gtid")
 """What `metadata.list` can name besides what every source has."""
 
+BEGIN = "binlog_begin"
+"""What sinks can ask for besides: where a row's event begins in its file. `binlog_pos` is where it ends."""
+_CHECKSUM_BYTES = 4
+
 _POSITION = (1 << 40) - 1
 _SERVER_ID = 5  # of an event's header
 
@@ -29,7 +33,7 @@ class LogMetadata:
     """
 
     def __init__(self, wanted: Collection[str]) -> None:
-        self._wanted = any(name in NAMES for name in wanted)
+        self._wanted = any(name in (*NAMES, BEGIN) for name in wanted)
         self._gtids = "gtid" in wanted
         self._gtid = ""
 
@@ -63,6 +67,17 @@ class _Places:
         texts = [self._before, *(str(parse_gtid(self._buffer, index)) for index in self.transactions.tolist())]
         return pa.array([text or None for text in texts], pa.string())
 
+    @cached_property
+    def _begins(self) -> npt.NDArray[np.int64]:
+        """Where each event begins: those of a compressed transaction where the event begins that holds them."""
+        buffer = self._buffer
+        ends = buffer.end_position
+        sizes = buffer.end - buffer.start + (_CHECKSUM_BYTES if buffer.checksum else 0)
+        first = np.searchsorted(ends, ends)
+        alone = np.bincount(first, minlength=len(ends))[first] == 1
+        before = np.where(first > 0, ends[first - 1], ends)
+        return np.asarray(np.where(alone, ends - sizes, before), np.int64)
+
     def column(self, name: str, sequence: pa.Array) -> pa.Array:
         """The values of a metadata column for rows of these sequences."""
         positions = sequence.to_numpy() & _POSITION
@@ -70,6 +85,8 @@ class _Places:
             return pa.repeat(pa.scalar(self._buffer.file, pa.string()), len(positions))
         if name == "binlog_pos":
             return pa.array(positions, pa.int64())
+        if name == BEGIN:
+            return pa.array(self._begins[np.searchsorted(self._buffer.end_position, positions)], pa.int64())
         if name == "server_id":
             starts = self._buffer.start[np.searchsorted(self._buffer.end_position, positions)] + _SERVER_ID
             digits = self._buffer.data[starts[:, None] + np.arange(4)].astype(np.int64)

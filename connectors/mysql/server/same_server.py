@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.gtid import MariaDbGtid
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.gtid_range import Gtids, lacking
-from connectors.mysql.server.server_info import ServerInfo, identity_of, where_of
+from connectors.mysql.server.server_info import ServerInfo, identity_of, query, where_of
+
+_POINT = "point hostname and port at the old server or a replica of it, or start anew with another --state-dir"
 
 
 class AnotherServer(SourceError):
@@ -45,21 +47,52 @@ def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | N
         )
 
 
-def needed_gtids(done: str | None, where: str) -> str:
-    """The GTIDs of an offset. Raises SourceError when it has none: then nothing says where another server stands."""
+def check_same_place(connection: MySqlConnection, info: ServerInfo, file: str, position: int, done: str | None) -> None:
+    """Raises SourceError when a MariaDB server had other transactions at that place of its log than were read there.
+
+    Servers of MariaDB have no name of their own but a number, which many leave at 1: another one passes for the same.
+    """
+    if not info.mariadb or done is None:
+        return
+    rows = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position), slow=True)
+    there, read = MariaDbGtid.parse(str(rows[0][0] or "")), MariaDbGtid.parse(done)
+    numbers = {domain: (server, number) for domain, server, number in read.domains}
+    other = [entry for entry in there.domains if numbers.get(entry[0], entry[1:]) != entry[1:]]
+    if other:
+        raise SourceError(
+            f"at {file}:{position} the log of this server ({info.identity}) stands at {there}, the one that was read "
+            f"stood at {read}: it is another server, or its log was reset",
+            where=where_of(connection),
+            hint=_POINT,
+        )
+
+
+def needed_gtids(done: str | None, where: str, *, old: str, new: str) -> str:
+    """The GTIDs of an offset on the server `old`. Raises SourceError when it has none: then nothing says where another
+    server stands."""
     if done is None:
         raise SourceError(
-            "this is not the server that the pipeline has read so far, and without GTIDs its log has no place to go "
-            "on at",
+            f"this is the server {new}, the pipeline has read {old} so far, and without GTIDs its log has no place to "
+            "go on at",
             where=where,
-            hint="point the pipeline at the old server, or start anew with an empty --state-dir",
+            hint=_POINT,
         )
     return done
 
 
-def check_has(info: ServerInfo, done: str, where: str) -> None:
-    """Raises SourceUnavailable when the server lacks transactions that the pipeline has read elsewhere."""
+def check_has(info: ServerInfo, done: str, where: str, *, old: str) -> None:
+    """Raises SourceUnavailable when the server lacks transactions that the pipeline has read from `old`, SourceError
+    when it has none at all of the servers that wrote them: no replica comes to that."""
     lost = lacking(info.executed, done, mariadb=info.mariadb)
+    if lost and not info.mariadb and info.executed:
+        writers = {uuid for (uuid, _), _ in GtidSet.parse(done).sources}
+        if writers.isdisjoint(uuid for (uuid, _), _ in GtidSet.parse(info.executed).sources):
+            raise SourceError(
+                f"this is the server {info.identity} with the transactions {info.executed}, the pipeline has read "
+                f"{old} up to {done}: none of those are here, so it is no replica of that one",
+                where=where,
+                hint=_POINT,
+            )
     if lost:
         raise SourceUnavailable(
             f"this server ({info.identity}) lacks the transactions {lost}, which the pipeline has read already",

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdc.dead_letters import DeadLetter, Rejected
 from cdc.errors import SinkError
 from cdc.schema import Kind, TableSchema
 from connectors.shared.conversion.checks import Check, checks, nulls
@@ -25,7 +26,6 @@ from connectors.shared.conversion.key_size import long_keys
 from connectors.shared.conversion.plan import ColumnPlan, plan_columns
 from connectors.shared.conversion.policy import Reason, RejectedValue, RejectedValuePolicy, counter_name
 from connectors.shared.conversion.target import TargetTable
-from connectors.shared.dead_letters.dead_letters import DeadLetter
 from connectors.shared.kernels.buffers import too_long
 from connectors.shared.last_image.last_image import Images
 
@@ -209,7 +209,7 @@ class _Findings:
                     position=self._images.position_text(int(self._images.sequence[row])),
                     operation="delete" if self._images.delete[row] else "upsert",
                     key={name: values[name] for name in key_names},
-                    rejected=tuple((c.plan.target.name, str(c.plan.target), reason) for c, reason in found),
+                    rejected=tuple(Rejected(c.plan.target.name, str(c.plan.target), reason) for c, reason in found),
                     row=values,
                 )
             )

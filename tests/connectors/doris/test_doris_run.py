@@ -1,19 +1,19 @@
-"""`cdc run` from the recorded binlog of the demo into Doris: the rows are those that another sink gets."""
+"""The recorded binlog of the demo into Doris: the rows are those that another sink gets."""
 
 import datetime
 import os
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_process import Pipeline
+from direct import DirectRuns
 from doris_harness import Harness
 from doris_servers import DorisServer
 
 from cdc.schema import TableId
-from cdc.source import Context
+from cdc.source import Context, Limits
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, run_in_memory
 from connectors.mysql.binlog_files import BinlogFilesSource
@@ -62,23 +62,30 @@ def comparable(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(str({name: plain(item[name]) for name in sorted(item)}) for item in rows)
 
 
-@pytest.mark.spark
+class ToDoris(Pipeline):
+    """The pipeline of the text above."""
+
+    server: DorisServer
+
+    def write(self) -> None:
+        to = self.server
+        self.file.write_text(
+            PIPELINE.format(
+                path=DEMO, host=to.host, http=to.http_port, sql=to.sql_port, user=to.user, password=to.password,
+                number=os.getpid(),
+            )
+        )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_the_demo_into_doris(doris: DorisServer, tmp_path: Path) -> None:
     doris.query("DROP DATABASE IF EXISTS shop FORCE")
     expected = ListSink()
     run_in_memory(source(tmp_path / "source"), expected)
-    file = tmp_path / "demo.yaml"
-    file.write_text(
-        PIPELINE.format(
-            path=DEMO, host=doris.host, http=doris.http_port, sql=doris.sql_port, user=doris.user,
-            password=doris.password, number=os.getpid(),
-        )
-    )  # fmt: skip
-    command = [sys.executable, "-m", "cdc", "run", str(file), "--state-dir", str(tmp_path / "state")]
-    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert "counted: keyless-change-skipped: 35" in done.stdout
+    pipeline = ToDoris(tmp_path, {})
+    pipeline.server = doris
+    run = DirectRuns(pipeline, f"demo-{os.getpid()}").catch_up(Limits(1 << 26, 10**6))
+    assert run.reasons["keyless-change-skipped"] == 35
     harness = Harness(doris, tmp_path / "unused")
     for name in ("customers", "orders", "order_items"):
         table = TableId("shop", name)

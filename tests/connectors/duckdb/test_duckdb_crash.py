@@ -3,7 +3,9 @@
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import duckdb
 import pytest
@@ -20,7 +22,17 @@ from connectors.duckdb.database import DuckDbSession
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
-folder, step, kill_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+# Each line asks for one more process: a fork, as loading all of this anew takes longer than what is tried.
+for line in sys.stdin:
+    given = line.strip().split(chr(9))
+    child = os.fork()
+    if child == 0:
+        break
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+
+folder, step, kill_at, ends = Path(given[0]), given[1], int(given[2]), given[3]
 run = DuckDbSession.rows
 seen = 0
 
@@ -57,13 +69,39 @@ elif step == "apply":
     sink.apply(0, [RenameTable(orders, tmp), RenameTable(log, orders), RenameTable(tmp, log),
                 AlterColumnType(log, Column("id", DataType.parse("BIGINT"))),
                 AddColumn(log, Column("qty", DataType.parse("INT"), default="5"))])
-print(seen)
+if ends == "at once":
+    os._exit(3)
+print(seen, flush=True)
+
 """
 
 
-def step(folder: Path, name: str, kill_at: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SCRIPT, str(folder), name, str(kill_at)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+class Forks:
+    """Processes that each do one step on a folder: its exit code, and the statements that it saw."""
+
+    def __init__(self, program: subprocess.Popen[str]) -> None:
+        self._program = program
+
+    def step(self, folder: Path, name: str, kill_at: int, ends: str = "in peace") -> tuple[int, int]:
+        assert self._program.stdin is not None
+        assert self._program.stdout is not None
+        self._program.stdin.write(f"{folder}\t{name}\t{kill_at}\t{ends}\n")
+        self._program.stdin.flush()
+        seen = 0
+        for line in self._program.stdout:
+            word, _, code = line.strip().partition(" ")
+            if word == "ended":
+                return int(code), seen
+            seen = int(word)
+        raise AssertionError("the program has ended")
+
+
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdin=PIPE, stdout=PIPE, text=True) as program:
+        yield Forks(program)
+        assert program.stdin is not None
+        program.stdin.close()
 
 
 def table(folder: Path, name: str) -> list[tuple[object, ...]]:
@@ -72,41 +110,39 @@ def table(folder: Path, name: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-def test_a_commit_killed_at_any_statement_is_whole_after_a_repeat(tmp_path: Path) -> None:
-    assert step(tmp_path / "before", "setup", 0).returncode == 0
+def test_a_commit_killed_at_any_statement_is_whole_after_a_repeat(forks: Forks, tmp_path: Path) -> None:
+    assert forks.step(tmp_path / "before", "setup", 0)[0] == 0
     shutil.copytree(tmp_path / "before", tmp_path / "whole")
-    statements = int(step(tmp_path / "whole", "commit", 0).stdout)
+    _, statements = forks.step(tmp_path / "whole", "commit", 0)
     expected = [table(tmp_path / "whole", name) for name in ("orders", "log")]
     assert expected == [[(0, "new"), (2, "old"), (9, None)], [(7, None), (7, None), (8, None), (8, None)]]
     assert statements > 8
     for kill_at in sorted({*range(1, statements, 3), statements - 1, statements}):
         folder = tmp_path / str(kill_at)
         shutil.copytree(tmp_path / "before", folder)
-        assert step(folder, "commit", kill_at).returncode == -9
+        assert forks.step(folder, "commit", kill_at)[0] == -9
         assert table(folder, "orders") == [(0, "old"), (1, "old"), (2, "old")]
-        assert step(folder, "commit", 0).returncode == 0
+        assert forks.step(folder, "commit", 0)[0] == 0
         assert [table(folder, name) for name in ("orders", "log")] == expected
 
 
 @pytest.mark.slow
-def test_schema_changes_killed_at_any_statement_are_whole_after_a_repeat(tmp_path: Path) -> None:
-    assert step(tmp_path / "before", "setup", 0).returncode == 0
+def test_schema_changes_killed_at_any_statement_are_whole_after_a_repeat(forks: Forks, tmp_path: Path) -> None:
+    assert forks.step(tmp_path / "before", "setup", 0)[0] == 0
     shutil.copytree(tmp_path / "before", tmp_path / "whole")
-    statements = int(step(tmp_path / "whole", "apply", 0).stdout)
+    _, statements = forks.step(tmp_path / "whole", "apply", 0)
     expected = [table(tmp_path / "whole", name) for name in ("orders", "log")]
     assert expected == [[(7, None)] * 3, [(number, "old", 5) for number in range(3)]]
     for kill_at in range(1, statements + 1, 2):
         folder = tmp_path / str(kill_at)
         shutil.copytree(tmp_path / "before", folder)
-        assert step(folder, "apply", kill_at).returncode == -9
-        assert step(folder, "apply", 0).returncode == 0
+        assert forks.step(folder, "apply", kill_at)[0] == -9
+        assert forks.step(folder, "apply", 0)[0] == 0
         assert [table(folder, name) for name in ("orders", "log")] == expected
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_right_after_the_commit_has_committed(tmp_path: Path) -> None:
-    assert step(tmp_path, "setup", 0).returncode == 0
-    handles = SCRIPT.replace("print(seen)", "os._exit(3)")
-    command = [sys.executable, "-c", handles, str(tmp_path), "commit", "0"]
-    assert subprocess.run(command, check=False).returncode == 3
+def test_a_process_that_dies_right_after_the_commit_has_committed(forks: Forks, tmp_path: Path) -> None:
+    assert forks.step(tmp_path, "setup", 0)[0] == 0
+    assert forks.step(tmp_path, "commit", 0, "at once")[0] == 3
     assert table(tmp_path, "orders") == [(0, "new"), (2, "old"), (9, None)]

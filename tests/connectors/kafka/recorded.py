@@ -30,7 +30,7 @@ class _WithMetadata(BinlogFilesSource):
     def read(self, split: Split, count: Any, report: Any) -> Iterator[ChangeBlock]:
         part = opened(split).payload
         rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        metadata = LogMetadata(("binlog_file", "server_id", "gtid"))
+        metadata = LogMetadata(("binlog_file", "binlog_begin", "server_id", "gtid"))
         for buffer in _buffers(self._files(), part.start, part.end):
             yield from metadata.blocks(buffer, rows.decode)
 

@@ -17,7 +17,7 @@ from connectors.kafka.encoding.modes import Modes
 
 EXCEPTIONS = {
     r"source\.(version|ts_\w+)": "ours is another tool, and knows when a transaction was committed to the millisecond",
-    r"source\.(thread|pos)": "the thread is not known; the position is where the row's event ends, not where it begins",
+    r"source\.thread": "the thread is not known",
     r"op": "Debezium read the types by its snapshot, here they are read from the log",
     r"(before|after)\.c_time\d?": "with time.precision.mode=connect Debezium has null for a negative TIME, and for one "
     "of 24 hours and more",

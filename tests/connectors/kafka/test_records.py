@@ -42,6 +42,10 @@ def test_text_with_an_escape_at_any_place_is_read_back() -> None:
     assert found == texts
 
 
+def _known(name: str, at: int) -> str | int:
+    return {"server_id": at, "binlog_begin": 100 * at - 1}.get(name, f"{name}-{at}")
+
+
 def test_each_message_says_its_own_place_and_time_whatever_it_shares_with_its_neighbours() -> None:
     sequence, times = [5, 5, 6, 6, 5, 5, 9], [10, 10, 10, 11, 10, 10, 10]
     found = replace(
@@ -50,9 +54,7 @@ def test_each_message_says_its_own_place_and_time_whatever_it_shares_with_its_ne
         timestamps_ms=pa.array(times, pa.int64()),
         row=pa.array(range(len(sequence)), pa.int32()),
         position_text=lambda sequence: f"binlog.{sequence}:{100 * sequence}",
-        metadata=lambda name, of: pa.array(
-            [f"{name}-{each}" if name != "server_id" else each for each in of.to_pylist()]
-        ),
+        metadata=lambda name, of: pa.array([_known(name, each) for each in of.to_pylist()]),
     )
     sources = [json.loads(record["value"])["source"] for record in records(found)]
     told = [
@@ -60,7 +62,7 @@ def test_each_message_says_its_own_place_and_time_whatever_it_shares_with_its_ne
         for each in sources
     ]
     assert told == [
-        (f"binlog_file-{at}", 100 * at, f"gtid-{at}", at, ms, ms * 1_000_000, row)
+        (f"binlog_file-{at}", 100 * at - 1, f"gtid-{at}", at, ms, ms * 1_000_000, row)
         for row, (at, ms) in enumerate(zip(sequence, times, strict=True))
     ]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cdc.schema import TableId
+from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.certain import uncertain_column
 from connectors.mysql.schema.table import MySqlColumn
 
@@ -43,3 +45,24 @@ def test_any_session_rounds_to_new_digits(old: MySqlColumn, new: MySqlColumn, ce
 def test_only_a_strict_session_refuses_to_cut(old: MySqlColumn, new: MySqlColumn, certain: bool) -> None:
     assert (uncertain_column(old, new, strict=False) == "") == certain
     assert uncertain_column(old, new, strict=True) == ""
+
+
+TINYINT1 = column("tinyint", 1)
+
+
+@pytest.mark.parametrize("new", [column("int"), column("tinyint"), column("varchar", 9, charset="utf8mb4")])
+def test_a_boolean_of_the_sink_does_not_tell_the_number_that_it_is(new: MySqlColumn) -> None:
+    assert uncertain_column(TINYINT1, new, strict=True, tinyint1_as_boolean=True) != ""
+    assert uncertain_column(new, TINYINT1, strict=True, tinyint1_as_boolean=True) != ""
+    assert uncertain_column(TINYINT1, TINYINT1, strict=True, tinyint1_as_boolean=True) == ""
+    assert uncertain_column(TINYINT1, new, strict=True) == ""
+
+
+def test_it_is_copied_or_told() -> None:
+    def applied(*, copies: bool) -> DdlResult:
+        one = Catalog(wanted=lambda table: True, tinyint1_as_boolean=True, copied_when_uncertain=lambda table: copies)
+        one.apply("CREATE TABLE t (id INT PRIMARY KEY, a TINYINT(1))", "shop")
+        return one.apply("ALTER TABLE t MODIFY a INT", "shop")
+
+    assert list(applied(copies=True).delta.uncertain) == [TableId("shop", "t")]
+    assert "values of column a are converted to INT" in applied(copies=False).notices[0]

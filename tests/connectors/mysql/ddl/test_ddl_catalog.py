@@ -260,7 +260,7 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
 def test_text_that_the_server_may_have_written_otherwise_is_noted(before: str, after: str, reason: str) -> None:
     one = catalog(f"CREATE TABLE t (a {before}) CHARACTER SET utf8mb4")
     notices = one.apply(f"ALTER TABLE t MODIFY a {after}", "shop").notices
-    assert [notice.partition(" may have changed column a ")[0] for notice in notices] == (
+    assert [notice.partition(" may have changed column a;")[0] for notice in notices] == (
         [f"shop.t: {reason}"] if reason else []
     )
 
@@ -268,7 +268,7 @@ def test_text_that_the_server_may_have_written_otherwise_is_noted(before: str, a
 def test_a_table_converted_to_a_smaller_character_set_is_noted() -> None:
     one = catalog("CREATE TABLE t (a VARCHAR(9), e ENUM('x'), n INT) CHARACTER SET utf8mb4")
     (notice,) = one.apply("ALTER TABLE t CONVERT TO CHARACTER SET latin1", "shop").notices
-    assert "latin1, which lacks characters of utf8mb4, may have changed column a " in notice
+    assert "latin1, which lacks characters of utf8mb4, may have changed column a;" in notice
 
 
 def test_sequences_are_no_tables() -> None:

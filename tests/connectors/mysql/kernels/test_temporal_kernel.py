@@ -11,6 +11,7 @@ from connectors.mysql.kernels.temporal import INVALID, days
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
+@pytest.mark.slow
 def test_every_day_of_the_calendar() -> None:
     first, last = datetime.date.min.toordinal(), datetime.date.max.toordinal()
     for number in range(first, last + 1):

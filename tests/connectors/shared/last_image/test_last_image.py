@@ -139,6 +139,7 @@ def histories(draw: st.DrawFn) -> tuple[TableSchema, list[tuple[str, dict[str, A
     return schema(*types), [(kind, {**row, "v": at}) for at, (kind, row) in enumerate(rows)]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(history=histories(), cut=st.integers(0, 3))
 def test_every_history_ends_like_a_dictionary_played_row_by_row(

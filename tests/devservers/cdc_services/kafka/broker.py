@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from cdc_services.kafka.install import KafkaInstallation
 from cdc_services.own_server import OwnServer
@@ -18,7 +19,7 @@ _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SSL:SSL",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
@@ -40,7 +41,8 @@ class StartedBroker(OwnServer):
     """A broker that this process started, in a folder of its own. It dies with this process, however that ends.
 
     `bootstrap` is its address. Topics are not created by writing to them, unless `settings` say so. On `login_port`
-    clients log in (SASL without TLS) as `settings` have it.
+    clients log in (SASL without TLS) as `settings` have it. On `tls_port` there is TLS, with the key and the
+    certificate in `identity`, a PEM file.
     """
 
     def __init__(
@@ -50,6 +52,8 @@ class StartedBroker(OwnServer):
         *,
         port: int = 0,
         login_port: int = 0,
+        tls_port: int = 0,
+        identity: Path | None = None,
     ) -> None:
         self._installation = installation
         self._settings = dict(settings or {})
@@ -57,7 +61,7 @@ class StartedBroker(OwnServer):
         self.folder = self._workspace.path
         self.port = port or free_port()
         self._control = free_port()
-        self.login_port = login_port
+        self.login_port, self.tls_port, self._identity = login_port, tls_port, identity
         try:
             shutil.copytree(installation.template, self.folder / "data")
             self.start()
@@ -88,13 +92,20 @@ class StartedBroker(OwnServer):
         clients = f"PLAINTEXT://127.0.0.1:{self.port}"
         if self.login_port:
             clients += f",SASL_PLAINTEXT://127.0.0.1:{self.login_port}"
+        identity = {}
+        if self.tls_port:
+            clients += f",SSL://127.0.0.1:{self.tls_port}"
+            identity = {f"listener.name.ssl.ssl.keystore.{key}": value for key, value in self._keystore().items()}
         place = {
             "controller.quorum.voters": f"1@127.0.0.1:{self._control}",
             "listeners": f"{clients},CONTROLLER://127.0.0.1:{self._control}",
             "advertised.listeners": clients,
             "log.dirs": str(self.folder / "data"),
         }
-        return {**_SETTINGS, **place, **self._settings}
+        return {**_SETTINGS, **place, **identity, **self._settings}
+
+    def _keystore(self) -> dict[str, str]:
+        return {"type": "PEM", "location": str(self._identity)}
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _READY_S

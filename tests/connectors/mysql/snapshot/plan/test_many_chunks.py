@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ def mark(number: int, *, done: bool = True) -> Watermark:
     return Watermark(number, done, 1000 + number, "binlog.000001", 4, 5)
 
 
-PLAN: list[Entry] = [Begin(T, "initial"), *(chunk(number) for number in range(1, MANY + 1))]
+@cache
+def planned() -> list[Entry]:
+    return [Begin(T, "initial"), *(chunk(number) for number in range(1, MANY + 1))]
 
 
 class CountedMarks(Mapping[int, Watermark]):
@@ -58,7 +61,7 @@ def all_questions(copy: TableCopy, before: int, marks: Mapping[int, Watermark]) 
 
 def test_a_batch_looks_at_the_chunks_that_are_new() -> None:
     copies = Copies()
-    for entry in PLAN:
+    for entry in planned():
         copies.take(entry)
     copy, marks = copies.tables[T], CountedMarks({number: mark(number) for number in range(1, MANY + 1)})
     all_questions(copy, MANY + 1, marks)
@@ -75,7 +78,7 @@ def test_a_batch_looks_at_the_chunks_that_are_new() -> None:
 def test_answers_do_not_depend_on_what_was_asked_before() -> None:
     """A replayed batch asks about fewer entries, another process has other watermarks."""
     marks = {1: mark(1), 2: mark(2, done=False), 3: mark(3), 5: mark(5)}
-    entries = [*PLAN[:4], chunk(4, replaces=2), chunk(5, last=True), chunk(6, replaces=4)]
+    entries = [*planned()[:4], chunk(4, replaces=2), chunk(5, last=True), chunk(6, replaces=4)]
     asked, more = Copies(), {**marks, 4: mark(4, done=False), 6: mark(6)}
     for count, entry in enumerate(entries, start=1):
         asked.take(entry)
@@ -90,8 +93,9 @@ def test_answers_do_not_depend_on_what_was_asked_before() -> None:
     assert not asked.tables[T].done(6, more)
 
 
+@pytest.mark.slow
 def test_the_plan_is_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ChunkPlan(LocalStore(tmp_path)).append(PLAN)
+    ChunkPlan(LocalStore(tmp_path)).append(planned())
     opened = 0
 
     def counted(*args: Any, **options: Any) -> Any:
@@ -101,5 +105,5 @@ def test_the_plan_is_read_in_one_go(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(append_log, "open", counted, raising=False)
     plan = ChunkPlan(LocalStore(tmp_path))
-    assert len(plan.copies(len(PLAN))[T].chunks) == MANY
+    assert len(plan.copies(len(planned()))[T].chunks) == MANY
     assert 0 < opened < 10

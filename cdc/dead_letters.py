@@ -1,9 +1,10 @@
-"""Rows that were left out of the sink, as JSON lines in files of their own.
+"""Rows that were left out of the sink, as JSON lines in files of their own: by a sink, or by a transform rule.
 
 One file per task and table, named after them: `<location>/<name>.jsonl`. A repeated task writes the same file again, so
 rows are there once. On a local disk the file appears whole, by a rename; object stores show a file when it is closed.
 
 One line: {"table", "position", "operation", "key": {...}, "rejected": [{"column", "type", "reason"}], "row": {...}}.
+A rule adds the "expression" to what was rejected.
 Numbers that JSON would round, dates and times are text; bytes are hex digits after `0x`.
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyarrow import fs
 
@@ -23,16 +24,25 @@ from cdc.errors import SinkError
 _EXACT_INTEGERS = 1 << 53
 
 
+class Rejected(NamedTuple):
+    """One value that was rejected: its column and the type wanted there, why, and the rule's expression for it."""
+
+    column: str
+    type: str
+    reason: str
+    expression: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """One row that was left out of the sink.
 
     Attributes:
-        table: the sink's table, as text.
+        table: the sink's table, or the source's for a rule, as text.
         position: place in the source's log, `file:position`; empty when the row is from no log.
         operation: `upsert` or `delete`.
         key: key columns by name.
-        rejected: per rejected value (column, type of the sink's column, reason).
+        rejected: the rejected values.
         row: all columns by name, values as Python has them.
     """
 
@@ -40,7 +50,7 @@ class DeadLetter:
     position: str
     operation: str
     key: dict[str, object]
-    rejected: tuple[tuple[str, str, str], ...]
+    rejected: tuple[Rejected, ...]
     row: dict[str, object]
 
 
@@ -147,9 +157,14 @@ def _fields(row: DeadLetter) -> dict[str, object]:
         "position": row.position,
         "operation": row.operation,
         "key": {name: _plain(value) for name, value in row.key.items()},
-        "rejected": [{"column": column, "type": kind, "reason": reason} for column, kind, reason in row.rejected],
+        "rejected": [_rejected(each) for each in row.rejected],
         "row": {name: _plain(value) for name, value in row.row.items()},
     }
+
+
+def _rejected(value: Rejected) -> dict[str, str]:
+    fields = value._asdict()
+    return fields if value.expression else {name: fields[name] for name in ("column", "type", "reason")}
 
 
 def _plain(value: object) -> object:

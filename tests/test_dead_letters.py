@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, without_secret
 from cdc.errors import SinkError
 from connectors.shared.conversion.policy import Reason
-from connectors.shared.dead_letters.dead_letters import DeadLetter, DeadLetters, without_secret
 
 LETTER = DeadLetter(
     table="shop.orders",
     position="000003:1234",
     operation="upsert",
     key={"id": 2**63},
-    rejected=(("note", "VARCHAR(3)", Reason.TOO_LONG),),
+    rejected=(Rejected("note", "VARCHAR(3)", Reason.TOO_LONG),),
     row={
         "id": 2**63, "note": "größe\n", "body": b"\x00\xff", "price": Decimal("1.50"), "day": datetime.date(2026, 1, 2),
         "spent": float("nan"), "weight": 0.5, "tags": [1.5, None], "paid": True, "none": None, "small": 7,

@@ -22,11 +22,11 @@ from cdc.testing.memory import Middle
 class DirectRuns:
     """Runs of one pipeline, each to the end that the log has when it starts, each with objects of its own."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
+    def __init__(self, pipeline: Pipeline, name: str = "proof-1") -> None:
+        self.pipeline, self._name = pipeline, name
 
     def catch_up(self, limits: Limits, *, parallelism: int = 3, middle: Middle | None = None) -> Run:
-        """One run; it continues where the one before ended."""
+        """One run; it continues behind the last batch that was decided. Raises CdcError."""
         self.pipeline.write()
         with patch.dict(os.environ, {"MYSQL_PASSWORD": self.pipeline.password}):
             spec = check_file(str(self.pipeline.file)).spec
@@ -36,8 +36,8 @@ class DirectRuns:
         folders = {name: self.pipeline.state / name for name in ("source", "sink")}
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
-        source = source_options.build(Context("proof-1", LocalStore(folders["source"])))
-        sink = sink_options.build(Context("proof-1", LocalStore(folders["sink"])))
+        source = source_options.build(Context(self._name, LocalStore(folders["source"])))
+        sink = sink_options.build(Context(self._name, LocalStore(folders["sink"])))
         source.stop_at_current()
         engine = self.pipeline.state / "engine"
         start, batch = self._reached(engine)

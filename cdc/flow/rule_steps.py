@@ -1,0 +1,75 @@
+"""The transform rules of one task, block by block, and what they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from cdc.block import ChangeBlock
+from cdc.dead_letters import DeadLetters
+from cdc.source import Count
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import RuleRunner, Rules
+
+
+class RuleSteps:
+    """A context manager that opens and closes the user's functions, and the files of dead letters.
+
+    Files are named after the task, so a task that runs again writes the same ones. They are whole when the block ends;
+    an exception removes them.
+    """
+
+    def __init__(self, rules: Rules | None, moment_ms: int, count: Count, task: str, attempt: int = 0) -> None:
+        """`moment_ms` is what NOW() is; `task` is a name such as `batch-7-part-0`."""
+        self._runner = None if rules is None else rules.runner()
+        self._place = "" if rules is None else rules.settings.dead_letters
+        self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+        self._count, self._task, self._attempt = count, task, attempt
+        self._files: dict[str, DeadLetters] = {}
+
+    def __enter__(self) -> RuleSteps:
+        if self._runner is not None:
+            self._runner.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            for file in self._files.values():
+                if kind is None:
+                    file.close()
+                else:
+                    file.discard()
+        finally:
+            if self._runner is not None:
+                self._runner.__exit__(kind, *error)
+
+    def applied(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks behind their tables' rules, without those of which no row passes."""
+        if self._runner is None:
+            yield from blocks
+            return
+        for block in blocks:
+            made = self._runner.apply(block, self._moment)
+            self._keep(self._runner)
+            if len(made) or not len(block):
+                yield made
+        for reason, counts in (
+            ("failed-expression-to-null", self._runner.counts.values),
+            ("failed-expression-to-dead-letter", self._runner.counts.left_out),
+        ):
+            for (table, column), number in counts.items():
+                self._count(f"{reason} {table}.{column or 'filter'}", number)
+
+    def _keep(self, runner: RuleRunner) -> None:
+        """Write the rows that were left out of a block."""
+        letters = runner.counts.letters
+        if not letters:
+            return
+        table = letters[0].table
+        if table not in self._files:
+            self._files[table] = DeadLetters(self._place, f"{quote(table, safe='')}/{self._task}", self._attempt)
+        self._files[table].write(letters)
+        letters.clear()

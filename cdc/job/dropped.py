@@ -1,0 +1,89 @@
+"""Tables that somebody has dropped in the sink since the last run: found before anything fails on them. Driver.
+
+| | what is done |
+|---|---|
+| nobody asked for a copy | the run stops, names the tables and the command that has each copied |
+| it was asked for (`cdc resync`) | rows of decided batches are let go, the table is created, its copy brings the rows |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from cdc.errors import SinkError
+from cdc.evolution import journal
+from cdc.flow.asking import Asking
+from cdc.flow.copying import names_of
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.schema import CreateTable, TableId
+from cdc.sink import Confirms, Sink
+from cdc.source import Resyncs, Source
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 5
+"""Tables named in a message."""
+
+
+class DroppedTables:
+    """Looks for them, at the start of a run and before its first commit. `where` is the sink's place, for messages."""
+
+    def __init__(self, source: Source, sink: Sink, state: StateDir, where: str) -> None:
+        self._source, self._sink, self._state, self._where = source, sink, state, where
+        self._log, self._schemas = CommitLog(state.commits), SinkSchemas(state.store)
+
+    def check(self, filled: Mapping[TableId, Collection[TableId]]) -> None:
+        """Look for sink tables; each with the source tables that go there. Raises SinkError for those nobody asked for.
+
+        Repeatable: what is asked for is on disk before anything else is done.
+        """
+        last, sink = self._log.last(), self._sink
+        if not isinstance(sink, Confirms) or self._half_applied(last):
+            return
+        known = self._schemas.at(last)
+        wanted = sorted(filled.keys() & known.keys())
+        missing = sorted(sink.missing(wanted)) if wanted else []
+        if not missing:
+            return
+        asked, asking = self._log.resyncs(last), Asking(self._source)
+        left = [table for table in missing if str(table) not in asked]
+        if left:
+            raise self._stopped(left, filled)
+        for table in missing:
+            sources = [source for source in sorted(filled[table]) if asking.possible(source)]
+            if len(filled[table]) > max(1, len(sources)):
+                raise self._stopped([table], {})
+            asking.ask(last + 1, sources, "its table was dropped in the sink", asked=True)
+            log.warning("%s: it was dropped in the sink; it is created, and copied anew as was asked for", table)
+        self._let_go(missing)
+        sink.apply(last + 1, [CreateTable(table, known[table]) for table in missing])
+
+    def _half_applied(self, last: int) -> bool:
+        """Whether a batch that is not decided has begun to change the sink's tables: it may have dropped some."""
+        begun = self._state.sink.read_json(journal.FILE)
+        return begun is not None and begun.get("batch", -1) > last
+
+    def _let_go(self, tables: Sequence[TableId]) -> None:
+        """Take the rows of tables out of what is decided and not committed."""
+        names = {name for table in tables for name in names_of(self._sink, table)}
+        for decision in self._log.uncommitted():
+            kept = tuple(handle for handle in decision.prepared if str(handle.table) not in names)
+            if kept != decision.prepared:
+                self._log.decide(replace(decision, prepared=kept))
+
+    def _stopped(self, tables: Sequence[TableId], sources: Mapping[TableId, Collection[TableId]]) -> SinkError:
+        shown = ", ".join(map(str, tables[:_SHOWN]))
+        more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
+        names = [str(min(sources[table])) for table in tables if table in sources]
+        commands = ", ".join(f"`cdc resync FILE {name}`" for name in names[:_SHOWN])
+        again = f"ask for a copy ({commands}) and start again; " if names and isinstance(self._source, Resyncs) else ""
+        return SinkError(
+            f"tables that this pipeline has filled are not there any more, or cannot be seen: {shown}{more}",
+            where=self._where,
+            hint="put them back, or give the user the right to see them; "
+            f"{again}or start anew with another --state-dir",
+        )

@@ -1,0 +1,119 @@
+"""Savepoints: copies of a state directory at a batch boundary, and state directories made from them.
+
+    <savepoint>/savepoint.json    the format, the pipeline's name, when it was made, the last batch
+    <savepoint>/state/            the copy, without what belongs to a run
+
+A copy is whole or not there: it is made under another name, put on disk, and named last.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.state.durable import make_folder, state_error, sync_folder
+from cdc.state.store import LocalStore
+
+FORMAT = 1
+FILE = "savepoint.json"
+_STATE = "state"
+_OF_A_RUN = ("control", "lock", "run.log", "run.log.1", "runs.json", "status.json", "snapshot.json")
+_PIPELINE = "pipeline.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """What a savepoint says of itself. `made_s` is since the epoch, `batch` the last one committed, -1 before any."""
+
+    pipeline: str
+    name: str
+    source: str
+    sink: str
+    batch: int
+    made_s: float
+    format: int = FORMAT
+
+
+def keep(root: Path, target: Path, about: Savepoint) -> None:
+    """Copy a state directory that nobody writes to. Raises StateError, also when `target` is there."""
+
+    def fill(folder: Path) -> None:
+        _copy(root, folder / _STATE)
+        LocalStore(folder).write_json(FILE, asdict(about), indent=1)
+
+    _whole(target, fill)
+
+
+def about(path: Path) -> Savepoint:
+    """What is in a savepoint. Raises StateError when it is none, or of a newer version."""
+    hint = "name a folder that `cdc savepoint` has made"
+    fields: dict[str, Any] | None = LocalStore(path).read_json(FILE)
+    if fields is None or not (path / _STATE / _PIPELINE).is_file():
+        raise StateError("is no savepoint", where=str(path), hint=hint)
+    try:
+        found = Savepoint(**fields)
+    except TypeError as error:
+        raise StateError(f"cannot be read: {error}", where=str(path / FILE), hint=hint) from error
+    if found.format > FORMAT:
+        raise StateError(f"has format {found.format}", where=str(path), hint="use the version of cdc that wrote it")
+    return found
+
+
+def start_from(path: Path, root: Path, *, renamed: bool) -> str:
+    """Make a state directory from a savepoint; the id of its pipeline. `renamed`: it gets a new one.
+
+    Raises StateError when there is a state directory already, or `path` is no savepoint.
+    """
+    found = about(path)
+    if root.exists() and any(root.iterdir()):
+        raise StateError(
+            "there is a state directory already, which a savepoint does not replace",
+            where=str(root),
+            hint="choose another --state-dir, or remove this one",
+        )
+    pipeline = f"{found.pipeline.rpartition('-')[0]}-{secrets.token_hex(4)}" if renamed else found.pipeline
+
+    def fill(folder: Path) -> None:
+        _copy(path / _STATE, folder)
+        store = LocalStore(folder)
+        store.write_json(_PIPELINE, {**(store.read_json(_PIPELINE) or {}), "pipeline": pipeline}, indent=1)
+
+    if root.exists():
+        root.rmdir()
+    _whole(root, fill)
+    return pipeline
+
+
+def _whole(target: Path, fill: Callable[[Path], None]) -> None:
+    spare = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        if target.exists():
+            raise StateError("is there already", where=str(target), hint="name another folder")
+        make_folder(spare)
+        fill(spare)
+        os.rename(spare, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise state_error(target, error) from error
+    finally:
+        shutil.rmtree(spare, ignore_errors=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy what belongs to the pipeline, and put it on disk. Raises OSError."""
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if Path(folder) == source and name in _OF_A_RUN]
+
+    shutil.copytree(source, target, ignore=left_out, dirs_exist_ok=True)
+    for folder, _, names in os.walk(target):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(Path(folder))

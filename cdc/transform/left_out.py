@@ -1,0 +1,140 @@
+"""Rows that an expression fails on, left out and kept as dead letters: `on-error: dead-letter`.
+
+Such a row counts as one that the filter holds back: an update to it is a delete in the sink, an update of it an insert.
+So the sink has exactly the rows that could be computed, whenever the others came.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.dead_letters import DeadLetter, Rejected
+from cdc.transform.catalogue.mask import MASKS
+from cdc.transform.engine import Engine, ExpressionFailed
+from cdc.transform.failures import SECRET, Counts, Expression, explain
+from cdc.transform.typed import Typed, columns
+
+if TYPE_CHECKING:
+    from cdc.transform.compiled import CompiledRule
+
+HIDDEN = "(masked)"
+_MOST_EXPLAINED = 100
+"""Rows of a block that the engine is asked about, for each expression; the others have the first one's words."""
+
+
+def without_failing(
+    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
+    counts: Counts | None,
+) -> tuple[pa.Table, npt.NDArray[np.int64]]:  # fmt: skip
+    """The result for the rows that no expression fails on, and their numbers; `counts` gets letters of the others.
+
+    Raises TransformError when it is no row that made the batch fail.
+    """
+    failing = _failing(compiled, engine, batch)
+    if not failing:
+        raise explain(compiled, block, None, "the rule", "", str(error)) from error
+    found = counts if counts is not None else Counts()
+    for letter, column in _letters(compiled, block, failing):
+        found.letters.append(letter)
+        found.left_out[block.table, column] += 1
+    kept = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
+    assert compiled._statement is not None
+    try:
+        return compiled._statement.run(batch.take(pa.array(kept))), kept
+    except ExpressionFailed as again:
+        raise explain(compiled, block, None, "the rule", "", str(again)) from again
+
+
+_Failing = dict[int, list[tuple[Expression, str]]]
+"""By row: what fails on it, with the engine's words."""
+
+
+def _failing(compiled: CompiledRule, engine: Engine, batch: pa.RecordBatch) -> _Failing:
+    found: defaultdict[int, list[tuple[Expression, str]]] = defaultdict(list)
+    filter_ = compiled._filter
+    for each in (*((filter_,) if filter_ is not None else ()), *compiled._expressions):
+        fails = f"TRY(({each.sql}) IS NULL) IS NULL"
+        passes = "" if filter_ is None or each is filter_ else f" AND TRY({filter_.sql})"
+        with engine.prepare(['"__row"'], f"{fails}{passes}", batch.schema) as statement:
+            rows = statement.run(batch).column(0).to_pylist()
+        for row, said in zip(rows, _said(engine, each, batch, rows), strict=True):
+            found[row].append((each, said))
+    return dict(sorted(found.items()))
+
+
+def _said(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: list[int]) -> Iterator[str]:
+    """What the engine says of each row; not where it could show a masked value."""
+    first = SECRET
+    with engine.prepare([expression.sql], None, batch.schema) as statement:
+        for number, row in enumerate(rows):
+            if expression.secret or number >= _MOST_EXPLAINED:
+                yield first
+                continue
+            said = "it fails beside other rows only"
+            try:
+                statement.run(batch.slice(row, 1))
+            except ExpressionFailed as error:
+                said = str(error)
+            first = said if number == 0 else first
+            yield said
+
+
+def _letters(compiled: CompiledRule, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
+    """One for each row that is new or changed, and the column (the filter's is empty) that it is counted for."""
+    hidden = _hidden(compiled)
+    passing = [output.node.value for output in compiled.outputs if output.passes]
+    nodes = {output.column.name: output.node for output in compiled.outputs}
+    types = {output.column.name: str(output.column.type) for output in compiled.outputs}
+    for row, failures in failing.items():
+        if block.kinds[row].as_py() not in (RowKind.INSERT, RowKind.UPDATE_AFTER):
+            continue
+        read = {name for each, _ in failures for name in _read(compiled, nodes, each)}
+        names = [name for name in block.schema.names if name in read or name in passing]
+        values = {
+            name: HIDDEN if name.casefold() in hidden else _value(block, name, row)
+            for name in dict.fromkeys((*block.schema.primary_key, *names))
+        }
+        yield DeadLetter(
+            table=str(block.table),
+            position=block.position_text(block.sequence[row].as_py()),
+            operation="upsert",
+            key={name: values[name] for name in block.schema.primary_key},
+            rejected=tuple(
+                Rejected(each.column or "(filter)", types.get(each.column, "BOOLEAN"), said, each.text)
+                for each, said in failures
+            ),
+            row={name: values[name] for name in names},
+        ), failures[0][0].column  # fmt: skip
+
+
+def _read(compiled: CompiledRule, nodes: dict[str, Typed], expression: Expression) -> Iterator[str]:
+    """The source columns that an expression reads."""
+    node = nodes[expression.column] if expression.column else compiled.condition
+    yield from () if node is None else columns(node)
+
+
+def _hidden(compiled: CompiledRule) -> set[str]:
+    """Source columns whose values nobody is to see: those that `mask` names, and those that functions hide."""
+    names = {mask.column.casefold() for mask in compiled.rule.masks}
+    nodes = [output.node for output in compiled.outputs if not output.passes]
+    while nodes:
+        node = nodes.pop()
+        if node.op in MASKS:
+            names |= {name.casefold() for name in columns(node)}
+        nodes += node.args
+    return names
+
+
+def _value(block: ChangeBlock, name: str, row: int) -> object:
+    scalar = block.rows.column(name)[row]
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return scalar.cast(pa.binary()).as_py()

@@ -1,0 +1,163 @@
+"""The application: pages, the API, metrics, static files, and the guard in front of all."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from cdc.errors import CdcError, NotNow, PipelineUnknown
+from cdc.serve.control import Control
+from cdc.status.metrics import CONTENT_TYPE, metrics_text
+from cdc.status.schemas import schema_history
+from cdc.web import pages
+from cdc.web.actions import ACTIONS
+from cdc.web.api import Api, plan_text
+from cdc.web.detail import detail
+from cdc.web.guard import API, Guard, Sessions, same_site_path
+from cdc.web.layout import Visitor, link
+from cdc.web.overview import overview
+from cdc.web.settings import WebSettings
+from cdc.web.views import Views
+
+_LOG_LINES: Final = 40
+_MOST_FORM: Final = 16_384
+_MOST_SAID: Final = 100
+
+
+def make_app(control: Control, settings: WebSettings) -> Starlette:
+    """The application over a running server. Raises EngineError when anybody could come in."""
+    settings.check()
+    sessions, views = Sessions(settings), Views(control)
+    site = Site(control, views, settings, sessions)
+    metrics = metrics_text(views.documents)
+    one = "{name:path}"
+    static = StaticFiles(directory=Path(str(files("cdc.web"))) / "static")
+    return Starlette(
+        routes=[
+            Route("/", site.overview),
+            Route(f"/pipelines/{one}", site.detail),
+            Route(f"/schemas/{one}", site.schemas),
+            Route(f"/plan/{one}", site.plan),
+            Route(f"/actions/{one}", site.act, methods=["POST"]),
+            Route("/login", site.login, methods=["GET", "POST"]),
+            Route("/logout", site.logout, methods=["POST"]),
+            Route("/metrics", lambda request: Response(metrics(), media_type=CONTENT_TYPE)),
+            Route("/healthz", lambda request: PlainTextResponse("ok\n")),
+            *Api(control, views).routes(),
+            Mount("/static", static),
+        ],
+        middleware=[
+            Middleware(Guard, settings=settings, sessions=sessions),
+            Middleware(GZipMiddleware, minimum_size=1000),
+        ],
+        exception_handlers={CdcError: site.failed},
+    )
+
+
+class Site:
+    """The handlers of the pages. Those that only read run in a thread each."""
+
+    def __init__(self, control: Control, views: Views, settings: WebSettings, sessions: Sessions) -> None:
+        self._control, self._views, self._settings, self._sessions = control, views, settings, sessions
+        self._said: dict[str, str] = {}
+
+    def _visitor(self, request: Request) -> Visitor:
+        session = request.state.session
+        return Visitor(self._sessions.form_token(session), self._settings.read_only, bool(session))
+
+    def overview(self, request: Request) -> Response:
+        """All pipelines."""
+        return HTMLResponse(overview(self._views.all(), self._visitor(request)))
+
+    def detail(self, request: Request) -> Response:
+        """One pipeline."""
+        name, asked = request.path_params["name"], request.query_params
+        number = int(asked["page"][:6]) if asked.get("page", "").isascii() and asked.get("page", "").isdigit() else 0
+        shown, log = self._views.one(name), self._control.log(name, _LOG_LINES)
+        said = self._said.pop(asked.get("said", ""), "")
+        return HTMLResponse(detail(shown, self._visitor(request), asked.get("q", "")[:200], number, log, said))
+
+    def schemas(self, request: Request) -> Response:
+        """The sink's tables with their history."""
+        name, asked = request.path_params["name"], request.query_params
+        history = schema_history(Path(self._views.one(name).view.state_dir))
+        page = pages.schemas(name, self._visitor(request), history, asked.get("q", "")[:200], asked.get("table", ""))
+        return HTMLResponse(page)
+
+    def plan(self, request: Request) -> Response:
+        """What a run would begin with; connects to source and sink, which may take seconds."""
+        name = request.path_params["name"]
+        return HTMLResponse(pages.plan(name, self._visitor(request), plan_text(self._views.one(name))))
+
+    async def act(self, request: Request) -> Response:
+        """Do what a form asks for, and go on to the pipeline's page with a word about it."""
+        fields = await self._form(request)
+        name, what = request.path_params["name"], fields.get("action", "")
+        if what not in ACTIONS:
+            raise NotNow(f"there is no action {what!r}", where=name)
+        said = await run_in_threadpool(ACTIONS[what], self._control, name, fields)
+        while len(self._said) > _MOST_SAID:
+            del self._said[next(iter(self._said))]
+        word = secrets.token_urlsafe(9)
+        self._said[word] = said
+        return RedirectResponse(f"{link(name)}?said={word}", 303)
+
+    async def login(self, request: Request) -> Response:
+        """Ask for the token, and begin a session when it is right."""
+        if request.method == "GET":
+            return HTMLResponse(pages.login(same_site_path(request.query_params.get("next", "/")), wrong=False))
+        fields = _fields(await request.body())
+        target = same_site_path(fields.get("next", "/"))
+        if not self._settings.token or not self._sessions.right(fields.get("token", "")):
+            return HTMLResponse(pages.login(target, wrong=True), 401)
+        answer = RedirectResponse(target, 303)
+        answer.set_cookie(
+            self._sessions.cookie, self._sessions.begin(), httponly=True, samesite="strict",
+            secure=request.url.scheme == "https", path="/",
+        )  # fmt: skip
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        await self._form(request)
+        self._sessions.end(request.state.session)
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(self._sessions.cookie, path="/")
+        return answer
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        """A form of ours. Raises NotNow for one that is not."""
+        fields = _fields(await request.body())
+        if not hmac.compare_digest(fields.get("csrf", "").encode(), self._visitor(request).form_token.encode()):
+            raise NotNow("the form is of an earlier session", hint="load the page again, and send it once more")
+        return fields
+
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """An error as a page, or as JSON for the API."""
+        assert isinstance(error, CdcError), "the application hands no other here"
+        status = 404 if isinstance(error, PipelineUnknown) else 409 if isinstance(error, NotNow) else 502
+        if request.url.path.startswith(API):
+            told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
+            return JSONResponse({"error": told}, status)
+        name = request.path_params.get("name", "")
+        back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
+        return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    """The fields of a form; of one that comes twice the first counts."""
+    text = body[:_MOST_FORM].decode("utf-8", "replace")
+    return {name: values[0] for name, values in parse_qs(text, max_num_fields=20).items()}

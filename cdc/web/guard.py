@@ -1,0 +1,165 @@
+"""Who may come in, and what a browser may do with our pages. In front of every request.
+
+| attack | what keeps it out |
+|---|---|
+| somebody else on the network | no listening elsewhere without a token; compared in constant time |
+| another site's page sends forms here | a token in every form, bound to the session; a header for the API; the Origin |
+| another site's name leads to this machine | the Host header has to be one of ours |
+| a table's name or an error's text is HTML | everything is escaped, and no script in a page runs |
+| the page in somebody's frame | frame-ancestors 'none' |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cdc.web.settings import WebSettings, host_name
+
+API: Final = "/api/"
+API_HEADER: Final = "x-cdc-request"
+"""A header that pages of other sites cannot send; its value does not matter."""
+SESSION_S: Final = 12 * 3600.0
+_MOST_SESSIONS: Final = 1000
+_OPEN: Final = ("/login", "/static/", "/healthz")
+_READING: Final = ("GET", "HEAD")
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Sessions:
+    """Who has logged in. One per server; what a cookie says is nothing but the number of a session."""
+
+    def __init__(self, settings: WebSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self._secret = secrets.token_bytes(32)
+        self._ends: dict[str, float] = {}
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name; cookies do not tell ports apart, so it does."""
+        return f"cdc_session_{self._settings.port}"
+
+    def right(self, token: str) -> bool:
+        """Whether it is the token, in a time that does not tell how much of it is right."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self._settings.token.encode())
+
+    def begin(self) -> str:
+        """A new session."""
+        now = self._clock()
+        self._ends = {key: end for key, end in list(self._ends.items())[-_MOST_SESSIONS:] if end > now}
+        key = secrets.token_urlsafe(32)
+        self._ends[key] = now + SESSION_S
+        return key
+
+    def end(self, key: str) -> None:
+        """Log out."""
+        self._ends.pop(key, None)
+
+    def live(self, key: str) -> bool:
+        """Whether it is a session that goes on."""
+        return self._ends.get(key, 0.0) > self._clock()
+
+    def form_token(self, key: str) -> str:
+        """What a form of this session carries; without a login, of this server."""
+        return hmac.new(self._secret, key.encode(), hashlib.sha256).hexdigest()
+
+    def of(self, headers: Headers) -> str:
+        """The session of a request, empty without one."""
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return ""
+        return found.value if found is not None and self.live(found.value) else ""
+
+
+class Guard:
+    """ASGI middleware: refuses what must not come in, and puts the headers on what goes out."""
+
+    def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
+        self._app, self._settings, self._sessions = app, settings, sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                if not scope["path"].startswith("/static/"):
+                    headers["cache-control"] = "no-store"
+            await send(message)
+
+        refused = self._refused(request)
+        await (self._app if refused is None else refused)(scope, receive, sent)
+
+    def _refused(self, request: Request) -> Response | None:
+        headers, path = request.headers, request.url.path
+        if not self._settings.knows(headers.get("host", "")):
+            return _refusal(request, 421, "this server is not known by that name (see the option for host names)")
+        writes = request.method not in _READING
+        origin = headers.get("origin")
+        if writes and origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+            return _refusal(request, 403, "requests from pages of other sites are refused")
+        if writes and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return _refusal(request, 403, "requests from pages of other sites are refused")
+        session, bearer = self._sessions.of(headers), self._bearer(headers)
+        request.state.session = session
+        if self._settings.token and not (session or bearer) and not path.startswith(_OPEN):
+            return self._unknown(request)
+        if writes and path.startswith(API) and not bearer and API_HEADER not in headers:
+            return _refusal(request, 403, f"send the header {API_HEADER}, so that pages of other sites cannot do this")
+        if writes and self._settings.read_only and path not in ("/login", "/logout"):
+            return _refusal(request, 403, "this server shows and does nothing: it is read-only")
+        return None
+
+    def _bearer(self, headers: Headers) -> bool:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        return bool(self._settings.token) and scheme.lower() == "bearer" and self._sessions.right(token.strip())
+
+    def _unknown(self, request: Request) -> Response:
+        if request.method in _READING and "text/html" in request.headers.get("accept", ""):
+            return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+        refusal = _refusal(request, 401, "log in, or send the token: Authorization: Bearer ...")
+        refusal.headers["www-authenticate"] = "Bearer"
+        return refusal
+
+
+def _refusal(request: Request, status: int, text: str) -> Response:
+    if request.url.path.startswith(API):
+        return JSONResponse({"error": {"type": "Refused", "message": text, "where": "", "hint": ""}}, status)
+    return PlainTextResponse(text + "\n", status)
+
+
+def same_site_path(path: str) -> str:
+    """A path of this server to go on to, `/` for anything else."""
+    parts = urlsplit(path)
+    good = path.startswith("/") and not path.startswith(("//", "/\\")) and not parts.netloc and not parts.scheme
+    return path if good and host_name(parts.netloc) == "" else "/"

@@ -1,0 +1,71 @@
+"""Where the page is served, and to whom."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass, field
+
+from cdc.errors import EngineError
+
+LEAST_TOKEN = 16
+"""Characters of a token: a shorter one could be guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Where to listen, who may come in, and whether he may do anything.
+
+    Attributes:
+        host, port: where to listen; port 0 is any that is free.
+        token: who has it may come in; empty: everybody on this machine may, and nobody else.
+        read_only: pages and numbers only, no actions.
+        hosts: further names under which this server is reached, for a server behind a proxy.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8380
+    token: str = field(default="", repr=False)
+    read_only: bool = False
+    hosts: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise EngineError when anybody could come in."""
+        if not self.token and not is_loopback(self.host):
+            raise EngineError(
+                f"the web page would be open to everybody who reaches {self.host}",
+                hint="set a token (CDC_WEB_TOKEN) of 16 characters or more, or listen on 127.0.0.1",
+            )
+        if self.token and len(self.token) < LEAST_TOKEN:
+            raise EngineError(
+                f"the token for the web page has {len(self.token)} characters and could be guessed",
+                hint=f"take one of {LEAST_TOKEN} or more: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
+            )
+
+    def knows(self, header: str) -> bool:
+        """Whether a Host header is one of ours. A page of another site whose name leads here has that site's name."""
+        name = host_name(header)
+        if is_loopback(self.host):
+            return is_loopback(name) or name in self.hosts
+        return name in (self.host, socket.gethostname().lower(), socket.getfqdn().lower(), *self.hosts) or _is_ip(name)
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, in lower case, without port and brackets."""
+    name = header.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
+
+
+def is_loopback(name: str) -> bool:
+    """Whether only this machine reaches that name."""
+    return name == "localhost" or (_is_ip(name) and ipaddress.ip_address(name).is_loopback)
+
+
+def _is_ip(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

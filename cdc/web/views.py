@@ -1,0 +1,131 @@
+"""What the pages and the API show: a pipeline as `cdc serve` knows it, and as its run tells in its status document."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.serve.control import Control, PipelineView
+from cdc.status.file import FILE_NAME, Seen, alive, read_status
+from cdc.status.model import Error, Status, to_object
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One pipeline. `seen` is None before its first run, `unreadable` says why when its document cannot be read."""
+
+    view: PipelineView
+    seen: Seen | None
+    unreadable: str = ""
+
+    @property
+    def status(self) -> Status | None:
+        """The status document."""
+        return None if self.seen is None else self.seen.status
+
+    @property
+    def live(self) -> Status | None:
+        """The status document of a run that goes on."""
+        return self.seen.status if self.seen is not None and self.seen.alive else None
+
+    @property
+    def lag_s(self) -> float | None:
+        """Seconds behind, of a run that goes on."""
+        return None if self.live is None else self.live.lag.seconds
+
+    @property
+    def written_per_s(self) -> float:
+        """Rows written per second, now."""
+        return 0.0 if self.live is None else self.live.written_per_s
+
+    @property
+    def errors(self) -> Sequence[Error]:
+        """The last errors, newest first: those of its runs, else the one that kept it from running."""
+        own = tuple(reversed(self.status.errors)) if self.status is not None else ()
+        last = self.view.last_error
+        if last is None or any(error.message == last.message for error in own):
+            return own
+        return (Error(last.at_s, last.type, last.message, last.where, last.hint, last.retryable), *own)
+
+
+class Views:
+    """Reads status documents anew only when they have changed. Any thread."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[tuple[int, int, int], Seen | None]] = {}
+
+    def all(self) -> list[Shown]:
+        """All pipelines, by name."""
+        return [self._shown(view) for view in self._control.pipelines()]
+
+    def one(self, name: str) -> Shown:
+        """One of them. Raises PipelineUnknown."""
+        return self._shown(self._control.pipeline(name))
+
+    def documents(self) -> list[Seen]:
+        """The status documents of those that have one, for metrics."""
+        return [shown.seen for shown in self.all() if shown.seen is not None]
+
+    def _shown(self, view: PipelineView) -> Shown:
+        try:
+            return Shown(view, self._document(view.state_dir))
+        except StateError as error:
+            return Shown(view, None, str(error))
+
+    def _document(self, folder: str) -> Seen | None:
+        if not folder:  # a file that is wrong has no state yet
+            return None
+        path = Path(folder) / FILE_NAME
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        mark = (stat.st_ino, stat.st_size, int(stat.st_mtime_ns))
+        with self._lock:
+            known = self._read.get(folder)
+        if known is not None and known[0] == mark and (known[1] is None or not known[1].alive):
+            return known[1]
+        seen = _again(known, mark, Path(folder))
+        with self._lock:
+            self._read[folder] = (mark, seen)
+        return seen
+
+
+def _again(
+    known: tuple[tuple[int, int, int], Seen | None] | None, mark: tuple[int, int, int], root: Path
+) -> Seen | None:
+    """The document; one that was only touched is not read again, but its run may have died."""
+    if known is not None and known[1] is not None and known[0][:2] == mark[:2]:
+        return Seen(known[1].status, alive(known[1].status, mark[2] / 1e9))
+    return read_status(root)
+
+
+def summary(shown: Shown) -> dict[str, Any]:
+    """A pipeline in a list of them, as JSON."""
+    view, status = shown.view, shown.status
+    return {
+        "name": view.name, "source": view.source, "sink": view.sink, "state": view.state, "schedule": view.schedule,
+        "next_run_s": view.next_run_s, "restarts": view.restarts, "lag_s": shown.lag_s,
+        "lag_bytes": None if shown.live is None else shown.live.lag.bytes,
+        "read_per_s": 0.0 if shown.live is None else shown.live.read_per_s, "written_per_s": shown.written_per_s,
+        "tables": 0 if status is None else len(status.tables),
+        "rows": 0 if status is None else status.totals.rows,
+        "last_error": None if view.last_error is None else asdict(view.last_error),
+        "file_errors": list(view.file_errors),
+    }  # fmt: skip
+
+
+def whole(shown: Shown) -> dict[str, Any]:
+    """A pipeline with everything but its tables, batches and points, as JSON."""
+    document = None if shown.status is None else to_object(shown.status)
+    for name in ("tables", "batches", "points", "schema_changes", "errors"):
+        if document is not None:
+            del document[name]
+    view: Mapping[str, Any] = asdict(shown.view)
+    return {**summary(shown), **view, "status": document, "unreadable": shown.unreadable}

@@ -1,0 +1,58 @@
+"""Numbers and times as people read them on a page."""
+
+from __future__ import annotations
+
+import time
+
+from cdc.status.text import moment, size_text
+from cdc.web.html import Markup, el
+
+__all__ = ["ago", "count", "lag", "percent", "rate", "seconds", "size_text", "when"]
+
+
+def count(number: float) -> str:
+    """`950`, `12.3 k`, `4.5 M`."""
+    for unit, factor in ((" G", 1e9), (" M", 1e6), (" k", 1e4)):
+        if abs(number) >= factor:
+            return f"{number / (1e3 if unit == ' k' else factor):,.1f}{unit}"
+    return f"{number:,.0f}"
+
+
+def rate(per_s: float) -> str:
+    """`1,200 rows/s`."""
+    return f"{count(per_s)} rows/s"
+
+
+def seconds(length_s: float) -> str:
+    """`12 ms`, `1.25 s`, `3 min`, `2.5 h`, `4 d`."""
+    if length_s < 0.995:
+        return f"{length_s * 1000:.0f} ms"
+    if length_s < 100:
+        return f"{length_s:.1f} s"
+    if length_s < 5400:
+        return f"{length_s / 60:.0f} min"
+    return f"{length_s / 3600:.1f} h" if length_s < 172_800 else f"{length_s / 86_400:.0f} d"
+
+
+def lag(lag_s: float | None) -> str:
+    """A lag; a dash where nobody knows it."""
+    return "–" if lag_s is None else seconds(lag_s) if lag_s else "0 s"
+
+
+def percent(part: float, whole: float) -> int:
+    """From 0 to 100."""
+    return 0 if whole <= 0 else int(min(100.0, 100 * part / whole))
+
+
+def ago(at_s: float | None, now_s: float | None = None) -> str:
+    """`3 s ago`, `in 5 min`; a dash for never."""
+    if not at_s:
+        return "–"
+    passed = (time.time() if now_s is None else now_s) - at_s
+    length = seconds(max(1.0, abs(passed)))
+    return f"in {length}" if passed < -1 else f"{length} ago"
+
+
+def when(at_s: float | None) -> Markup:
+    """A time as it was some time ago, with the time itself on it."""
+    return el("time", ago(at_s), title=moment(at_s) if at_s else None)

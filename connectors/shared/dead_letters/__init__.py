@@ -1,1 +1,0 @@
-"""Rows that were left out of the sink, kept in files."""

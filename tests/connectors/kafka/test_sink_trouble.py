@@ -1,0 +1,120 @@
+"""The sink and a broker that goes away, comes back, is reached with TLS, or says no."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import certificates
+from kafka_servers import BrokerFactory, KafkaServer
+
+from cdc.block import ChangeBlock
+from cdc.errors import SinkError
+from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.sink import TaskAttempt
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from cdc.state.waits import Waits
+from cdc.testing.blocks import block
+from cdc_services.kafka.broker import StartedBroker
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+pytestmark = pytest.mark.kafka
+SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False),), ("id",))
+TABLE = TableId("shop", "orders")
+_LONG_S = 60.0
+
+
+def sink(bootstrap: str, folder: Path, **options: Any) -> KafkaSink:
+    given = {"type": "kafka", "properties.bootstrap.servers": bootstrap, **options}
+    return KafkaSink(KafkaSinkOptions.model_validate(given), Context("trouble", LocalStore(folder)))
+
+
+def rows(*numbers: int) -> ChangeBlock:
+    return block(TABLE, SCHEMA, [("+I", {"id": number}) for number in numbers], sequence=numbers[0])
+
+
+def wait_until(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _LONG_S
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_killed_or_restarted_is_waited_for_and_nothing_is_lost_or_written_twice(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    broker = broker_factory()
+    process, waits = broker.process, Waits(LocalStore(tmp_path))
+    assert isinstance(process, StartedBroker)
+    made = sink(broker.bootstrap, tmp_path)
+    made.apply(0, [CreateTable(TABLE, SCHEMA)])
+
+    def back_when_waited_for() -> None:
+        """Whoever waits has said so."""
+        wait_until(lambda: f"Kafka {broker.bootstrap}: " in waits.current() and "no answer" in waits.current())
+        process.start()
+
+    def killed_on_the_way() -> Iterator[ChangeBlock]:
+        yield rows(1, 2)
+        process.kill9()
+        starting.append(pool.submit(back_when_waited_for))
+        yield rows(3, 4)
+
+    with ThreadPoolExecutor(1) as pool:
+        starting = list[Any]()
+        made.prepare(TaskAttempt(0, 0, 0), killed_on_the_way())
+        starting.pop().result(_LONG_S)
+        process.stop()
+        LocalStore(tmp_path).remove("waiting.json")
+        starting.append(pool.submit(back_when_waited_for))
+        made.prepare(TaskAttempt(1, 0, 0), iter([rows(5)]))
+        starting.pop().result(_LONG_S)
+        # Inside: a server ends with the thread that started it.
+        found = [json.loads(message.key())["id"] for message in broker.read(str(TABLE))]
+    assert found == [1, 2, 3, 4, 5]
+
+
+def test_tls_is_spoken_with_a_broker_whose_authority_is_known(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    tls = {"properties.security.protocol": "SSL", "properties.ssl.ca.location": str(_authority(kafka_broker))}
+    made = sink(kafka_broker.tls, tmp_path, **tls, topic=kafka_broker.new_topic())
+    made.check()
+    (handle,) = made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    assert handle.inserts == 1
+
+
+def test_a_broker_of_another_authority_is_refused_at_once(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    _authority(kafka_broker)
+    other, _ = certificates(tmp_path)
+    tls = {"properties.security.protocol": "SSL", "properties.ssl.ca.location": str(other)}
+    with pytest.raises(
+        SinkError, match=r"TLS fails: .*certificate verify failed.*properties.ssl.ca.location"
+    ) as caught:
+        sink(kafka_broker.tls, tmp_path, **tls).check()
+    assert not caught.value.retryable
+
+
+def test_a_wrong_password_is_said_at_once(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    if not kafka_broker.login:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no user bo")
+    login = {
+        "properties.security.protocol": "SASL_PLAINTEXT", "properties.sasl.mechanism": "PLAIN",
+        "properties.sasl.username": "bo", "properties.sasl.password": "guessed",
+    }  # fmt: skip
+    with pytest.raises(SinkError, match=r"the login is refused.*properties.sasl.username") as caught:
+        sink(kafka_broker.login, tmp_path, **login).check()
+    assert not caught.value.retryable
+    assert "guessed" not in str(caught.value)
+
+
+def _authority(broker: KafkaServer) -> Path:
+    if broker.authority is None:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no TLS that is known")
+    return broker.authority

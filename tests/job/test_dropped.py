@@ -1,0 +1,165 @@
+"""Tables that somebody dropped in the sink between two runs: the start says what to do, and that works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from cdc.block import ChangeBlock, During
+from cdc.errors import SinkError
+from cdc.flow.offsets import numbered
+from cdc.flow.route import PlainRule, RouteTable
+from cdc.flow.routing import Routing
+from cdc.job.dropped import DroppedTables
+from cdc.schema import Column, CopyTable, CreateTable, DataType, DropTable, TableCopied, TableId, TableSchema
+from cdc.sink import Prepared
+from cdc.source import Context
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.testing import ListSource, block, run_in_memory
+from cdc.testing.memory import LocalPipeline, Middle
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+ORDERS, OTHERS = TableId("shop", "orders"), TableId("shop", "others")
+SMALL = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+
+
+def rows(*numbers: int, table: TableId = ORDERS, sequence: int = 1) -> ChangeBlock:
+    return block(table, SMALL, [("+I", {"id": number}) for number in numbers], sequence=sequence)
+
+
+class Live(ListSource):
+    """Copies what `now` says behind all else that there is, each request once."""
+
+    def __init__(self, items: Sequence[Any], now: dict[TableId, ChangeBlock]) -> None:
+        super().__init__(items)
+        self.now, self.requests = now, dict[str, TableId]()
+
+    def resync(self, table: TableId) -> None:
+        self.copy_anew(table, "asked by a user", "", asked=True)
+
+    def copies_anew(self, table: TableId) -> bool:
+        return True
+
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+        if request not in self.requests:
+            self.requests[request] = table
+            copied = replace(self.now[table], during=During.NEW)
+            self._items = (*self._items, CopyTable(table, SMALL), copied, TableCopied(table))
+
+
+class Failing(DuckDbSink):
+    """Stops at the commit of one batch, for good."""
+
+    batch = -1
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> Any:
+        if batch == self.batch:
+            raise SinkError("the power went")
+        return super().commit(batch, prepared)
+
+
+class Life:
+    def __init__(self, folder: Path, source: Live, middle: Middle | None = None) -> None:
+        self.state, self.source, self.middle = StateDir(folder / "state"), source, middle or Middle()
+        self.file = str(folder / "one.duckdb")
+        self.start: Any = None
+        self.batches = 0
+
+    def sink(self) -> Failing:
+        options = DuckDbSinkOptions(type="duckdb", path=self.file)
+        return Failing(options, Context("p-1", self.state.sink))
+
+    def run(self, failing: int = -1) -> None:
+        sink = self.sink()
+        sink.batch = failing
+        done = run_in_memory(
+            self.source, sink, state=self.state.root, start=self.start, first_batch=self.batches, middle=self.middle
+        )
+        self.start, self.batches = done.offset, self.batches + done.batches
+
+    def check(self) -> None:
+        """As a run does before it commits anything."""
+        routed: dict[TableId, set[TableId]] = {}
+        for table in (ORDERS, OTHERS):
+            for place in self.middle.routing.table(table):
+                routed.setdefault(place, set()).add(table)
+        DroppedTables(self.source, self.sink(), self.state, "one.duckdb").check(routed)
+
+    def sql(self, statement: str) -> list[Any]:
+        with duckdb.connect(self.file) as connection:
+            return connection.execute(statement).fetchall()
+
+    def resync(self, *tables: TableId) -> None:
+        """As `cdc resync`."""
+        log = CommitLog(self.state.commits)
+        for table in tables:
+            self.source.resync(table)
+            for place in self.middle.routing.table(table):
+                log.note_resync(place, log.last())
+
+
+def test_the_command_that_is_named_brings_the_table_back(tmp_path: Path) -> None:
+    life = Life(tmp_path, Live([CreateTable(ORDERS, SMALL), rows(1, 2)], {ORDERS: rows(2, 3, sequence=9)}))
+    life.run()
+    life.sql("DROP TABLE shop.orders")
+    with pytest.raises(SinkError, match=r"not there any more.*: shop\.orders") as caught:
+        life.check()
+    assert "`cdc resync FILE shop.orders`" in caught.value.hint
+    life.resync(ORDERS)
+    life.check()
+    life.check()
+    life.run()
+    assert life.sql("SELECT id FROM shop.orders ORDER BY id") == [(2,), (3,)]
+
+
+def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    source = Live([CreateTable(ORDERS, SMALL), CreateTable(OTHERS, SMALL), rows(1)], {ORDERS: rows(1, 2, sequence=9)})
+    life = Life(tmp_path, source)
+    life.run()
+    source._items = (*source._items, rows(2, sequence=2), rows(7, table=OTHERS, sequence=2))
+    with pytest.raises(SinkError, match="the power went"):
+        life.run(failing=1)
+    life.sql("DROP TABLE shop.orders")
+    with pytest.raises(SinkError, match=r"`cdc resync FILE shop\.orders`"):
+        life.check()
+    life.resync(ORDERS)
+    life.check()
+    goes_on = LocalPipeline(source, life.sink(), life.state.root, {}, life.sink)
+    ends = [numbered({"item": item}, batch) for batch, item in enumerate((3, 5, 7, 8), start=1)]
+    goes_on.plan(ends[0], ends[1])  # decided by the run before
+    for start, end in pairwise(ends[1:]):
+        goes_on.batch(start, end, 1)
+    goes_on.finished(3, ends[-1])
+    assert life.sql("SELECT id FROM shop.orders ORDER BY id") == [(1,), (2,)]
+    assert life.sql("SELECT id FROM shop.others") == [(7,)]
+
+
+def test_every_table_that_went_there_is_copied(tmp_path: Path) -> None:
+    merged = Middle(Routing(RouteTable([PlainRule(r"shop.\.*", "ods.all")])))
+    items = [CreateTable(ORDERS, SMALL), CreateTable(OTHERS, SMALL), rows(1), rows(7, table=OTHERS)]
+    now = {ORDERS: rows(1, sequence=9), OTHERS: rows(7, table=OTHERS, sequence=9)}
+    life = Life(tmp_path, Live(items, now), merged)
+    life.run()
+    life.sql("DROP TABLE ods.all")
+    life.resync(ORDERS)
+    life.check()
+    life.run()
+    assert life.sql("SELECT id FROM ods.all ORDER BY id") == [(1,), (7,)]
+
+
+def test_tables_that_a_batch_has_dropped_itself_before_a_crash_are_not_missed(tmp_path: Path) -> None:
+    life = Life(tmp_path, Live([CreateTable(ORDERS, SMALL), rows(1)], {}))
+    life.run()
+    life.source._items = (*life.source._items, DropTable(ORDERS))
+    life.sink().apply(1, [DropTable(ORDERS)])  # and the power went
+    life.check()
+    life.run()
+    assert life.sql("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'orders'") == [(0,)]

@@ -1,0 +1,190 @@
+"""The page in a real browser: what people see, do and reach by keyboard."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_control import HOSTILE, FakeControl, shop, status, told, view
+
+from cdc.web.server import WebServer
+from cdc.web.settings import WebSettings
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+REQUIRED = "chromium" in os.environ.get("CDC_REQUIRE_SERVICES", "").split(",")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.skipif(CHROMIUM is None and not REQUIRED, reason="no chromium here: apt-get install chromium"),
+]
+
+playwright = pytest.importorskip("playwright.sync_api") if not REQUIRED else __import__("playwright.sync_api").sync_api
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[playwright.Browser]:
+    assert CHROMIUM is not None, "CDC_REQUIRE_SERVICES names chromium: apt-get install chromium"
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> FakeControl:
+    return shop(tmp_path)
+
+
+@pytest.fixture
+def address(control: FakeControl) -> Iterator[str]:
+    server = WebServer(control, WebSettings(port=0))
+    yield server.start()
+    server.stop()
+
+
+@pytest.fixture
+def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
+    """A page on which nothing may go wrong: no error in the console, nothing that the policy blocks, no dialog."""
+    context = browser.new_context(viewport={"width": 1360, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: wrong.append(request.url) if "127.0.0.1" not in request.url else None)
+    yield page
+    context.close()
+    assert wrong == []
+
+
+def test_the_overview_leads_to_a_pipeline_with_everything_on_its_page(page: playwright.Page, address: str) -> None:
+    page.goto(address)
+    page.get_by_role("link", name="shop", exact=True).click()
+    playwright.expect(page.get_by_role("heading", level=1)).to_have_text("shop")
+    for name in ("Lag", "Rows per second", "Tables (120)", "Batches", "Schema changes", "Last errors", "Runs", "Log"):
+        playwright.expect(page.get_by_role("heading", level=2).filter(has_text=name).first).to_be_visible()
+    playwright.expect(page.get_by_role("img", name=re.compile("^From mysql .* to duckdb$"))).to_be_visible()
+    boxes = [box.bounding_box() for box in page.locator("svg.path rect").all()]
+    assert [box is not None and box["width"] > 100 for box in boxes] == [True] * 4
+    assert [box["x"] for box in boxes if box] == sorted({box["x"] for box in boxes if box}), "from left to right"
+    for line in page.locator("svg.plot polyline").all():
+        box = line.bounding_box()
+        assert box is not None
+        assert box["width"] > 300
+    playwright.expect(page.get_by_text("Next step: start it, or wait")).to_be_visible()
+    page.get_by_role("link", name="Next").click()
+    playwright.expect(page.get_by_role("rowheader", name="shop.table_025", exact=True)).to_be_visible()
+    page.get_by_label("Filter tables").fill("_119")
+    page.keyboard.press("Enter")
+    playwright.expect(page.get_by_role("rowheader", name="shop.table_119")).to_be_visible()
+    page.get_by_role("link", name="Schemas", exact=True).click()
+    page.get_by_role("link", name="shop.orders").click()
+    playwright.expect(page.get_by_role("heading", name=re.compile("^Version 2"))).to_be_visible()
+
+
+def test_a_button_asks_and_does(page: playwright.Page, address: str, control: FakeControl) -> None:
+    page.goto(f"{address}pipelines/shop")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.get_by_role("button", name="Stop", exact=True).click()
+    assert control.asked == [], "it was not confirmed"
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Stop", exact=True).click()
+    playwright.expect(page.get_by_text("The run ends after its running batch.")).to_be_visible()
+    assert control.asked == [("stop", "shop")]
+
+
+def test_the_page_follows_and_leaves_what_one_types(page: playwright.Page, address: str, control: FakeControl) -> None:
+    page.goto(address)
+    page.keyboard.press("/")
+    page.keyboard.type("shop")
+    playwright.expect(page.get_by_role("link", name="nightly")).to_be_hidden()
+    told(control, "shop", status("shop", 7, written_per_s=77.0))
+    control.put(replace(control.pipeline("shop"), state="stopping"))
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="shop", exact=True))
+    playwright.expect(row).to_contain_text("stopping")
+    playwright.expect(row).to_contain_text("77 rows/s")
+    playwright.expect(page.get_by_label("Filter pipelines by name")).to_have_value("shop")
+    playwright.expect(page.get_by_label("Filter pipelines by name")).to_be_focused()
+    playwright.expect(page.get_by_role("link", name="nightly")).to_be_hidden()
+
+
+def test_hostile_names_do_nothing_in_a_browser(page: playwright.Page, address: str) -> None:
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    page.goto(address)
+    with page.expect_response(lambda response: response.url == address):
+        pass  # the script has fetched the page again
+    page.get_by_role("link", name=HOSTILE[:20]).click()
+    playwright.expect(page.get_by_role("heading", level=1)).to_contain_text("alert(1)")
+    with page.expect_response(lambda response: "/pipelines/" in response.url):
+        pass
+    assert dialogs == []
+
+
+def test_all_of_it_can_be_reached_by_keyboard(page: playwright.Page, address: str) -> None:
+    page.goto(f"{address}pipelines/shop")
+    reached: list[str] = []
+    for _ in range(16):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.innerText || document.activeElement.ariaLabel"))
+    assert reached[0] == "Skip to content"
+    buttons = ["Start", "Stop", "Drain and stop", "Savepoint"]
+    assert [name for name in reached if name in buttons] == buttons
+    unnamed = page.evaluate(
+        """[...document.querySelectorAll("a, button, input:not([type=hidden]), svg[role=img], [tabindex='0']")]
+        .filter((e) => !(e.innerText || e.ariaLabel || e.labels?.length || e.querySelector?.("title")))
+        .map((e) => e.outerHTML.slice(0, 90))"""
+    )
+    assert unnamed == [], "these have no name for those who do not see them"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_can_be_read(page: playwright.Page, address: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(f"{address}pipelines/shop")
+    ratios = page.evaluate(
+        """() => {
+        const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        const rgb = (colour) => { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+          return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3); };
+        const light = (c) => rgb(c).map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+          .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+        const behind = (e) => { for (; e; e = e.parentElement) {
+          const c = getComputedStyle(e).backgroundColor; if (!/, 0\\)$|transparent/.test(c)) return c; } };
+        return [...document.querySelectorAll("h1, dt, dd, td, th, button, a, .badge, .empty, .legend span")]
+          .filter((e) => e.innerText?.trim() && e.offsetParent).map((e) => {
+            const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+            return [(a + 0.05) / (b + 0.05), e.className || e.tagName]; }); }"""
+    )
+    assert len(ratios) > 100
+    assert [name for ratio, name in ratios if ratio < 4.5] == [], "too little contrast"
+
+
+def test_a_hundred_pipelines_are_there_at_once_and_are_refreshed_with_little(
+    page: playwright.Page, address: str, control: FakeControl, tmp_path: Path
+) -> None:
+    for number in range(100):
+        name = f"pipeline-{number:03}"
+        control.put(view(name, tmp_path))
+        told(control, name, status(name, 100))
+    page.goto(address)
+    playwright.expect(page.get_by_role("link", name="pipeline-099")).to_be_visible()
+    with page.expect_response(lambda response: response.url == address) as refreshed:
+        pass
+    assert refreshed.value.request.sizes()["responseBodySize"] <= 100_000
+    painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    print(f"first paint after {painted:.0f} ms, refresh {refreshed.value.request.sizes()['responseBodySize']:,} bytes")
+    if folder := os.environ.get("CDC_SCREENSHOTS"):
+        page.screenshot(path=f"{folder}/overview.png")
+        page.goto(f"{address}pipelines/shop")
+        page.screenshot(path=f"{folder}/pipeline.png", full_page=True)
+        page.emulate_media(color_scheme="dark")
+        page.screenshot(path=f"{folder}/pipeline-dark.png")
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.screenshot(path=f"{folder}/pipeline-narrow.png")

@@ -1,0 +1,136 @@
+"""The REST API: what it shows, what it does, and how it says no."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_control import FakeControl, shop
+from web_client import TestClient
+
+from cdc.errors import SinkError
+from cdc.web import api
+from cdc.web.actions import ACTIONS
+from cdc.web.app import make_app
+from cdc.web.guard import API_HEADER
+from cdc.web.settings import WebSettings
+
+BASE = "/api/v1/pipelines"
+SENT = {API_HEADER: "1"}
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> FakeControl:
+    return shop(tmp_path)
+
+
+@pytest.fixture
+def client(control: FakeControl) -> TestClient:
+    return TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380")
+
+
+def test_all_pipelines_in_short(client: TestClient) -> None:
+    found = {each["name"]: each for each in client.get(BASE).json()["pipelines"]}
+    assert {"shop", "nightly", "billing"} < set(found)
+    assert (found["shop"]["lag_s"], found["shop"]["tables"], found["shop"]["state"]) == (1.4, 120, "running")
+    assert found["billing"]["last_error"]["hint"] == "free some space and start it"
+    assert found["nightly"]["lag_s"] is None
+
+
+def test_one_pipeline_with_its_document(client: TestClient) -> None:
+    found = client.get(f"{BASE}/shop").json()
+    assert found["status"]["position"] == {"file": "binlog.000042", "position": 19_234_871}
+    assert found["status"]["lag"]["transactions"] == 812
+    assert found["runs"][0]["why"] == "start"
+    assert "tables" not in found["status"], "they are many, and have an address of their own"
+
+
+def test_tables_come_in_pages_and_can_be_filtered(client: TestClient) -> None:
+    found = client.get(f"{BASE}/shop/tables?size=50&page=2").json()
+    assert (found["total"], [found["tables"][0]["table"], len(found["tables"])]) == (120, ["shop.table_100", 20])
+    found = client.get(f"{BASE}/shop/tables?q=TABLE_11").json()
+    assert found["total"] == 10
+
+
+def test_batches_have_phases_and_points(client: TestClient) -> None:
+    found = client.get(f"{BASE}/shop/batches").json()
+    assert (len(found["batches"]), len(found["points"])) == (50, 240)
+    assert found["batches"][-1]["phases"]["decode"] == 0.21
+
+
+def test_schemas_have_versions(client: TestClient) -> None:
+    found = client.get(f"{BASE}/shop/schemas?table=shop.orders").json()["tables"]
+    versions = found.pop("shop.orders")
+    assert found == {}
+    names = [[column["name"] for column in version["columns"]] for version in versions]
+    assert [(version["version"], version["batch"]) for version in versions] == [(1, 0), (2, 7), (3, 9)]
+    assert names == [["id", "note"], ["id", "note", "qty"], ["id", "qty"]]
+    assert versions[0]["columns"][0] == {"name": "id", "type": "INT", "nullable": False, "key": True, "comment": ""}
+
+
+def test_errors_have_hints_and_changes_that_were_held_back(client: TestClient) -> None:
+    found = client.get(f"{BASE}/shop/errors").json()
+    assert found["errors"][0]["hint"] == "start it, or wait"
+    assert [change["outcome"] for change in found["schema_changes"]] == ["held-back"]
+    assert client.get(f"{BASE}/billing/errors").json()["errors"][0]["message"] == "the disk is full"
+
+
+def test_a_plan_is_text_and_what_stops_it_an_error(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc.api.plan", lambda file: f"plan of {Path(file).name}")
+    assert client.get(f"{BASE}/shop/plan").json() == {"plan": "plan of shop.yaml"}
+
+    def refuse(shown: object) -> str:
+        raise SinkError("the password is wrong", where="fe:9030", hint="set it")
+
+    monkeypatch.setattr(api, "plan_text", refuse)
+    answer = client.get(f"{BASE}/shop/plan")
+    assert (answer.status_code, answer.json()["error"]["hint"]) == (502, "set it")
+
+
+def test_the_log(client: TestClient) -> None:
+    assert [line["level"] for line in client.get(f"{BASE}/shop/log?last=2").json()["log"]] == ["warning", "info"]
+
+
+@pytest.mark.parametrize("action", ["start", "stop", "drain", "savepoint"])
+def test_actions(client: TestClient, control: FakeControl, action: str) -> None:
+    answer = client.post(f"{BASE}/shop/{action}", headers=SENT)
+    assert (answer.status_code, answer.json()["done"]) == (200, action)
+    assert control.asked == [(action, "shop")]
+
+
+def test_a_table_is_copied_anew(client: TestClient, control: FakeControl) -> None:
+    answer = client.post(f"{BASE}/shop/resync", headers=SENT, json={"table": "shop.orders"})
+    assert answer.json()["message"] == "shop.orders will be copied anew."
+    assert control.asked == [("resync", "shop", "shop.orders")]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("nobody/start", "", 404, "no such pipeline"),
+        ("shop/resync", "", 409, "no table was named"),
+        ("shop/resync", "[1]", 409, "not a JSON object"),
+        ("shop/resync", "{", 409, "is not JSON"),
+        ("shop/resync", '{"table": "shop.nothing"}', 502, "does not capture"),
+        ("shop/explode", "", 404, ""),
+    ],
+)
+def test_what_cannot_be_done(client: TestClient, path: str, body: str, status: int, message: str) -> None:
+    answer = client.post(f"{BASE}/{path}", headers=SENT, content=body)
+    assert answer.status_code in (status, 405)
+    if message:
+        assert message in answer.json()["error"]["message"]
+
+
+def test_metrics_of_all_pipelines(client: TestClient) -> None:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'cdc_lag_seconds{pipeline="shop"} 1.4' in answer.text
+
+
+def test_the_page_of_the_documentation_names_every_address(client: TestClient) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
+    for part in ("tables", "batches", "schemas", "errors", "plan", "log"):
+        assert f"GET /api/v1/pipelines/NAME/{part}" in page
+    for action in ACTIONS:
+        assert f"POST /api/v1/pipelines/NAME/{action}" in page
