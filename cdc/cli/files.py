@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,9 +35,20 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 
 
 @app.command(epilog=EXIT_CODES)
-def plan(file: PipelineFile) -> None:
-    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
+def plan(
+    file: PipelineFile,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
+
+    Copies of tables that are under way are shown too, and why.
+    """
     import cdc
+    from cdc.job.copying import under_way
+    from cdc.job.state_location import state_root
+    from cdc.state.directory import StateDir
 
     pipeline = cdc.load(file)
     for warning in pipeline.warnings:
@@ -44,6 +56,8 @@ def plan(file: PipelineFile) -> None:
     found = cdc.plan(pipeline)
     for line in str(found).split("\n"):
         print(printed(line, longest=LONGEST_OF_PLAN))
+    for line in under_way(StateDir(state_root(state_dir, pipeline.spec)).store):
+        print(printed(f"under way: {line}", longest=LONGEST_OF_PLAN))
     found.check()
 
 
