@@ -17,7 +17,7 @@ from cdc.errors import EngineError
 from cdc.job.java import Java, choose_java
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
-from cdc.job.session import JAVA_GONE, as_guest, start_session, without_variables
+from cdc.job.session import as_guest, end_spark, start_session, without_variables
 from cdc.spec.model import PipelineSpec
 
 
@@ -57,8 +57,7 @@ class OwnSession:
                 self.lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
                 yield None if self.stop.is_set() else spark
             finally:
-                with contextlib.suppress(*JAVA_GONE):
-                    spark.stop()
+                end_spark(spark)
 
 
 def _started(start: Callable[[], SparkSession], stop: threading.Event) -> SparkSession | None:

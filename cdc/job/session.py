@@ -125,6 +125,16 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
         ) from error
 
 
+def end_spark(spark: SparkSession) -> None:
+    """End a session and its context. PySpark forgets them although Java has ended before, so that others can begin."""
+    context = spark.sparkContext
+    try:
+        spark.stop()
+    except JAVA_GONE:
+        context.stop()  # the second time it asks nothing of Java any more
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
 @contextlib.contextmanager
 def as_guest() -> Iterator[None]:
     """A session started in the block leaves nothing behind in this process: no environment variable, no Java.

@@ -21,7 +21,15 @@ from cdc.flow.task import PrepareTask
 from cdc.job.forks import Forks
 from cdc.job.java import Java, choose_java
 from cdc.job.lock import RunLock
-from cdc.job.session import DEFAULT_MASTER, JAVA_GONE, as_guest, start_session, with_retries, without_variables
+from cdc.job.session import (
+    DEFAULT_MASTER,
+    JAVA_GONE,
+    as_guest,
+    end_spark,
+    start_session,
+    with_retries,
+    without_variables,
+)
 
 
 class SharedSession:
@@ -81,9 +89,8 @@ class SharedSession:
 
     def _end(self) -> None:
         spark, self._spark = self._spark, None
-        with contextlib.suppress(*JAVA_GONE):
-            if spark is not None:
-                spark.stop()
+        if spark is not None:
+            end_spark(spark)
 
     def stop(self) -> None:
         """End Spark and Java. Runs that go on fail with what may pass."""
