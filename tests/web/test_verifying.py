@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from cdc.verify.report import State, TableReport, Verification
 from fake_control import FakeControl, shop
 from web_client import TestClient
 
 from cdc.errors import NotNow, PipelineUnknown, SinkError
 from cdc.serve.control import PipelineView
+from cdc.verify.report import State, TableReport, Verification
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
 from cdc.web.settings import WebSettings
@@ -101,3 +101,14 @@ def test_the_page_and_the_api_begin_it_and_show_it(control: FakeControl, monkeyp
     page = client.get("/pipelines/shop").text
     assert "shop.users: equal, 7 rows" in page
     assert "1 of 1 table equal" in page
+
+
+def test_the_comparison_is_that_of_cdc_verify(control: FakeControl, tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text("source: {type: values, rows: []}\nsink: {type: values}\n")
+    verifications = Verifications(control)
+    verifications.start("billing")
+    ended("verify-billing")
+    found = verifications.of("billing")
+    assert found is not None
+    assert found.error is not None
+    assert (found.state, found.error.message) == ("failed", "no pipeline has run here yet")
