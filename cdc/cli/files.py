@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,14 +35,19 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 
 
 @app.command(epilog=EXIT_CODES)
-def plan(file: PipelineFile) -> None:
+def plan(
+    file: PipelineFile,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress, when it has run.")
+    ] = None,
+) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
     import cdc
 
     pipeline = cdc.load(file)
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
-    found = cdc.plan(pipeline)
+    found = cdc.plan(pipeline, state_dir=state_dir)
     for line in str(found).split("\n"):
         print(printed(line, longest=LONGEST_OF_PLAN))
     found.check()
