@@ -38,11 +38,18 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 def plan(
     file: PipelineFile,
     state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress, when it has run.")
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
     ] = None,
 ) -> None:
-    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
+
+    Where the pipeline has run: also what was edited in its rules or altered in the sink since, and copies of tables
+    that are under way, and why.
+    """
     import cdc
+    from cdc.job.copying import under_way
+    from cdc.job.state_location import state_root
+    from cdc.state.directory import StateDir
 
     pipeline = cdc.load(file)
     for warning in pipeline.warnings:
@@ -50,6 +57,8 @@ def plan(
     found = cdc.plan(pipeline, state_dir=state_dir)
     for line in str(found).split("\n"):
         print(printed(line, longest=LONGEST_OF_PLAN))
+    for line in under_way(StateDir(state_root(state_dir, pipeline.spec)).store):
+        print(printed(f"under way: {line}", longest=LONGEST_OF_PLAN))
     found.check()
 
 
