@@ -22,13 +22,15 @@ class TaskAttempt:
 
     Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
     files of attempts that overlap, as only the returned handles count. `generation` is part of the names too: how often
-    the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew.
+    the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew. `rows` says which rows
+    they are: the same text for the same part of the log, in a replay too; empty where nobody knows.
     """
 
     batch: int
     partition: int
     attempt: int
     generation: int = 0
+    rows: str = ""
 
 
 @dataclass(frozen=True, slots=True)

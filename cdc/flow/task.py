@@ -5,6 +5,7 @@ Only split descriptors go to it and `TaskResult`s come back; the rows stay in it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections import Counter
@@ -69,6 +70,12 @@ class TaskResult:
             raise from_json(self.error)
 
 
+def _digest(split: Split) -> str:
+    """16 hex digits that stand for the rows of a split."""
+    told = json.dumps([split.index, split.payload, split.moment_ms], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
     """Prepares one split of one batch. Picklable: it travels to the executors."""
@@ -113,7 +120,9 @@ class PrepareTask:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
                 with phases.phase("prepare"):
-                    prepared = self.sink.prepare(TaskAttempt(batch, split.index, attempt, generation), blocks)
+                    prepared = self.sink.prepare(
+                        TaskAttempt(batch, split.index, attempt, generation, _digest(split)), blocks
+                    )
             reached("in-prepare", batch)
         except CdcError as error:
             if error.retryable:

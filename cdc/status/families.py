@@ -6,6 +6,7 @@ dashboards made for it go on.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -153,6 +154,20 @@ def _behavior(status: Status) -> float | None:
     return float(_SCHEMA_BEHAVIORS.index(behavior)) if behavior in _SCHEMA_BEHAVIORS else None
 
 
+def _snapshot_times(status: Status) -> tuple[float | None, float | None]:
+    """When the first copy began and the last one was done; None before."""
+    copies = [table.copy for table in status.tables if table.copy is not None]
+    begun = [copy.started_s for copy in copies if copy.started_s]
+    done = copies and all(copy.state == "done" for copy in copies)
+    return (min(begun) if begun else None), (max(copy.updated_s for copy in copies) if done else None)
+
+
+def _idle_s(status: Status) -> float | None:
+    """Seconds since a batch with rows was committed."""
+    last = max((batch.committed_s for batch in status.batches if batch.rows), default=None)
+    return None if last is None else max(0.0, time.time() - last)
+
+
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1000
 
@@ -179,8 +194,20 @@ ALIASES: tuple[Family, ...] = (
     Family(_OPERATOR + "schemaChangeBehavior", "gauge", "0 ignore, 1 lenient, 2 try_evolve, 3 evolve, 4 exception.",
            _one(_behavior)),
     Family(
+        _OPERATOR + "sourceIdleTime", "gauge", "Milliseconds since a batch with rows was committed.",
+        _one(lambda status: _ms(_idle_s(status))),
+    ),
+    Family(
         _ENUMERATOR + "isSnapshotting", "gauge", "1 while tables are copied.",
         _one(lambda status: float(_copies(status, "waiting", "copying") > 0)),
+    ),
+    Family(
+        _ENUMERATOR + "snapshotStartTime", "gauge", "When the first copy began, milliseconds since 1970.",
+        _one(lambda status: _ms(_snapshot_times(status)[0])),
+    ),
+    Family(
+        _ENUMERATOR + "snapshotEndTime", "gauge", "When the last copy was done, milliseconds since 1970.",
+        _one(lambda status: _ms(_snapshot_times(status)[1])),
     ),
     Family(
         _ENUMERATOR + "isStreamReading", "gauge", "1 while the log is read: from the start on, copies go on beside it.",

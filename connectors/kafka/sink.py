@@ -19,7 +19,7 @@ from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSch
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
-from connectors.kafka.delivery.fences import Fences, check_not_ahead, part_of
+from connectors.kafka.delivery.fences import Fences, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
@@ -78,9 +78,8 @@ class KafkaSink(Sink):
             )  # fmt: skip
             try:
                 part = part_of(task.partition)
-                written = fences.batches([part])[0]
-                check_not_ahead(task.batch, written, self._cluster.where)
-                if written == task.batch:
+                wanted = Written(task.batch, task.rows)
+                if is_written(wanted, fences.written([part])[0], self._cluster.where):
                     log.info("task %d of batch %d is written already", task.partition, task.batch)
                     for block in blocks:
                         tally.add(block)
@@ -90,7 +89,7 @@ class KafkaSink(Sink):
                 with self._too_large(task) as too_large:
                     outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                     self._write(blocks, outgoing, tally)
-                writer.commit(fences, part, task.batch)
+                writer.commit(fences, part, wanted)
                 return tally.prepared(too_large.counts)
             except BaseException:
                 writer.abort()

@@ -176,6 +176,10 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         description="`adaptive_time_microseconds`, or `connect`: milliseconds.",
     )
 
+    def places(self) -> tuple[str, ...]:
+        """Every broker that is named."""
+        return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
+
     def problems(self) -> Iterator[Remark]:
         """Options that contradict each other."""
         yield from super().problems()

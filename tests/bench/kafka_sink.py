@@ -37,6 +37,8 @@ from cdc_services.server import StartedServer  # noqa: E402
 
 Figures = dict[str, Any]
 _READER_READY_S = 60.0
+_SOURCE_ROWS = 20_000
+"""Different ones, of which the server makes as many as are measured."""
 
 
 def main() -> None:
@@ -75,12 +77,13 @@ def _sink(bootstrap: str, prefix: str) -> Figures:
 def write(bench: Bench, generator: Generator, bootstrap: str, rows: int, repeat: int) -> list[Figures]:
     """What runs over that many inserts cost."""
     generator.create_tables()
-    tool = WholeTool(bench, generator, "into-kafka", _sink(bootstrap, f"write-{time.time_ns()}"))
+    generator.workload("orders_insert", _SOURCE_ROWS)
+    tool = WholeTool(bench, generator, "into_kafka", _sink(bootstrap, f"write-{time.time_ns()}"))
     tool.begin()
     found = []
     for _ in range(repeat):
         bench.say(f"writing {rows:,} rows")
-        found.append(tool.measure(generator.workload("orders_insert", rows)))
+        found.append(tool.measure(generator.large_table(rows)))
     return [{"start_up": tool.start_up}, *found]
 
 

@@ -17,6 +17,9 @@ from cdc.schema import TableCopied, TableId
 from cdc.source import Limits
 from cdc.testing.memory import Middle
 from cdc_services.server import MySqlServer
+from connectors.mysql.ddl import catalog as catalog_module
+from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.ddl.statements import Statement, Unparsed
 
 pytestmark = pytest.mark.mysql
 
@@ -102,3 +105,58 @@ def test_numbers_that_the_sink_has_as_booleans_come_back_as_numbers(any_server: 
     any_server.execute("ALTER TABLE t MODIFY c INT", "INSERT INTO t VALUES (5, 7)", database=database)
     runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def not_understood(monkeypatch: pytest.MonkeyPatch, *, named: bool) -> None:
+    """From here on no statement with the word STRANGE in it is understood."""
+    understood = catalog_module.parse
+
+    def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
+        if "STRANGE" not in sql:
+            return understood(sql, database=database, dialect=dialect)
+        return (Unparsed("STRANGE is strange", (TableId(database, "t"),) if named else ()),)
+
+    monkeypatch.setattr(catalog_module, "parse", parse)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_statement_that_is_not_understood_has_its_table_read_and_copied_anew(
+    any_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    not_understood(monkeypatch, named=named)
+    database = any_server.new_database("asked")
+    any_server.execute(CREATE, FIRST, "CREATE TABLE other (id INT PRIMARY KEY)", database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(
+        "ALTER TABLE t DROP c, ADD d INT DEFAULT 5, COMMENT 'STRANGE'", "INSERT INTO t VALUES (7, 7)",
+        "INSERT INTO other VALUES (1)", database=database,
+    )  # fmt: skip
+    run = runs.catch_up(LIMITS)
+    assert run.changes[-1] == TableCopied(TableId(database, "t"))
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+    any_server.execute("ALTER TABLE t ADD e INT", "INSERT INTO t VALUES (8, 8, 8)", database=database)
+    runs.catch_up(LIMITS)
+    assert comparison.differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_one_that_the_log_follows_up_stops_and_goes_on_as_the_hint_says(
+    mysql_server: MySqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    not_understood(monkeypatch, named=True)
+    database = mysql_server.new_database("asked")
+    mysql_server.execute(CREATE, FIRST, "CREATE TABLE other (id INT PRIMARY KEY)", database=database)
+    runs = DirectRuns(mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    mysql_server.execute(
+        "ALTER TABLE t COMMENT 'STRANGE'", "ALTER TABLE t ADD d INT", "INSERT INTO other VALUES (1)", database=database
+    )
+    with pytest.raises(UnsupportedChange, match="the log changes it once more") as caught:
+        runs.catch_up(LIMITS)
+    assert "leave it out with tables.exclude until the log is read to its end" in caught.value.hint
+    runs.pipeline.source["tables.exclude"] = f"{database}.t"
+    runs.catch_up(LIMITS)
+    del runs.pipeline.source["tables.exclude"]
+    runs.pipeline.source["scan.newly-added-table.enabled"] = True
+    runs.catch_up(LIMITS)
+    assert comparison.differences(mysql_server, runs.pipeline, [database]) == []

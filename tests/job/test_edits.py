@@ -11,7 +11,7 @@ import yaml
 
 import cdc
 from cdc.errors import EditRefused, SinkError
-from cdc.job.edits import Edits
+from cdc.job.edits import Edits, fingerprint_of
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
@@ -187,12 +187,18 @@ def test_a_route_for_tables_to_come_goes_on(life: Life) -> None:
 )
 def test_a_cluster_is_the_same_while_one_of_its_front_ends_is(life: Life, before: str, now: str, same: bool) -> None:
     def prints(fenodes: str) -> Any:
-        from cdc.job.edits import fingerprint_of
-
         sink = {"type": "doris", "fenodes": fenodes, "username": "root", "password": ""}
         return fingerprint_of(life.spec(sink=sink))
 
     assert prints(before).same_place(prints(now)) is same
+
+
+@pytest.mark.parametrize(("now", "same"), [("k3:9092,K2:9092", True), ("k9:9092", False)])
+def test_so_is_a_kafka_cluster_while_one_of_its_brokers_is(life: Life, now: str, same: bool) -> None:
+    def prints(brokers: str) -> Any:
+        return fingerprint_of(life.spec(sink={"type": "kafka", "properties.bootstrap.servers": brokers}))
+
+    assert prints("k1:9092,k2:9092").same_place(prints(now)) is same
 
 
 def test_a_pipeline_of_an_earlier_version_goes_on_and_is_remembered_from_then_on(life: Life) -> None:

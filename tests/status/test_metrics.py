@@ -24,7 +24,7 @@ SHOP = Status(
     schema=SchemaTotals("try_evolve", 5, 2, 1, 1), counts={"too-long-truncated a.b": 2, "too-long-truncated a.c": 3},
     tables=(
         Table("shop.orders", Changes(3, 2, 1), 9, copy=Copy("copying", 10, 40, 1, 4)),
-        Table("shop.users", copy=Copy("done", 5, 5, 1, 1)),
+        Table("shop.users", copy=Copy("done", 5, 5, 1, 1, started_s=7.0, updated_s=9.0)),
     ),
     batches=(Batch(3, 1000.5, 0.75, 6, 1),),
 )  # fmt: skip
@@ -61,7 +61,9 @@ def test_flinks_names_have_flinks_meaning() -> None:
     found = {
         name.rpartition("_")[2]: value for (name, *_), value in scraped(Seen(SHOP, True)).items() if "flink" in name
     }
+    assert found.pop("sourceIdleTime") > 1000
     assert found == {
+        "snapshotStartTime": 7000,
         "currentEmitEventTimeLag": 2500, "numRecordsIn": 9, "numRecordsOut": 6, "numSchemaChangeEvents": 9,
         "numFinishedSchemaChangeEvents": 5, "numFailedSchemaChangeEvents": 1, "numIgnoredSchemaChangeEvents": 3,
         "schemaChangeBehavior": 2, "isSnapshotting": 1, "isStreamReading": 1, "numTablesSnapshotted": 1,

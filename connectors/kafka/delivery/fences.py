@@ -7,6 +7,7 @@ batch N; partition 0 is the driver's, for schema changes. No record is ever writ
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -31,6 +32,14 @@ def part_of(task: int) -> int:
     return task + 1
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch that a part wrote, NEVER for none, and `TaskAttempt.rows` of it; empty when that is not known."""
+
+    batch: int
+    rows: str = ""
+
+
 class Fences:
     """Reads fences, and names what is to be committed. Opens a connection of its own; close it."""
 
@@ -43,7 +52,11 @@ class Fences:
         self._consumer.close()
 
     def batches(self, parts: Sequence[int]) -> list[int]:
-        """The last batch that each part wrote, NEVER for none.
+        """The last batch that each part wrote, NEVER for none; as `written`."""
+        return [written.batch for written in self.written(parts)]
+
+    def written(self, parts: Sequence[int]) -> list[Written]:
+        """The last batch that each part wrote, and which rows of the log those were.
 
         What another transaction is committing at this moment may not be seen yet; what this producer's predecessor
         left is decided once `init_transactions` is through. Raises the sink's errors.
@@ -52,7 +65,10 @@ class Fences:
         wanted = [TopicPartition(self._topic, part) for part in parts]
         doing = "asking which batches are written"
         found = self._cluster.retrying(self._retry, doing, lambda: self._committed(wanted))
-        return [NEVER if partition.offset < 0 else partition.offset - 1 for partition in found]
+        return [
+            Written(NEVER if partition.offset < 0 else partition.offset - 1, partition.metadata or "")
+            for partition in found
+        ]
 
     def _committed(self, wanted: Sequence[TopicPartition]) -> list[TopicPartition]:
         found: list[TopicPartition] = self._consumer.committed(list(wanted), timeout=ANSWER_S)
@@ -61,13 +77,14 @@ class Fences:
                 raise KafkaException(partition.error)
         return found
 
-    def mark(self, part: int, batch: int) -> tuple[list[TopicPartition], Any]:
+    def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
         """What to send with the transaction that writes a batch: offsets, and the group they are of."""
-        return [TopicPartition(self._topic, part, batch + 1)], self._consumer.consumer_group_metadata()
+        offset = TopicPartition(self._topic, part, written.batch + 1, metadata=written.rows)
+        return [offset], self._consumer.consumer_group_metadata()
 
-    def put(self, part: int, batch: int) -> None:
+    def put(self, part: int, written: Written) -> None:
         """Commit the mark without a transaction. Raises the sink's errors."""
-        offsets, _ = self.mark(part, batch)
+        offsets, _ = self.mark(part, written)
 
         def commit() -> None:
             self._consumer.commit(offsets=offsets, asynchronous=False)
@@ -75,12 +92,23 @@ class Fences:
         self._cluster.retrying(self._retry, "noting a written batch", commit)
 
 
-def check_not_ahead(batch: int, written: int, where: str) -> None:
-    """Raise SinkError when Kafka holds a later batch of the pipeline than the one that is to be written."""
-    if written > batch:
+def is_written(wanted: Written, found: Written, where: str) -> bool:
+    """Whether what is to be written is there already. Raises SinkError when another run has written in between.
+
+    A crashed run and the one that goes on have the same parts, so a batch of other rows is that of a second run.
+    """
+    if found.batch > wanted.batch:
         raise SinkError(
-            f"batch {written} of this pipeline was written already, and the state directory is at batch {batch}: it is "
-            "an older copy",
+            f"batch {found.batch} of this pipeline was written already, and the state directory is at batch "
+            f"{wanted.batch}: it is an older copy, or another run goes on beside this one",
             where=where,
-            hint="restore the newest state directory, or start anew with another --state-dir and empty topics",
+            hint="stop the other run and restore the newest state directory, or start anew with another --state-dir "
+            "and empty topics",
         )
+    if found.batch == wanted.batch and found.rows and wanted.rows and found.rows != wanted.rows:
+        raise SinkError(
+            f"batch {found.batch} of this pipeline was written with other rows: another run goes on beside this one",
+            where=where,
+            hint="two runs of one pipeline write at the same time: stop one of them",
+        )
+    return found.batch == wanted.batch

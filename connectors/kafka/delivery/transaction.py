@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from connectors.kafka.client import ANSWER_S, FENCED, Cluster
-from connectors.kafka.delivery.fences import Fences
+from connectors.kafka.delivery.fences import Fences, Written
 from connectors.kafka.encoding.encoder import Messages
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class Writer:
                 self._send_one(topic, messages, stop, partition)
             start = stop + 1
 
-    def commit(self, fences: Fences, part: int, batch: int) -> None:
+    def commit(self, fences: Fences, part: int, written: Written) -> None:
         """Make it all readable, with the fence. Returns once it is certain. Raises SinkError.
 
         SinkUnavailable means that nothing is readable, or that asking the fence will tell.
@@ -100,9 +100,9 @@ class Writer:
         self._begin()
         self._drain(0)
         if not self._delivery.transactional:
-            fences.put(part, batch)
+            fences.put(part, written)
             return
-        offsets, group = fences.mark(part, batch)
+        offsets, group = fences.mark(part, written)
         self._asked("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
         self._asked("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
         self._begun = False

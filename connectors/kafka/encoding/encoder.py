@@ -15,7 +15,7 @@ from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
 from connectors.kafka.encoding.layout import Layout
 from connectors.kafka.encoding.origin import Origin
 from connectors.kafka.encoding.records import Record, RecordTemplate
-from connectors.kafka.encoding.template import AFTER, BEFORE, Part, names_beside, texts
+from connectors.kafka.encoding.template import AFTER, BEFORE, names_beside
 
 _ROWS = 16_384
 """Row images that are encoded in one go: what is written of them stays in the processor's cache for the most part."""
@@ -60,6 +60,7 @@ class Encoder:
         self._layout, self._now_ms = layout, now_ms
         self._tombstones = tombstones and layout.tombstones
         self._records = RecordTemplate(layout.key, layout.value)
+        self._moved = RecordTemplate(layout.moved, ()) if layout.moved is not None else None
         self._beside = names_beside(layout.value)
 
     def encode(self, block: ChangeBlock) -> Iterator[Messages]:
@@ -90,8 +91,8 @@ class Encoder:
         gone = found.tombstone[part] if self._layout.deletes else (found.kind[part] == DELETE).astype(np.uint8)
         records, sizes = self._records.write(near, beside, picks, origin.events.of[part], gone)
         headers: dict[int, Headers] = {}
-        if self._layout.moved is not None:
-            headers = _moved(found.moved[part], picks, self._layout.moved, near)
+        if self._moved is not None:
+            headers = _moved(found.moved[part], picks, self._moved, near)
         if self._headers:
             headers = {index: [*self._headers, *headers.get(index, ())] for index in range(len(records))}
         return Messages(table, records, sizes, headers, self._layout.key is not None)
@@ -101,17 +102,17 @@ def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | byte
     return column if isinstance(column, bytes) else column.slice(start, count)
 
 
-def _moved(moved: np.ndarray, picks: np.ndarray, key: Sequence[Part], rows: pa.RecordBatch) -> dict[int, Headers]:
+def _moved(moved: np.ndarray, picks: np.ndarray, key: RecordTemplate, rows: pa.RecordBatch) -> dict[int, Headers]:
     """What Debezium says of a key that changed: the new one with the delete, the old one with the insert."""
     chosen = np.flatnonzero(moved)
     if len(chosen) == 0:
         return {}
     # Of an update that became two, the insert's row is the one behind that of the delete.
     other = np.where(moved[chosen] == 1, picks[chosen, BEFORE] + 1, picks[chosen, AFTER] - 1)
-    wanted = np.stack([np.full(len(chosen), -1), np.full(len(chosen), -1), other], axis=1).astype(np.int64)
-    found = texts(key, rows, {}, wanted)
-    data = bytes(found.data)
+    none = np.full(len(chosen), -1)
+    wanted = np.stack([none, none, other], axis=1)
+    records, _ = key.write(rows, {}, wanted, np.arange(len(chosen)), np.ones(len(chosen), np.uint8))
     return {
-        index: [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, data[start:end])]
-        for index, (start, end) in zip(chosen.tolist(), found.bounds(), strict=True)
+        index: [(_NEW_KEY if moved[index] == 1 else _OLD_KEY, record["key"])]
+        for index, record in zip(chosen.tolist(), records, strict=True)
     }

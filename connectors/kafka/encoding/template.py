@@ -78,19 +78,6 @@ Beside = Mapping[str, pa.Array | bytes]
 """Columns with a value per message; bytes are the text of all of them, as it stands in the message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Texts one behind the other: text i ends at `ends[i]`, and begins where the one before ends."""
-
-    data: memoryview
-    ends: np.ndarray
-
-    def bounds(self) -> list[tuple[int, int]]:
-        """Where each text begins and ends."""
-        stops = self.ends.tolist()
-        return list(zip([0, *stops[:-1]], stops, strict=True)) if stops else []
-
-
 class Description:
     """Parts as the kernels read them: addresses of literals and of the columns of some rows.
 
@@ -168,29 +155,6 @@ class Description:
         self._lines.append((messages.VALUE, len(self._columns), len(self._columns) + 1, 0))
         self._columns.append(_numbers(field, array, None, 0))
         self.room += self._count * (field.room + 8) + _size(field, array)
-
-
-def texts(
-    parts: Sequence[Part], rows: pa.RecordBatch, beside: Beside, picks: np.ndarray, skip: np.ndarray | None = None
-) -> Texts:
-    """One text per message.
-
-    Args:
-        parts: what each consists of.
-        rows: row images; fields of rows are columns of it.
-        beside: columns with a value per message.
-        picks: int64[m, 3], the message's rows: before, after, key; -1 is none.
-        skip: uint8[m], 1 for a message that gets no text.
-    """
-    count = len(picks)
-    found = Description(rows, beside, count)
-    number = found.add(parts)
-    skipped = np.zeros(count, np.uint8) if skip is None else np.ascontiguousarray(skip, np.uint8)
-    out, ends, picks = np.empty(found.room, np.uint8), np.empty(count, np.int64), np.ascontiguousarray(picks, np.int64)
-    at, columns, memo = found.addresses()
-    start = int(out.ctypes.data)
-    end = messages.write_texts(at, number, columns, memo, int(picks.ctypes.data), int(skipped.ctypes.data), start, ends)
-    return Texts(out.data[: end - start], ends)
 
 
 def names_beside(parts: Iterable[Part]) -> frozenset[str]:

@@ -111,12 +111,14 @@ class Tail:
 
     def _follow(self, start: MySqlOffset, limits: Limits | None) -> Follower:
         from connectors.mysql.follow.follower import Follower
+        from connectors.mysql.follow.reread import Reread
         from connectors.mysql.follow.segmenter import Segmenter
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options).tracker(
-            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices
-        )
+            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices,
+            Reread(self._streams),
+        )  # fmt: skip
         segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import (
     AddColumn,
     AlterColumnType,
@@ -23,13 +21,10 @@ from cdc.schema import (
 )
 from cdc.source import Count
 from cdc.state.store import Store
-from connectors.mysql.ddl.delta import Delta, Uncertain
-from connectors.mysql.log.query_event import Query, parse_query
-from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.options import LogOptions
-from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable, table_schema
+from connectors.mysql.schema.tracker import Reread, Tracker
 from connectors.mysql.server.positions import LogPosition
 
 if TYPE_CHECKING:
@@ -38,8 +33,6 @@ if TYPE_CHECKING:
 Wanted = Callable[[TableId], bool]
 
 
-_FROM_METADATA = "-- from the metadata of its rows"
-_ROLLED_BACK = "-- rows that were rolled back"
 _NEWLY_CAPTURED = "-- captured from here on"
 
 
@@ -149,106 +142,20 @@ class Schemas:
         )
 
     def tracker(
-        self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int, notices: list[str]
+        self,
+        count: int,
+        wanted: Wanted,
+        dialect: Dialect,
+        lower_case_table_names: int,
+        notices: list[str],
+        reread: Reread | None = None,
     ) -> Tracker:
         """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
-        user should see is added to `notices`."""
+        user should see is added to `notices`; `reread` gives definitions where a statement is not understood."""
         writer = SchemaHistory(self._store)
         writer.truncate(count)
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
-        return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled)
-
-
-class Tracker:
-    """Applies the log's statements to the catalog and writes them to the history. Stream reader process only."""
-
-    def __init__(
-        self, history: SchemaHistory, catalog: Catalog, notices: list[str], *, changes_allowed: bool = True
-    ) -> None:
-        self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
-        self.entries = history.count()
-        self._notices = notices
-
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
-        query, where = parse_query(buffer, index), buffer.where(index)
-        result = apply_query(self._catalog, query, buffer, index)
-        self._refuse(result, query, where)
-        self._notices += [f"{where}: {notice}" for notice in result.notices]
-        if result.delta or result.changes:
-            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
-            self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
-        return result.touched | {change.table for change in result.changes}
-
-    def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """As `planner.SchemaTracker` says.
-
-        A table that no statement has defined is taken from the event, when that carries all metadata. Raises
-        SchemaUnknown when it does not.
-        """
-        if table in self._catalog.tables or table in self._catalog.sequences:
-            return frozenset()
-        from connectors.mysql.rows.described import described
-
-        definition = described(buffer.body(index)[6:], buffer.where(index))
-        if definition is not None:
-            result = self._catalog.define([definition])
-            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
-            self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
-            self._notices.append(
-                f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
-            )
-            return result.touched
-        raise SchemaUnknown(
-            f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
-            "start and altered or dropped since",
-            where=buffer.where(index),
-            hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
-            "or have the server write binlog_row_metadata=FULL",
-        )
-
-    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
-        """As `segmenter.SchemaTracker` says."""
-        if not all(map(self._catalog.copied_when_uncertain, tables)):
-            return False
-        result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))
-        at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
-        self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
-        return True
-
-    def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
-        if result.dml:
-            raise UnsupportedChange(
-                f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
-                f"{query.sql[:200]}",
-                where=where,
-                hint="set binlog_format=ROW for every session; then start anew after this position",
-            )
-        if result.unparsed:
-            raise UnsupportedChange(
-                f"a statement that may change captured tables is not understood ({result.unparsed[0].reason}): "
-                f"{query.sql[:200]}",
-                where=where,
-                hint="start anew after this position, or leave the table out with tables.exclude",
-            )
-        if result.changes and not self._changes_allowed:
-            raise UnsupportedChange(
-                f"a captured table was changed and schema-change.enabled is false: {query.sql[:200]}",
-                where=where,
-                hint="remove schema-change.enabled, or start anew after this position",
-            )
-
-
-def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
-    """Apply a QUERY event to a catalog, under the session settings that the event carries."""
-    return catalog.apply(
-        query.sql,
-        query.schema,
-        sql_mode=query.sql_mode or 0,
-        charset=charset_of(query.server_collation or 0) or "utf8mb4",
-        explicit_timestamps=query.explicit_timestamp,
-        executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
-    )
+        return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled, reread=reread)
 
 
 def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:

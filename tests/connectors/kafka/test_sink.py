@@ -163,6 +163,21 @@ def test_a_message_that_is_too_large_is_named(made: Made) -> None:
     assert made.read() == []
 
 
+def test_of_two_runs_at_once_the_one_whose_batch_has_other_rows_stops(made: Made) -> None:
+    made.create()
+
+    def prepare(batch: int, rows: str, *numbers: int) -> None:
+        blocks = [block(made.table, SCHEMA, inserts(*numbers), sequence=batch)]
+        made.sink().prepare(TaskAttempt(batch, 0, 0, rows=rows), iter(blocks))
+
+    prepare(0, "rows 1 and 2", 1, 2)
+    prepare(0, "rows 1 and 2", 1, 2)
+    with pytest.raises(SinkError, match=r"batch 0 .* with other rows: another run goes on.*stop one of them") as caught:
+        prepare(0, "rows 1 to 3", 1, 2, 3)
+    assert not caught.value.retryable
+    assert [key for key, _ in made.read()] == [1, 2]
+
+
 def test_messages_that_are_too_large_are_kept_as_dead_letters_on_request(made: Made, tmp_path: Path) -> None:
     made.options |= {"properties.max.request.size": "2000", "sink.dead-letter.path": str(tmp_path / "dead")}
     made.create()

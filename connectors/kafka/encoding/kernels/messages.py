@@ -43,22 +43,6 @@ _AT, _SIZE = 8, 16
 
 
 @kernel
-def write_texts(parts: Int, number: Int, columns: Int, memo: Int, picks: Int, skip: Int, to: Int, ends: Ints) -> Int:
-    """Write one text per message, one behind the other; returns the address after the last.
-
-    Addresses of parts: int64[number, 4]; columns: int64[c, 11]; memo: int64[number, 3], zeros; picks: int64[m, 3];
-    skip: a byte per message, 1 for no text. ends: int64[m] takes where each text ends, counted from `to`. No two
-    messages are taken to be of one event. The caller has made room.
-    """
-    start = to
-    for message in range(ends.shape[0]):
-        if peek8(skip + message) == 0:
-            to = parts_text(parts, number, columns, memo, picks + PICKS_BYTES * message, message, message, to)
-        ends[message] = to - start
-    return to
-
-
-@kernel
 def parts_text(parts: Int, number: Int, columns: Int, memo: Int, rows: Int, message: Int, event: Int, to: Int) -> Int:
     """The text of some parts of a message; its rows are at an address, int64[3]. Messages of one event share parts."""
     end = parts + PART_BYTES * number

@@ -1,0 +1,154 @@
+"""The schema history as it grows: the log's statements applied to the catalog, one after another. Stream reader."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.schema import TableId
+from connectors.mysql.ddl.delta import Delta, Uncertain
+from connectors.mysql.log.query_event import Query, parse_query
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.schema.history import Catalog, DdlResult, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.positions import LogPosition
+
+Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
+"""Those of the tables that the server has, with definitions that hold from a position of its log on."""
+
+_FROM_METADATA = "-- from the metadata of its rows"
+_ROLLED_BACK = "-- rows that were rolled back"
+_WORDS = re.compile(r"[\w$]+|(?<=`)[^`]+(?=`)")
+
+
+class Tracker:
+    """Applies the log's statements to the catalog and writes them to the history. Stream reader process only."""
+
+    def __init__(
+        self,
+        history: SchemaHistory,
+        catalog: Catalog,
+        notices: list[str],
+        *,
+        changes_allowed: bool = True,
+        reread: Reread | None = None,
+    ) -> None:
+        self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
+        self._reread = reread
+        self.entries = history.count()
+        self._notices = notices
+
+    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+        """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
+        query, where = parse_query(buffer, index), buffer.where(index)
+        result = apply_query(self._catalog, query, buffer, index)
+        if result.unparsed:
+            result = self._read_anew(result, query, LogPosition(buffer.file, int(buffer.end_position[index])))
+        self._refuse(result, query, where)
+        self._notices += [f"{where}: {notice}" for notice in result.notices]
+        if result.delta or result.changes:
+            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
+        return result.touched | {change.table for change in result.changes}
+
+    def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
+        """As `planner.SchemaTracker` says.
+
+        A table that no statement has defined is taken from the event, when that carries all metadata. Raises
+        SchemaUnknown when it does not.
+        """
+        if table in self._catalog.tables or table in self._catalog.sequences:
+            return frozenset()
+        from connectors.mysql.rows.described import described
+
+        definition = described(buffer.body(index)[6:], buffer.where(index))
+        if definition is not None:
+            result = self._catalog.define([definition])
+            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+            self.entries = self._history.append(SchemaEntry.of(result, at, _FROM_METADATA))
+            self._notices.append(
+                f"{at['file']}:{at['pos']}: {table}: no CREATE TABLE in the log, read from its metadata"
+            )
+            return result.touched
+        raise SchemaUnknown(
+            f"the log has rows of {table}, but its definition at this point is not known: it was created before the "
+            "start and altered or dropped since",
+            where=buffer.where(index),
+            hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
+            "or have the server write binlog_row_metadata=FULL",
+        )
+
+    def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
+        """As `segmenter.SchemaTracker` says."""
+        if not all(map(self._catalog.copied_when_uncertain, tables)):
+            return False
+        result = DdlResult(delta=Delta(uncertain={table: Uncertain(reason, same_rows=False) for table in tables}))
+        at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+        self.entries = self._history.append(SchemaEntry.of(result, at, _ROLLED_BACK))
+        return True
+
+    def _read_anew(self, result: DdlResult, query: Query, at: LogPosition) -> DdlResult:
+        """The result of a statement that is not understood, where the server tells what the tables are and copies them.
+
+        The result as it was where it does not.
+        """
+        tables = self._meant(result, query)
+        if self._reread is None or not tables or not all(map(self._catalog.copied_when_uncertain, tables)):
+            return result
+        found = self._reread(tables, at)
+        if found.keys() != tables:
+            return result
+        reason = f"a statement that may change it is not understood ({result.unparsed[0].reason})"
+        defined = self._catalog.define(found.values())
+        uncertain = dict.fromkeys(sorted(tables), Uncertain(reason, same_rows=False))
+        delta = replace(
+            defined.delta, tables={**result.delta.tables, **defined.delta.tables}, uncertain=uncertain
+        )  # fmt: skip
+        return replace(defined, delta=delta)
+
+    def _meant(self, result: DdlResult, query: Query) -> frozenset[TableId]:
+        """The captured tables that a statement names, or whose names are in its text."""
+        catalog = self._catalog
+        named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
+        if named:
+            return frozenset(filter(catalog.wanted, named))
+        words = {word.casefold() for word in _WORDS.findall(query.sql)}
+        return frozenset(table for table in catalog.captured if table.table.casefold() in words)
+
+    def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
+        if result.dml:
+            raise UnsupportedChange(
+                f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="set binlog_format=ROW for every session; then start anew after this position",
+            )
+        if result.unparsed:
+            raise UnsupportedChange(
+                f"a statement that may change captured tables is not understood ({result.unparsed[0].reason}): "
+                f"{query.sql[:200]}",
+                where=where,
+                hint="start anew after this position, or leave the table out with tables.exclude",
+            )
+        if result.changes and not self._changes_allowed:
+            raise UnsupportedChange(
+                f"a captured table was changed and schema-change.enabled is false: {query.sql[:200]}",
+                where=where,
+                hint="remove schema-change.enabled, or start anew after this position",
+            )
+
+
+def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
+    """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    return catalog.apply(
+        query.sql,
+        query.schema,
+        sql_mode=query.sql_mode or 0,
+        charset=charset_of(query.server_collation or 0) or "utf8mb4",
+        explicit_timestamps=query.explicit_timestamp,
+        executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
+    )
