@@ -355,10 +355,12 @@ class SinkOptions(Options):
     Class attributes:
         takes_table_options: its new tables can have properties, such as a rule's `table-options` give.
         takes_partition_keys: they can have partitions, such as a rule's `partition-keys` give.
+        drafted: values that `cdc init` writes for options, by their names; `{database}` is the source's.
     """
 
     takes_table_options: ClassVar[bool] = False
     takes_partition_keys: ClassVar[bool] = False
+    drafted: ClassVar[dict[str, str]] = {}
 
     include_schema_changes: list[str] | None = Field(
         None,

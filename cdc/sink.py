@@ -12,7 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from cdc.block import ChangeBlock
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 
 
@@ -130,6 +133,7 @@ class Confirms(Protocol):
         """Those of these sink tables that are not there, or that the user cannot see. Driver. Raises SinkError."""
 
 
+@runtime_checkable
 class Describes(Protocol):
     """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""
 
@@ -138,3 +142,39 @@ class Describes(Protocol):
 
     def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
         """The statements `apply` would run now for these changes. Driver."""
+
+
+class StoredTable(Protocol):
+    """A sink table whose rows are read back. What both methods give has the same columns, of the same Arrow types."""
+
+    def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """All rows; or those with one of these keys, columns of the sink's key as `stored` gives them.
+
+        What is committed when the call begins is in it. A batch that commits meanwhile may be in it or not, row by row.
+        Raises SinkError.
+        """
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """What the table holds of rows that were written to it, columns of the schema in its order. Raises SinkError.
+
+        A value that the table cannot hold is given as NULL.
+        """
+
+
+@runtime_checkable
+class ReadsBack(Protocol):
+    """Optional capability, for `cdc verify`: rows of sink tables can be read."""
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The columns of `schema` of a table; None when there is no such table. Any process. Raises SinkError.
+
+        A text says why its rows are not those of the source at any time, such as for a table that only grows.
+        """
+
+
+@runtime_checkable
+class ExaminesSink(Protocol):
+    """Optional capability, for `cdc doctor`."""
+
+    def examine(self) -> Iterator[Finding]:
+        """What a pipeline needs of the sink, looked at one by one; an error is a finding. Changes nothing."""

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from cdc.block import ChangeBlock
+from cdc.finding import Finding
 from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 from cdc.state.waits import Waits
@@ -280,4 +283,54 @@ class Positions(Protocol):
         """The place of a `ChangeBlock.sequence` in the source's own words, for messages and dead letters.
 
         Empty for a row that is from no log. Pure; executor and driver.
+        """
+
+
+class TablesNow(Protocol):
+    """Tables as they are now, read beside the pipeline. One process, one thread; it holds connections open.
+
+    All of it raises SourceError and SourceUnavailable.
+    """
+
+    def tables(self) -> Mapping[TableId, TableSchema]:
+        """The captured tables with their schemas as of now."""
+
+    def partial(self, table: TableId) -> str:
+        """Why the sink need not have all rows of the table that there are, empty when it has to. Pure."""
+
+    def keys(self, table: TableId) -> tuple[str, ...]:
+        """The columns of a key by which rows can be read one by one; empty when there are none."""
+
+    def rows(self, table: TableId, keys: pa.RecordBatch | None, count: Count) -> Iterator[ChangeBlock]:
+        """All rows, each part of the table as of one moment after the call; or those with one of these `keys`.
+
+        A key may bring more rows than its own, such as those that the server's collation takes for it.
+        """
+
+    def end(self) -> Offset:
+        """Where the log ends now. Whatever was read before is in the log up to there."""
+
+    def reached(self, committed: Offset, end: Offset, tables: Sequence[TableId]) -> bool:
+        """Whether everything up to `end` that is about these tables is in the log up to `committed`."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
+@runtime_checkable
+class ReadsNow(Protocol):
+    """Optional capability, for `cdc verify`: tables can be read as they are now, whatever the pipeline does."""
+
+    def now(self) -> TablesNow:
+        """A reader; the caller closes it. Opens nothing yet."""
+
+
+@runtime_checkable
+class ExaminesSource(Protocol):
+    """Optional capability, for `cdc doctor`."""
+
+    def examine(self, committed: Offset | None) -> Iterator[Finding]:
+        """What a pipeline needs of the source, looked at one by one; an error is a finding. Changes nothing.
+
+        `committed` is where the pipeline is, None for one that has not begun.
         """

@@ -34,7 +34,10 @@ def test_version() -> None:
 def test_help_names_the_exit_codes(command: list[str]) -> None:
     done = cdc(*command, "--help")
     assert done.returncode == 0
-    codes = "Exit codes: 0 done; 1 a test of `cdc test` failed; 2 the pipeline file or the command line is wrong; 3 the"
+    codes = (
+        "Exit codes: 0 done; 1 a test of `cdc test` failed, or `cdc verify` has not found all tables equal; "
+        "2 the pipeline file or the command line is wrong; 3 the"
+    )
     assert codes in " ".join(done.stdout.split())
 
 

@@ -11,7 +11,8 @@ from cdc import __version__
 from cdc.dev import DevGroup
 
 EXIT_CODES = """
-Exit codes: 0 done; 1 a test of `cdc test` failed; 2 the pipeline file or the command line is wrong; 3 the source
+Exit codes: 0 done; 1 a test of `cdc test` failed, or `cdc verify` has not found all
+tables equal; 2 the pipeline file or the command line is wrong; 3 the source
 failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory); 130 a second signal ended the run at
 once. CDC_DEBUG=1 shows where an error came from.
 """

@@ -109,7 +109,7 @@ class LocalPipeline:
     """One pipeline with its state directory, and the lives of its process.
 
     Offsets are the engine's (`cdc.flow.offsets`). `restarted` makes the sink of a life that follows a crash. `now` is
-    the moment of every batch, None for the clock's.
+    the moment of every batch, None for the clock's; `name` what the state directory calls the source, else its class.
     """
 
     def __init__(
@@ -121,11 +121,12 @@ class LocalPipeline:
         restarted: Callable[[], Sink],
         middle: Middle | None = None,
         now: datetime | None = None,
+        name: str = "",
     ) -> None:
         self._source, self._restarted, self._middle = source, restarted, middle or Middle()
         self._clock = time.time if now is None else now.timestamp
         self._state = state if isinstance(state, StateDir) else StateDir(state)
-        self._state.open(name="memory", source=type(source).__name__)
+        self._state.open(name="memory", source=name or type(source).__name__)
         if self._state.initial_offset() is None:
             self._state.store_initial_offset(start)
         self._planned: dict[int, tuple[Offset, Offset]] = {}

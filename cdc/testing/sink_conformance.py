@@ -30,11 +30,12 @@ from cdc.schema import (
     TableSchema,
     TruncateTable,
 )
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Prepared, ReadsBack, Sink, TaskAttempt
 from cdc.testing.blocks import Row, block
 from cdc.testing.copy_conformance import CopyConformance
 from cdc.testing.list_source import FailAt, ListSource
 from cdc.testing.memory import run_in_memory
+from cdc.testing.read_back import assert_read_back
 from cdc.testing.sink_harness import SinkHarness
 
 ID = Column("id", DataType(Kind.BIGINT), nullable=False)
@@ -282,8 +283,11 @@ class SinkConformance(CopyConformance):
         rows.append({"id": 2, **{column.name: None for column in columns}})
         sink = harness.sink()
         sink.apply(0, [CreateTable(table, schema)])
-        sink.commit(0, prepare(sink, 0, [block(table, schema, [("+I", item) for item in rows])]))
+        written = block(table, schema, [("+I", item) for item in rows])
+        sink.commit(0, prepare(sink, 0, [written]))
         assert by_id(harness.rows(table)) == rows
+        if isinstance(sink, ReadsBack):
+            assert_read_back(sink, written)
 
     def test_many_tables_in_one_task(self, harness: SinkHarness) -> None:
         """Their rows come interleaved."""

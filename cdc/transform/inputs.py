@@ -31,6 +31,8 @@ _OF_SOURCE: dict[str, pa.DataType] = {
     "binlog_file": pa.string(), "binlog_pos": pa.int64(), "server_id": pa.int64(), "gtid": pa.string(),
 }  # fmt: skip
 _HIDDEN |= _OF_SOURCE
+OF_CHANGE = frozenset({NOW, "__sequence", "__image", "__data_event_type__", "op_ts", "sequence", *_OF_SOURCE})
+"""Those that tell of the change or the batch that brought a row, not of the row."""
 
 
 class BadText(Exception):

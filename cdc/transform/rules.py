@@ -19,6 +19,7 @@ from cdc.schema import CopyTable, CreateTable, SchemaChange, TableId, TableSchem
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
+from cdc.transform.inputs import OF_CHANGE
 from cdc.transform.kept import kept
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
@@ -84,12 +85,30 @@ class Rules:
         filtered = made.condition is not None and column in columns(made.condition)
         return [*found, *(["the filter"] if filtered else [])]
 
+    def unrepeatable(self, table: TableId, schema: TableSchema) -> list[str]:
+        """What the table's rule computes of more than the row: of the change, its place in the log, or the moment.
+
+        Names of resulting columns, and `the filter`. The same row read at another time gives something else there.
+        """
+        rule = self.rule(table)
+        if rule is None:
+            return []
+        made, own = typing_of(rule, schema), OF_CHANGE - set(schema.names)
+        found = [each.column.name for each in made.outputs if own & set(columns(each.node))]
+        return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
+
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""
         rule = self.rule(table)
         made = () if rule is None else typing_of(rule, schema).outputs
         named = {output.column.name: _without_alias(output.sql, output.column.name) for output in made}
         return {name: text for name, text in named.items() if text.strip("`") != name}
+
+    def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
+        """As `computed`, with the filter under the empty name."""
+        rule = self.rule(table)
+        passing = {} if rule is None or rule.filter is None else {"": rule.filter.text.text.strip()}
+        return {**self.computed(table, schema), **passing}
 
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
         """What a change of the source table, whose schema was `schema`, changes behind the table's rule.

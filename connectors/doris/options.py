@@ -85,6 +85,8 @@ class DorisSinkOptions(LoadSinkOptions):
         "table.create.auto-partition.properties.*": _PARTITIONS,
     }
 
+    drafted: ClassVar[dict[str, str]] = {"fenodes": "127.0.0.1:8030", "username": "root", "password": ""}
+
     type: Literal["doris"] = Field(description="Connector name.")
     fenodes: Annotated[str, addresses(HTTP_PORT, f"fe1:{HTTP_PORT},fe2:{HTTP_PORT}")] = Field(
         description="Where front ends speak HTTP: `fe1:8030,fe2:8030`, each with `https://` before it for TLS. The "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from cdc.block import ChangeBlock
 from cdc.evolution.session import SchemaSession
-from cdc.schema import TableId
+from cdc.schema import TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.doris import settings
@@ -21,6 +21,8 @@ from connectors.doris.transactions import Handle, Transactions
 from connectors.doris.types import SqlType
 from connectors.shared.sending.sender import send
 from connectors.streamload.commits import Commit
+from connectors.streamload.dialect import DORIS
+from connectors.streamload.loads import Loads
 from connectors.streamload.settings import row_rules
 from connectors.streamload.sink import LoadSink
 
@@ -48,6 +50,10 @@ class DorisSink(LoadSink[SqlType]):
             rules=settings.load_rules(self._options),
         )
         return send(task, blocks, loader, settings.send_limits(self._options))
+
+    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
+        targets = targets_of(self._sql, self._pipeline, self._options.longest_string)
+        return Loads(targets.get(table, schema), DORIS, row_rules(self._options))
 
     def _committer(self, batch: int) -> Commit:
         def commit(table: TableId, handle: Any) -> None:

@@ -162,9 +162,15 @@ class Database:
         )
 
 
+_LOCKED = (
+    "Could not set lock on file", "different configuration than existing connections", "Unique file handle conflict",
+)  # fmt: skip
+"""Another process has the file, or another thread of this one as it opens or closes it."""
+
+
 def _is_locked(error: duckdb.Error) -> bool:
     text = str(error)
-    return "Could not set lock on file" in text or "different configuration than existing connections" in text
+    return any(mark in text for mark in _LOCKED)
 
 
 def first_line(error: duckdb.Error) -> str:

@@ -13,6 +13,8 @@ class DuckDbSinkOptions(SinkOptions):
 
     implementation: ClassVar[str] = "connectors.duckdb.sink:DuckDbSink"
 
+    drafted: ClassVar[dict[str, str]] = {"path": "{database}_mirror.duckdb"}
+
     type: Literal["duckdb"] = Field(description="Connector name.")
     path: FilePath = Field(
         min_length=1,

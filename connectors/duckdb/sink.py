@@ -7,23 +7,27 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import duckdb
 
 from cdc.block import ChangeBlock
+from cdc.disk import examine_folder
 from cdc.errors import CommitFailed
 from cdc.evolution.journal import digest
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
 from cdc.faults import reached
-from cdc.schema import SchemaChange, TableId
-from cdc.sink import Prepared, TaskAttempt
+from cdc.finding import Finding, ok
+from cdc.schema import SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, StoredTable, TaskAttempt
 from cdc.source import Context
 from connectors.duckdb.catalog import DuckDbSchemas, NoFile
 from connectors.duckdb.database import Database, DuckDbSession, first_line
 from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import Staged, load
 from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.read_back import read_back
 from connectors.duckdb.stage import batch_folder, read_staged, stage
 
 log = logging.getLogger(__name__)
@@ -52,6 +56,19 @@ class DuckDbSink(SqlSink[str]):
             return -1
         with self._database.open(read_only=True) as session:
             return Fence(session, self._pipeline).batch
+
+    def examine(self) -> Iterator[Finding]:
+        """The folder, and the file when it is there."""
+        yield ok("version", f"DuckDB {duckdb.__version__}")
+        yield from examine_folder("disk", Path(self._database.path).parent)
+        if self._database.exists:
+            with self._database.open(read_only=True) as session:
+                size = Path(self._database.path).stat().st_size
+                yield ok("file", f"{self._database.path}: {len(session.rows('SHOW ALL TABLES'))} tables, {size} bytes")
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | None:
+        """The table's rows. Any process."""
+        return read_back(self._database, table, schema)
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""

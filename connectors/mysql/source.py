@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from cdc.block import ChangeBlock
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from cdc.schema import SchemaChange, TableId, TableSchema
-from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split, TableProgress
+from cdc.source import Context, Count, Lag, Limits, Offset, Report, Split, TableProgress
 from cdc.timing import in_phase
+from connectors.mysql.asked import AskedSource
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
@@ -37,7 +38,6 @@ from connectors.mysql.snapshot.plan.captured import CapturedPattern
 from connectors.mysql.snapshot.plan.coordinator import Coordinator
 from connectors.mysql.snapshot.plan.lost_log import LostNote
 from connectors.mysql.snapshot.plan.payloads import opened, stored
-from connectors.mysql.snapshot.plan.requests import Requests
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange, SnapshotSplits
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class MySqlSource(Source):
+class MySqlSource(AskedSource):
     """Reads a server's tables and its log. Offsets are those of `MySqlOffset`."""
 
     def __init__(self, options: MySqlSourceOptions, context: Context) -> None:
@@ -304,21 +304,6 @@ class MySqlSource(Source):
     def progress(self) -> Sequence[TableProgress]:
         """How far the copying of tables is."""
         return self._driver_side().progress()
-
-    def resync(self, table: TableId) -> None:
-        """Ask for a table to be copied anew; a running pipeline takes it up by itself."""
-        if not self._wanted(table):
-            hint = f"it is not among {self._options.tables}"
-            raise SourceError("the pipeline does not capture this table", where=str(table), hint=hint)
-        Requests(self._context.store).add(table)
-
-    def copies_anew(self, table: TableId) -> bool:
-        """Whether the options let tables be copied that nobody asked for."""
-        return self._options.copies_uncertain(table)
-
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        """Leave the request beside those of users."""
-        Requests(self._context.store).add(table, request, reason, limited=not asked)
 
     def commit(self, end: Offset) -> None:
         """Requests up to there are done with, and tables that newly match are in."""

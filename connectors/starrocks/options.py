@@ -69,6 +69,10 @@ class StarRocksSinkOptions(LoadSinkOptions):
 
     flink_defaults: ClassVar[dict[str, str]] = {"unicode-char.max-bytes": "3", "sink.io.thread-count": "2"}
 
+    drafted: ClassVar[dict[str, str]] = {
+        "jdbc-url": "jdbc:mysql://127.0.0.1:9030", "load-url": "127.0.0.1:8030", "username": "root", "password": "",
+    }  # fmt: skip
+
     type: Literal["starrocks"] = Field(description="Connector name.")
     jdbc_url: JdbcUrl = Field(
         alias="jdbc-url",

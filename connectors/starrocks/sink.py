@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from cdc.block import ChangeBlock
 from cdc.errors import SinkUnavailable
 from cdc.evolution.session import SchemaSession
-from cdc.schema import TableId
+from cdc.schema import TableId, TableSchema
 from cdc.sink import Prepared, TaskAttempt
 from cdc.source import Context
 from connectors.shared.sending.sender import SendLimits, send
@@ -23,7 +23,9 @@ from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, 
 from connectors.starrocks.targets import targets_of
 from connectors.starrocks.types import SqlType
 from connectors.streamload.commits import Commit
+from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.http import HttpClient
+from connectors.streamload.loads import Loads
 from connectors.streamload.settings import http_servers, row_rules
 from connectors.streamload.sink import LoadSink
 
@@ -70,6 +72,10 @@ class StarRocksSink(LoadSink[SqlType]):
         """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
         drop_files(self._directory, batch)
         super().abort(batch)
+
+    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
+        found = targets_of(self._sql, self._pipeline, self._directory).get(table, schema, -1)
+        return Loads(found, STARROCKS, row_rules(self._options, max_key_bytes=self._options.key_bytes))
 
     def _committer(self, batch: int) -> Commit:
         by_label = LabelCommit(self._transactions, self._retry)

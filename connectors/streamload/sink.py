@@ -13,14 +13,16 @@ from typing import ClassVar, Generic
 from cdc.errors import SinkError
 from cdc.evolution.sql_sink import SqlSink
 from cdc.evolution.table import T
-from cdc.schema import TableId
-from cdc.sink import Prepared
+from cdc.finding import Finding, ok, warning
+from cdc.schema import TableId, TableSchema
+from cdc.sink import Prepared, StoredTable
 from cdc.source import Context
 from connectors.shared.sql.client import Refused, SqlClient, SqlSession
 from connectors.streamload import settings
 from connectors.streamload.commits import Commit, commit_all
 from connectors.streamload.label_record import LabelRecord, Recorded
 from connectors.streamload.labels import LabelSpace
+from connectors.streamload.loads import Loads
 from connectors.streamload.options import LoadSinkOptions
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,20 @@ class LoadSink(SqlSink[T], Generic[T]):
         with self._session(wait=False) as session:
             session.rows("SELECT 1")
 
+    def examine(self) -> Iterator[Finding]:
+        """The login, the version, and the back ends that are alive, where the user may see them."""
+        with self._session(wait=False) as session:
+            told = session.rows("SELECT @@version_comment")
+            yield ok("connection", f"{self.server} at {session.server}: {told[0][0] if told else 'no version told'}")
+            try:
+                backends = session.records("SHOW BACKENDS")
+            except Refused as error:
+                yield ok("back ends", f"not to be seen by this user: {error.message}")
+                return
+            alive = sum(str(one.get("Alive")).lower() == "true" for one in backends)
+            text = f"{alive} of {len(backends)} alive"
+            yield ok("back ends", text) if alive == len(backends) else warning("back ends", text, "see SHOW BACKENDS")
+
     def warm(self) -> None:
         """Load the encoder's kernels; on a machine's first run this compiles them."""
         from connectors.streamload.warm import warm
@@ -74,6 +90,21 @@ class LoadSink(SqlSink[T], Generic[T]):
             for recorded in pool.map(self._freed, left):
                 log.info("the label %s of an earlier run is free", recorded.label)
         self._record.forget_since(batch)
+
+    def read_back(self, table: TableId, schema: TableSchema) -> StoredTable | str | None:
+        """The table's rows, over SQL. Any process."""
+        from connectors.streamload.read_back import LoadedRows
+
+        if self.missing([table]):
+            return None
+        loads = self._loads(table, schema)
+        if not loads.rules.deletes:
+            return "deletes are not carried out (sink.enable-delete)"
+        return LoadedRows(self._sql, schema, loads)
+
+    @abstractmethod
+    def _loads(self, table: TableId, schema: TableSchema) -> Loads:
+        """How rows of this schema get into a table. Raises SinkError."""
 
     def _freed(self, recorded: Recorded) -> Recorded:
         self._free(recorded.table, recorded.label)

@@ -68,6 +68,23 @@ class SqlSession:
         except (pymysql.err.MySQLError, OSError) as error:
             raise _failed(error, self.server) from None
 
+    def spelled(self, sql: str, many: int) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
+        """The rows of a long result, up to `many` at a time, each value as the server spells it. Raises as `rows`.
+
+        The session does nothing else until the last row.
+        """
+        usual = self._connection.use_unicode, self._connection.decoders
+        self._connection.use_unicode, self._connection.decoders = False, {}
+        try:
+            with self._connection.cursor(pymysql.cursors.SSCursor) as cursor:
+                cursor.execute(sql)
+                while rows := cursor.fetchmany(many):
+                    yield rows
+        except (pymysql.err.MySQLError, OSError) as error:
+            raise _failed(error, self.server) from None
+        finally:
+            self._connection.use_unicode, self._connection.decoders = usual
+
     def run(self, sql: str) -> None:
         """Run a statement without result. Raises as `rows`; a DDL whose answer is lost may have been carried out."""
         self.rows(sql)

@@ -1,0 +1,58 @@
+"""Commands that begin a pipeline: init."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdc.cli.root import EXIT_CODES, app
+from cdc.printed import printed
+
+_PASSWORD = "DB_PASSWORD"
+
+
+@app.command(epilog=EXIT_CODES)
+def init(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The source: mysql://user@host:port/database.")],
+    sink: Annotated[str, typer.Option(metavar="NAME", help="The sink's connector: duckdb, doris, starrocks, ...")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; default: stdout.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A further option of the source: tls.mode=required.")
+    ] = None,
+) -> None:
+    """Write a pipeline file, with comments, from what is found on a server. The password comes from the environment
+    (DB_PASSWORD) or is asked for, and is not written."""
+    from cdc.init.run import init_text
+    from cdc.init.url import parse_url
+
+    try:
+        server = parse_url(url)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="URL") from None
+    pairs = [each.partition("=") for each in option or ()]
+    for name, equals, _ in pairs:
+        if not equals or "password" in name:
+            raise typer.BadParameter("write KEY=VALUE, and no password", param_hint="--option")
+    if output is not None and output.exists():
+        raise typer.BadParameter(f"{output} is there already, and is not overwritten", param_hint="--output")
+    password = server.password or os.environ.get(_PASSWORD) or _asked(str(server))
+    text = init_text(server, password, sink, {name: value for name, _, value in pairs}, output)
+    if output is None:
+        print(text, end="")
+        return
+    with open(output, "x", encoding="utf-8") as file:
+        file.write(text)
+    print(printed(f"{output}: written; export {_PASSWORD}, then run `cdc plan {output}`"), file=sys.stderr)
+
+
+def _asked(server: str) -> str:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to ask for the password", param_hint="URL")
+    return getpass.getpass(f"Password for {printed(server)}: ")

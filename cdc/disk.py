@@ -1,0 +1,32 @@
+"""Room on a disk, as a finding."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from cdc.finding import Finding, error, ok, warning
+
+_LITTLE = 1 << 30
+_NONE = 100 << 20
+
+
+def examine_folder(subject: str, folder: Path) -> Iterator[Finding]:
+    """Whether files can be written there, and how much room is left. The folder itself need not be there yet."""
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        yield error(subject, f"{there} is no folder", "choose another place")
+        return
+    if not os.access(there, os.W_OK | os.X_OK):
+        yield error(subject, f"{there} cannot be written to", "give this user write access, or choose another place")
+        return
+    free = shutil.disk_usage(there).free
+    told = f"{folder}: {free / (1 << 30):.1f} GiB free"
+    if free < _NONE:
+        yield error(subject, told, "free some space, or choose another place")
+    elif free < _LITTLE:
+        yield warning(subject, told, "free some space: rows wait there until they are committed")
+    else:
+        yield ok(subject, told)

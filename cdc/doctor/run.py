@@ -1,0 +1,122 @@
+"""`cdc doctor`: findings about a pipeline's source, sink and machine, one after the other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdc.doctor.machine import examine_machine
+from cdc.errors import CdcError, EngineError, SinkError, SourceError
+from cdc.finding import Finding, Level, error, ok
+from cdc.flow.offsets import source_offset
+from cdc.sink import ExaminesSink
+from cdc.source import Context, ExaminesSource, Offset, close
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.store import LocalStore
+
+if TYPE_CHECKING:
+    from cdc.spec.model import PipelineSpec
+
+_EXIT_CODES = {"source": SourceError.exit_code, "sink": SinkError.exit_code, "machine": EngineError.exit_code}
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A finding, and the part of the pipeline that it is about: `source`, `sink` or `machine`."""
+
+    part: str
+    finding: Finding
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        found = self.finding
+        yield f"{found.level:<7}  {self.part}: {found.subject}: {found.told}"
+        if found.fix:
+            yield f"         -> {found.fix}"
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object."""
+        return {"part": self.part, **asdict(self.finding)}
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with when this is the worst."""
+        return _EXIT_CODES[self.part] if self.finding.level is Level.ERROR else 0
+
+
+def examine(spec: PipelineSpec, state_dir: Path | None) -> Iterator[Examined]:
+    """Look at everything; what fails is a finding, and the rest is looked at all the same. Changes nothing."""
+    from cdc.job.state_location import state_root
+
+    root = state_root(state_dir, spec)
+    for finding in (*examine_machine(root), *_state(spec, root)):
+        yield Examined("machine", finding)
+    with tempfile.TemporaryDirectory(prefix="cdc-doctor-") as folder:
+        store = LocalStore(Path(folder))
+        for finding in _source(spec, store, _committed(spec, root)):
+            yield Examined("source", finding)
+        for finding in _sink(spec, store):
+            yield Examined("sink", finding)
+
+
+def _state(spec: PipelineSpec, root: Path) -> Iterator[Finding]:
+    """What a state directory that is there says of itself."""
+    try:
+        pipeline = StateDir(root).pipeline(source=spec.source.type)
+    except CdcError as failed:
+        yield _failed("state directory", failed)
+        return
+    if pipeline is not None:
+        batch = CommitLog(StateDir(root).commits).committed()
+        yield ok("state directory", f"pipeline {pipeline}, committed up to batch {batch}")
+
+
+def _committed(spec: PipelineSpec, root: Path) -> Offset | None:
+    """Where the pipeline is; None when it has not committed anything, or its state cannot be read."""
+    state = StateDir(root)
+    try:
+        if state.pipeline(source=spec.source.type) is None:
+            return None
+        log = CommitLog(state.commits)
+        decision = log.get(log.committed()) if log.committed() >= 0 else None
+    except CdcError:
+        return None
+    return None if decision is None else source_offset(decision.end)
+
+
+def _source(spec: PipelineSpec, store: LocalStore, committed: Offset | None) -> Iterator[Finding]:
+    try:
+        source = spec.source.build(Context(spec.name, store.within("source")))
+        try:
+            if isinstance(source, ExaminesSource):
+                yield from source.examine(committed)
+            else:
+                yield ok("tables", f"{len(source.tables())} match and can be read")
+        finally:
+            close(source)
+    except CdcError as failed:
+        yield _failed("source", failed)
+    except ImportError as failed:
+        yield error("source", f"the connector cannot be loaded: {failed}", "install what it needs")
+
+
+def _sink(spec: PipelineSpec, store: LocalStore) -> Iterator[Finding]:
+    try:
+        sink = spec.sink.build(Context(spec.name, store.within("sink")))
+        if isinstance(sink, ExaminesSink):
+            yield from sink.examine()
+        else:
+            sink.check()
+            yield ok("connection", "can be reached")
+    except CdcError as failed:
+        yield _failed("sink", failed)
+    except ImportError as failed:
+        yield error("sink", f"the connector cannot be loaded: {failed}", "install what it needs")
+
+
+def _failed(subject: str, failed: CdcError) -> Finding:
+    return error(subject, f"{failed.where}: {failed.message}" if failed.where else failed.message, failed.hint)

@@ -1,0 +1,62 @@
+"""A pipeline file's source block as `cdc init` writes it: what a connector found on a server, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from cdc.finding import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """`scheme://username:password@hostname:port/database`, taken apart; empty where a part is not given."""
+
+    scheme: str
+    hostname: str
+    port: int | None = None
+    username: str = ""
+    password: str = field(default="", repr=False)
+    database: str = ""
+
+    def __str__(self) -> str:
+        port = f":{self.port}" if self.port is not None else ""
+        return f"{self.scheme}://{self.username}@{self.hostname}{port}/{self.database}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the block with its value as text, and comments that go above it."""
+
+    name: str
+    value: str
+    comments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What is known of a server.
+
+    Attributes:
+        server: what it is, in a few words.
+        keys: of the source block, `type` left out; no secret among them.
+        findings: what stands in the way or is worth knowing.
+        databases: that the tables are in.
+    """
+
+    server: str
+    keys: tuple[Key, ...]
+    findings: tuple[Finding, ...]
+    databases: tuple[str, ...]
+
+
+@runtime_checkable
+class Drafts(Protocol):
+    """Optional capability of a source's options class itself (not of its objects)."""
+
+    url_schemes: Sequence[str]
+    """Schemes of URLs that name such a source."""
+
+    def draft(self, server: ServerUrl, more: Mapping[str, str]) -> Draft:
+        """Look at a server; `more` are further options of the block. Raises SourceError when it cannot be reached."""

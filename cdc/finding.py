@@ -1,0 +1,47 @@
+"""What `cdc doctor` finds: one sentence each, with what to do about it. Frozen values that connectors make too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """A pipeline runs, and may meet trouble."""
+    ERROR = "error"
+    """A pipeline does not run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        subject: one or two words, such as `binlog retention`.
+        told: what was found, never a secret.
+        fix: a statement or a step; empty where nothing is to be done.
+    """
+
+    level: Level
+    subject: str
+    told: str
+    fix: str = ""
+
+
+def ok(subject: str, told: str) -> Finding:
+    """Nothing is to be done."""
+    return Finding(Level.OK, subject, told)
+
+
+def warning(subject: str, told: str, fix: str) -> Finding:
+    """Something may go wrong."""
+    return Finding(Level.WARNING, subject, told, fix)
+
+
+def error(subject: str, told: str, fix: str) -> Finding:
+    """Something is wrong."""
+    return Finding(Level.ERROR, subject, told, fix)

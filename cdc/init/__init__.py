@@ -1,0 +1,1 @@
+"""`cdc init`: a pipeline file from what is found on a server"""

@@ -1,0 +1,84 @@
+"""The text of a pipeline file: blocks with comments, from a draft of the source and the options of a sink."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+from cdc.draft import Draft, Key
+from cdc.finding import Level
+from cdc.options import Options, SinkOptions
+from cdc.printed import printed
+from cdc.spec.reader import typed
+
+_PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_LONGEST = 2000
+
+
+def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type[Options]) -> str:
+    """The whole file. `source` and `sink` are connector names. Holds no secret."""
+    lines = [_comment(f"Written by `cdc init`: {draft.server}."), *_findings(draft)]
+    lines += ["source:", f"  type: {source}", *_block(draft.keys)]
+    lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
+    lines += ["", "pipeline:", f"  name: {scalar(name)}"]
+    lines += [
+        "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps",
+        "  # columns that are dropped.",
+        "  schema.change.behavior: evolve",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _findings(draft: Draft) -> Iterator[str]:
+    for level, title in ((Level.ERROR, "To be done before the first run:"), (Level.WARNING, "Worth knowing:")):
+        found = [finding for finding in draft.findings if finding.level is level]
+        if found:
+            yield "#"
+            yield f"# {title}"
+        for finding in found:
+            yield _comment(f"  {finding.subject}: {finding.told}")
+            if finding.fix:
+                yield _comment(f"    {finding.fix}")
+
+
+def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]:
+    """What the sink asks for, with its description: a value that works on this machine, else one to be given."""
+    drafted: Mapping[str, str] = dict(options.drafted) if issubclass(options, SinkOptions) else {}
+    for field in options.model_fields.values():
+        name = field.alias or ""
+        name = name or next(key for key, each in options.model_fields.items() if each is field)
+        if name == "type" or (not field.is_required() and name not in drafted):
+            continue
+        value = drafted.get(name, "").replace("{database}", draft.databases[0] if draft.databases else "tables")
+        if field.annotation is SecretStr or not value:
+            value = f"${{{re.sub(r'[^A-Z0-9]+', '_', f'{sink}_{name}'.upper())}}}"
+        yield Key(name, value, (_first(field),))
+
+
+def _first(field: Any) -> str:
+    """The first sentence of an option's description."""
+    return str(field.description or "").split(". ")[0].rstrip(".")
+
+
+def _block(keys: tuple[Key, ...]) -> Iterator[str]:
+    for key in keys:
+        yield from (f"  {_comment(text)}" for text in key.comments if text)
+        yield f"  {key.name}: {scalar(key.value)}"
+
+
+def _comment(text: str) -> str:
+    """One line, whatever a server's names and messages hold."""
+    return f"# {printed(text.replace(chr(10), ' '), longest=_LONGEST)}".rstrip()
+
+
+def scalar(text: str) -> str:
+    """A YAML scalar that is read as this text."""
+    read = typed(text)
+    whole = isinstance(read, int) and str(read) == text
+    plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
+    return text if plain or whole else json.dumps(text, ensure_ascii=False)

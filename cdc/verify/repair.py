@@ -1,0 +1,37 @@
+"""`cdc verify --repair`: tables that differ are asked to be copied anew, as `cdc resync` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdc.evolution.behavior import Behavior
+from cdc.schema import TableId, TruncateTable
+from cdc.spec.routing import made_routing
+from cdc.verify.report import State, TableReport, Verification
+
+if TYPE_CHECKING:
+    from cdc.flow.routing import Routing
+    from cdc.spec.model import PipelineSpec
+
+
+def repair(spec: PipelineSpec, found: Verification, state_dir: Path | None) -> Iterator[str]:
+    """Ask for each source table of a sink table that differs; a line for each. Raises as `request_resync`."""
+    from cdc.job.resync import request_resync
+
+    routing = made_routing(spec)
+    for report in found.tables:
+        for source in report.sources if report.state is State.DIFFERENT else ():
+            request_resync(spec, source, state_dir)
+            yield f"{source}: will be copied anew{_kept(routing, report)}"
+
+
+def _kept(routing: Routing, report: TableReport) -> str:
+    """What a copy does not mend: as `cdc.flow.sink_changes` decides whether it replaces the table."""
+    policy, table = routing.policy, TableId.parse(report.table)
+    replaced = policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
+    if not report.extra or (replaced and len(report.sources) == 1):
+        return ""
+    why = "others go to that table" if len(report.sources) > 1 else "schema changes that take rows away are held back"
+    return f", over the rows of {report.table}: {report.extra} that are only in the sink stay, as {why}"

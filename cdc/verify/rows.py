@@ -1,0 +1,92 @@
+"""The rows that a sink table should have: those of its source tables, on the pipeline's own way to the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdc.block import ChangeBlock
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import Target
+from cdc.flow.shard import with_source
+from cdc.schema import TableId, TableSchema
+from cdc.sink import StoredTable
+from cdc.source import Count, TablesNow
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
+Rows = Callable[[pa.RecordBatch | None], Iterator[pa.RecordBatch]]
+"""Reads one side of a comparison: all rows, or at least those with these keys. May be called again."""
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A source table of a sink table. `keys`: its columns that are the sink's key, empty when rows of it cannot be read
+    by that."""
+
+    table: TableId
+    target: Target
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The rows of a sink table as its source tables have them.
+
+    Attributes:
+        now: reads the source.
+        feeds: where its rows come from.
+        schema: of the sink table.
+        stored: what the sink makes of them.
+        columns: those that are compared, in this order.
+        count: told of values that are changed on the way.
+    """
+
+    now: TablesNow
+    feeds: tuple[Feed, ...]
+    schema: TableSchema
+    stored: StoredTable
+    columns: tuple[str, ...]
+    rules: Rules | None
+    coercion: Coercion
+    count: Count
+
+    def __call__(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """As `Rows` says."""
+        moment = datetime.now(UTC)
+        coercion = replace(self.coercion, lost="null")
+        for feed in self.feeds:
+            asked = keys.select(list(feed.keys)) if keys is not None and feed.keys else None
+            for block in self._behind_rules(self.now.rows(feed.table, asked, self.count), moment):
+                routed = replace(with_source(block, feed.target), table=feed.target.table)
+                rows = coercion(routed, self.schema, self.count).rows
+                yield self.stored.stored(rows).select(list(self.columns))
+
+    def _behind_rules(self, blocks: Iterator[ChangeBlock], moment: datetime) -> Iterator[ChangeBlock]:
+        """The blocks behind their tables' rules. Rows that a rule leaves out are in nobody's dead letters again."""
+        if self.rules is None:
+            yield from blocks
+            return
+        with self.rules.runner() as runner:
+            for block in blocks:
+                yield runner.apply(block, moment)
+                runner.counts.letters.clear()
+
+    @property
+    def by_key(self) -> bool:
+        """Whether rows can be read by their keys."""
+        return all(feed.keys for feed in self.feeds)
+
+
+def sink_rows(stored: StoredTable, columns: Sequence[str]) -> Rows:
+    """The rows that the sink table has."""
+
+    def read(keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        return (batch.select(list(columns)) for batch in stored.rows(keys))
+
+    return read

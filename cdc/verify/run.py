@@ -1,0 +1,219 @@
+"""`cdc verify`: compares the tables of a pipeline, which may be running, with those of its source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from cdc.block import arrow_schema
+from cdc.errors import SinkError, SourceError, StateError
+from cdc.flow.retry import RetryPolicy
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.pattern import TablePattern
+from cdc.schema import TableId, TableSchema
+from cdc.sink import ReadsBack, StoredTable
+from cdc.source import Context, Copies, ReadsNow, TablesNow
+from cdc.spec.routing import made_routing
+from cdc.spec.rules import made_rules
+from cdc.state.directory import StateDir
+from cdc.status.file import read_status
+from cdc.verify.compare import Compared, Comparison
+from cdc.verify.position import Committed
+from cdc.verify.report import Kind, State, TableReport, Verification
+from cdc.verify.rows import Expected, Feed, sink_rows
+from cdc.verify.settle import Log
+from cdc.verify.shown import kinds, shown_rows
+from cdc.verify.tables import Pair, keys_in_source, pairs
+
+if TYPE_CHECKING:
+    from cdc.flow.routing import Routing
+    from cdc.spec.model import PipelineSpec
+    from cdc.transform.rules import Rules
+
+SHOWN, SHOWN_DEEP = 5, 1000
+"""Rows that are named for each table."""
+WAIT_S = 60.0
+"""How long a running pipeline is waited for, where nothing else is said."""
+_LONGEST_S = 30.0
+"""How long rows that are written to all the time are looked at again."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare.
+
+    Attributes:
+        tables: only source tables that match; None for all.
+        deep: name up to SHOWN_DEEP rows of each table, with the values that differ.
+        wait_s: how long to wait for the pipeline to commit what was read in the source; None: WAIT_S while it runs,
+            else not at all.
+    """
+
+    tables: str | None = None
+    deep: bool = False
+    wait_s: float | None = None
+
+
+def verify(
+    spec: PipelineSpec, state_dir: Path | None, settings: Settings, told: Callable[[TableReport], None]
+) -> Verification:
+    """Compare table by table; `told` gets each as soon as it is known. Changes nothing.
+
+    Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
+    """
+    from cdc.job.state_location import state_root
+
+    state = StateDir(state_root(state_dir, spec))
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None:
+        hint = "give the --state-dir that the pipeline runs with"
+        raise StateError("no pipeline has run here yet", where=str(state.root), hint=hint)
+    source = spec.source.build(Context(pipeline, state.source))
+    sink = spec.sink.build(Context(pipeline, state.sink))
+    if not isinstance(source, ReadsNow):
+        raise SourceError("its tables cannot be read, only their changes", where=f"source {spec.source.type}")
+    if not isinstance(sink, ReadsBack):
+        raise SinkError("its rows cannot be read back", where=f"sink {spec.sink.type}")
+    committed = Committed(state, RetryPolicy(_wait_s(settings, state), 0.1, 1.0))
+    decision, now = committed.decision(), source.now()
+    try:
+        work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
+        work.copying = _copying(source) if isinstance(source, Copies) else {}
+        reports = []
+        for pair in work.pairs(SinkSchemas(state.store).at(decision.batch)):
+            reports.append(work.report(pair))
+            told(reports[-1])
+    finally:
+        now.close()
+    return Verification(spec.name, decision.batch, committed.offset(), tuple(reports))
+
+
+def _wait_s(settings: Settings, state: StateDir) -> float:
+    if settings.wait_s is not None:
+        return settings.wait_s
+    seen = read_status(state.root)
+    return WAIT_S if seen is not None and seen.alive else 0.0
+
+
+def _copying(source: Copies) -> dict[TableId, str]:
+    return {each.table: each.state for each in source.progress() if each.state != "done"}
+
+
+class _Work:
+    """One comparison of all tables."""
+
+    def __init__(
+        self,
+        now: TablesNow,
+        sink: ReadsBack,
+        routing: Routing,
+        rules: Rules | None,
+        committed: Committed,
+        settings: Settings,
+    ) -> None:
+        self._now, self._sink, self._routing, self._rules = now, sink, routing, rules
+        self._committed, self._settings = committed, settings
+        self._sources: dict[TableId, TableSchema] = {}
+        self.copying: dict[TableId, str] = {}
+
+    def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
+        """What is to be compared. Raises SourceError when no table is."""
+        self._sources = dict(self._now.tables())
+        wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
+        found = pairs(self._sources, sinks, self._routing.table, self._rules, self._now.partial)
+        chosen = [pair for pair in found if wanted is None or any(wanted.matches(fed.table) for fed in pair.fed)]
+        if not chosen:
+            raise SourceError("no captured table matches", where=self._settings.tables or "tables")
+        return chosen
+
+    def report(self, pair: Pair) -> TableReport:
+        """Compare one table. Raises SourceError and SinkError."""
+        own = [fed.table for fed in pair.fed]
+        told = (str(pair.table), tuple(map(str, own)))
+        if pair.schema is None:
+            return TableReport(*told, State.OPEN, note="the pipeline has not got to its creation yet")
+        if pair.why_not:
+            return TableReport(*told, State.SKIPPED, note=pair.why_not)
+        copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
+        if copied:
+            return TableReport(*told, State.OPEN, note=f"it is being copied: {', '.join(copied)}")
+        stored = self._sink.read_back(pair.table, pair.schema)
+        if stored is None:
+            return TableReport(*told, State.DIFFERENT, note="the sink has no such table")
+        if isinstance(stored, str):
+            return TableReport(*told, State.SKIPPED, note=stored)
+        compared = self._comparison(pair, pair.schema, stored)(self._shown)
+        return self._told(pair, compared, told)
+
+    @property
+    def _shown(self) -> int:
+        return SHOWN_DEEP if self._settings.deep else SHOWN
+
+    def _comparison(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Comparison:
+        counts: Counter[str] = Counter()
+        own = [fed.table for fed in pair.fed]
+
+        def count(reason: str, number: int) -> None:
+            counts[reason] += number
+
+        expected = Expected(
+            self._now, tuple(self._feeds(pair, schema, stored)), schema, stored, pair.columns, self._rules,
+            self._routing.coercion, count,
+        )  # fmt: skip
+        log = Log(
+            self._now.end,
+            lambda end: self._committed.reaches(self._now, end, own),
+            lambda start, end: self._now.reached(start, end, own),
+        )
+        return Comparison(
+            expected, sink_rows(stored, pair.columns), pair.columns, pair.key, expected.by_key, log,
+            RetryPolicy(_LONGEST_S, 0.05, 1.0),
+        )  # fmt: skip
+
+    def _feeds(self, pair: Pair, schema: TableSchema, stored: StoredTable) -> Iterator[Feed]:
+        empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(schema))
+        kept = stored.stored(empty).schema
+        for fed in pair.fed:
+            source, keys = self._sources[fed.table], self._now.keys(fed.table)
+            mine = keys_in_source(pair, fed, keys, self._rules, source) and all(
+                _alike(kept.field(name).type, arrow_schema(source).field(name).type) for name in keys
+            )
+            yield Feed(fed.table, fed.target, keys if mine else ())
+
+    def _told(self, pair: Pair, compared: Compared, told: tuple[str, tuple[str, ...]]) -> TableReport:
+        settled = compared.settled
+        if settled is None:
+            rows = compared.source_rows, compared.sink_rows
+            return TableReport(*told, State.EQUAL, *rows, left_out=pair.left_out)
+        found, left = kinds(settled, keyed=bool(pair.key)), int(settled.open.sum())
+        differing = sum(found.values())
+        state = State.DIFFERENT if differing else State.OPEN if left or not compared.all else State.EQUAL
+        note = ""
+        if settled.waited:
+            note = f"the pipeline has committed {_place(self._committed.offset())} only: run it until it has caught up"
+        elif left:
+            note = "some rows are written to all the time"
+        elif state is State.OPEN:
+            note = "more rows were being written to than are looked at: run it again"
+        shown = shown_rows(
+            settled, pair.columns, pair.key, pair.masked, most=self._shown, values=self._settings.deep
+        )  # fmt: skip
+        return TableReport(
+            *told, state, compared.source_rows, compared.sink_rows, found[Kind.MISSING], found[Kind.EXTRA],
+            found[Kind.OTHER], left, compared.all, tuple(shown), pair.left_out, note,
+        )  # fmt: skip
+
+
+def _alike(stored: pa.DataType, source: pa.DataType) -> bool:
+    """Whether a key's values in the sink are the source's own."""
+    return bool(stored == source or (pa.types.is_integer(stored) and pa.types.is_integer(source)))
+
+
+def _place(offset: dict[str, object]) -> str:
+    """An offset for people: what a source's offsets name first."""
+    return ", ".join(f"{name} {value}" for name, value in list(offset.items())[:3] if name != "version")

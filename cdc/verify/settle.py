@@ -1,0 +1,135 @@
+"""Rows that differed in a scan, looked at again until it is certain: equal after all, different, or not to be told.
+
+While a pipeline runs, the sink is a moment behind. So a round reads the rows in the source, waits until the pipeline
+has committed the log up to there, reads them in the sink, and in the source again:
+
+- the sink has what the source had before or after: equal, as of some moment in between;
+- the source had the same both times, and the sink has something else: different. That is certain when the log says that
+  the tables were not written to meanwhile. Else a row may have changed and changed back, so it has to come out the same
+  in STRIKES rounds;
+- otherwise the row was written to: the next round tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cdc.flow.retry import Backoff, RetryPolicy
+from cdc.verify.hashing import Hashes, RowHasher
+from cdc.verify.rows import Rows
+
+STRIKES = 3
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Rows to look at, by the hash of their key.
+
+    Attributes:
+        hashes: of the keys, ascending, each once.
+        keys: their values, in that order; None for rows that cannot be read by key.
+    """
+
+    hashes: Hashes
+    keys: pa.RecordBatch | None
+
+    def only(self, wanted: Mask) -> Suspects:
+        """Some of them."""
+        keys = None if self.keys is None else self.keys.filter(pa.array(wanted))
+        return Suspects(self.hashes[wanted], keys)
+
+
+@dataclass
+class Found:
+    """What one side has of suspects: how many rows of each key, the sum of their hashes, and some rows to show.
+
+    `shown` has, by place in the suspects, the first row.
+    """
+
+    counts: npt.NDArray[np.int64]
+    sums: Hashes
+    shown: dict[int, pa.RecordBatch] = field(default_factory=dict)
+
+    def same(self, other: Found) -> Mask:
+        """bool[n]: where both have the same."""
+        equal: Mask = (self.counts == other.counts) & (self.sums == other.sums)
+        return equal
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of suspects. `different` and `open` are bool[n]; the others are equal. `source` and `sink` are from
+    the last look. `waited`: the pipeline did not commit in time what was read in the source."""
+
+    suspects: Suspects
+    different: Mask
+    open: Mask
+    source: Found
+    sink: Found
+    waited: bool
+
+
+@dataclass(frozen=True)
+class Log:
+    """The source's log, as the rounds need it.
+
+    Attributes:
+        mark: where it ends now.
+        committed: wait until the pipeline has committed up to a mark; False when it does not.
+        quiet: whether it says nothing of the tables between two marks.
+    """
+
+    mark: Callable[[], dict[str, object]]
+    committed: Callable[[dict[str, object]], bool]
+    quiet: Callable[[dict[str, object], dict[str, object]], bool]
+
+
+def look(rows: Rows, suspects: Suspects, hasher: RowHasher, show: int) -> Found:
+    """What a side has of the suspects. The first `show` of them with their rows."""
+    count = len(suspects.hashes)
+    found = Found(np.zeros(count, np.int64), np.zeros(count, np.uint64))
+    if not count:
+        return found
+    for batch in rows(suspects.keys):
+        keys, whole = hasher(batch)
+        places = np.minimum(np.searchsorted(suspects.hashes, keys), count - 1)
+        mine = np.flatnonzero(suspects.hashes[places] == keys)
+        np.add.at(found.counts, places[mine], 1)
+        np.add.at(found.sums, places[mine], whole[mine])
+        for row in mine[places[mine] < show].tolist():
+            found.shown.setdefault(int(places[row]), batch.slice(row, 1))
+    return found
+
+
+def settle(
+    source: Rows, sink: Rows, suspects: Suspects, hasher: RowHasher, log: Log, *, show: int, retry: RetryPolicy
+) -> Settled:
+    """Rounds until nothing is open, the time is up, or the pipeline does not come on. Raises as the sides."""
+    different = np.zeros(len(suspects.hashes), bool)
+    strikes = np.zeros(len(suspects.hashes), np.int64)
+    pauses = Backoff(retry, "verify")
+    while True:
+        start = log.mark()
+        before = look(source, suspects, hasher, 0)
+        committed = log.committed(log.mark())
+        there = look(sink, suspects, hasher, show)
+        after = look(source, suspects, hasher, show)
+        equal = before.same(there) | after.same(there)
+        still = ~equal & before.same(after)
+        if not committed:
+            return Settled(suspects, different, ~equal, after, there, True)
+        quiet = bool(still.any()) and log.quiet(start, log.mark())
+        strikes = np.where(still, np.where(quiet, STRIKES, strikes + 1), 0)
+        different = strikes >= STRIKES
+        left = ~equal & ~different
+        if not left.any() or not pauses.pause("rows are being written to"):
+            return Settled(suspects, different, left, after, there, False)
+        keep = ~equal
+        suspects, strikes, different = suspects.only(keep), strikes[keep], different[keep]

@@ -1,0 +1,71 @@
+"""Differing rows as text: the key, the columns that differ, and on request their values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from cdc.verify.report import Kind, RowReport
+from cdc.verify.settle import Settled
+
+LONGEST = 80
+"""Characters of a value."""
+MASKED = "(masked)"
+
+
+def kinds(settled: Settled, *, keyed: bool) -> dict[Kind, int]:
+    """How many rows differ in which way. Of a table without a key a row counts as often as one side has it more."""
+    here, there = settled.source.counts, settled.sink.counts
+    different = settled.different
+    more = np.abs(here - there)
+    missing = different & ((there == 0) if keyed else (here > there))
+    extra = different & ((here == 0) if keyed else (there > here))
+    other = different & ~missing & ~extra
+    return {
+        Kind.MISSING: int(more[missing].sum()),
+        Kind.EXTRA: int(more[extra].sum()),
+        Kind.OTHER: int(np.maximum(more[other], 1).sum()),
+    }
+
+
+def shown_rows(
+    settled: Settled, columns: Sequence[str], key: Sequence[str], masked: Collection[str], *, most: int, values: bool
+) -> Iterator[RowReport]:
+    """The first rows that differ. `values`: with the values of both sides, but for `masked` columns."""
+    for place in np.flatnonzero(settled.different)[:most].tolist():
+        here, there = settled.source.shown.get(place), settled.sink.shown.get(place)
+        one = here if here is not None else there
+        if one is None:  # it is not among those whose rows were kept
+            continue
+        names = key or (columns if values else ())
+        told = {name: _text(one.column(name)[0], name in masked) for name in names}
+        kind = Kind.MISSING if there is None else Kind.EXTRA if here is None else Kind.OTHER
+        if not key:
+            kind = Kind.MISSING if settled.source.counts[place] > settled.sink.counts[place] else Kind.EXTRA
+        found: dict[str, tuple[str, str]] = {}
+        if here is not None and there is not None:
+            found = {name: _both(here, there, name, name in masked, values) for name in _unequal(here, there)}
+        yield RowReport(kind, told, found)
+
+
+def _unequal(here: pa.RecordBatch, there: pa.RecordBatch) -> list[str]:
+    return [name for name in here.schema.names if not here.column(name)[0].equals(there.column(name)[0])]
+
+
+def _both(here: pa.RecordBatch, there: pa.RecordBatch, name: str, masked: bool, values: bool) -> tuple[str, str]:
+    if not values:
+        return "", ""
+    return _text(here.column(name)[0], masked), _text(there.column(name)[0], masked)
+
+
+def _text(value: Any, masked: bool) -> str:
+    if not value.is_valid:
+        return "NULL"
+    if masked:
+        return MASKED
+    plain = value.as_py() if not pa.types.is_temporal(value.type) else value.cast(pa.string()).as_py()
+    text = plain.hex() if isinstance(plain, bytes) else str(plain)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -1,0 +1,111 @@
+"""Which tables are compared with which, in which columns, and which cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc.evolution.merge import place_of
+from cdc.flow.route import RouteTable, Target
+from cdc.flow.sink_tables import with_shard
+from cdc.schema import TableId, TableSchema
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A source table that goes to a sink table, and what it is there: behind its rule, with the shard column."""
+
+    table: TableId
+    target: Target
+    schema: TableSchema
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sink table and the source tables that go to it.
+
+    Attributes:
+        schema: the sink table's, as the engine knows it; None when the pipeline has not got to its creation.
+        columns: those that are compared, in the order of the schema.
+        left_out: its other columns, each with the reason.
+        key: its key, empty when it has none or a column of it is not compared.
+        masked: columns that a rule masks.
+        why_not: why the sink need not have what the source has; empty when it has to.
+    """
+
+    table: TableId
+    fed: tuple[Fed, ...]
+    schema: TableSchema | None
+    columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    masked: frozenset[str] = frozenset()
+    why_not: str = ""
+
+
+def pairs(
+    sources: Mapping[TableId, TableSchema],
+    sinks: Mapping[TableId, TableSchema],
+    routes: RouteTable,
+    rules: Rules | None,
+    partial: Callable[[TableId], str],
+) -> list[Pair]:
+    """Every sink table that these source tables go to, sorted. `sinks` are the schemas that the engine knows.
+
+    Raises SpecError where a rule does not fit a table, ChangeRefused for a shard column that does not.
+    """
+    fed: dict[TableId, list[Fed]] = {}
+    for table, schema in sorted(sources.items()):
+        made = schema if rules is None else rules.result(table, schema).schema
+        for target in routes.targets(table):
+            fed.setdefault(target.table, []).append(Fed(table, target, with_shard(made, target)))
+    return [_pair(table, own, sources, sinks.get(table), rules, partial) for table, own in sorted(fed.items())]
+
+
+def _pair(
+    table: TableId,
+    fed: Sequence[Fed],
+    sources: Mapping[TableId, TableSchema],
+    schema: TableSchema | None,
+    rules: Rules | None,
+    partial: Callable[[TableId], str],
+) -> Pair:
+    if schema is None:
+        return Pair(table, tuple(fed), None)
+    changing = set[str]()
+    masked = set[str]()
+    reasons = [f"{each.table}: {partial(each.table)}" for each in fed if partial(each.table)]
+    for each in fed:
+        if rules is None:
+            break
+        found, rule = rules.unrepeatable(each.table, sources[each.table]), rules.rule(each.table)
+        changing |= {name.casefold() for name in found}
+        if "the filter" in found:
+            reasons.append(f"{each.table}: its filter asks for more than the row has")
+        if rule is not None:
+            masked |= {mask.column.casefold() for mask in rule.masks}
+            if rule.soft_delete:
+                reasons.append(f"{each.table}: deleted rows stay in the sink (SOFT_DELETE)")
+    gone = [name for name in schema.names if all(place_of(each.schema, name) is None for each in fed)]
+    other = [name for name in schema.names if name not in gone and name.casefold() in changing]
+    columns = tuple(name for name in schema.names if name not in gone and name not in other)
+    left_out = (
+        *(f"{name} (the source has no such column)" for name in gone),
+        *(f"{name} (computed of the change, not of the row)" for name in other),
+    )
+    key = schema.primary_key if set(schema.primary_key) <= set(columns) else ()
+    shown = frozenset(name for name in columns if name.casefold() in masked)
+    if not columns:
+        reasons.append("no column can be compared")
+    return Pair(table, tuple(fed), schema, columns, left_out, key, shown, "; ".join(reasons))
+
+
+def keys_in_source(pair: Pair, fed: Fed, source_key: Sequence[str], rules: Rules | None, source: TableSchema) -> bool:
+    """Whether the sink's key is the source's own, untouched, but for the shard column."""
+    own = [name for name in pair.key if name != fed.target.shard_column]
+    computed = set() if rules is None else set(rules.computed(fed.table, source))
+    return bool(own) and set(own) == set(source_key) and not computed & set(own)

@@ -1,0 +1,111 @@
+"""Rows of a table of the file, read back for `cdc verify`: in pieces, so that a pipeline can commit between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.errors import SinkError
+from cdc.schema import TableId, TableSchema
+from connectors.duckdb.database import Database, DuckDbSession, quoted
+
+_PIECE_ROWS = 1_000_000
+"""Rows read while the file is open: a second or so, in which a pipeline waits with its commit."""
+_BLOCK_ROWS = 122_880
+_PLAIN = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
+    "DOUBLE", "VARCHAR", "BLOB", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "FLOAT[]",
+)  # fmt: skip
+_KEYS = "__cdc_keys"
+_ZONE = "SET TimeZone = 'UTC'"
+
+
+class DuckDbRows:
+    """See `cdc.sink.StoredTable`. INTERVAL comes as microseconds, a type that no pipeline writes as text."""
+
+    def __init__(self, database: Database, table: TableId, schema: TableSchema) -> None:
+        """Raises SinkError when the table lacks a column of the schema."""
+        self._database, self._table, self._schema = database, table, schema
+        with database.open(read_only=True) as session:
+            actual = _columns(session, table)
+            missing = [name for name in schema.names if name.casefold() not in actual]
+            if missing:
+                raise SinkError(
+                    f"the table has no column {', '.join(missing)}",
+                    where=str(table),
+                    hint="was it changed by somebody else? `cdc resync` copies the table anew",
+                )
+            self._select = ", ".join(f"{_read(*actual[name.casefold()])} AS {quoted(name)}" for name in schema.names)
+            self.arrow: pa.Schema = self._query(session, "WHERE false").to_arrow_table().schema
+
+    def rows(self, keys: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
+        """By row numbers, which say little when a batch commits between two pieces: then rows may be missed."""
+        if keys is not None:
+            yield from self._looked_up(keys)
+            return
+        start, end = 0, 1
+        while start < end:
+            with self._database.open(read_only=True) as session:
+                name = session.names.table(self._table)
+                end = 1 + int(session.rows(f"SELECT coalesce(max(rowid), -1) FROM {name}")[0][0])
+                where = f"WHERE rowid >= {start} AND rowid < {start + _PIECE_ROWS}"
+                yield from self._query(session, where).to_arrow_reader(_BLOCK_ROWS)
+            start += _PIECE_ROWS
+
+    def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """In the columns' own types, which may be wider."""
+        columns = [_cast(values, field.type) for values, field in zip(rows.columns, self.arrow, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    def _looked_up(self, keys: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        with self._database.open(read_only=True) as session:
+            session.rows(_ZONE)
+            session.connection.register(_KEYS, pa.Table.from_batches([keys]))
+            same = " AND ".join(f"{_KEYS}.{quoted(name)} = __cdc_rows.{quoted(name)}" for name in keys.schema.names)
+            columns = ", ".join(f"__cdc_rows.{quoted(name)}" for name in self._schema.names)
+            inner = f"SELECT {self._select} FROM {session.names.table(self._table)}"
+            sql = f"SELECT {columns} FROM ({inner}) __cdc_rows SEMI JOIN {_KEYS} ON {same}"
+            yield from session.connection.sql(sql).to_arrow_reader(_BLOCK_ROWS)
+
+    def _query(self, session: DuckDbSession, where: str) -> duckdb.DuckDBPyRelation:
+        session.rows(_ZONE)
+        return session.connection.sql(f"SELECT {self._select} FROM {session.names.table(self._table)} {where}")
+
+
+def read_back(database: Database, table: TableId, schema: TableSchema) -> DuckDbRows | None:
+    """The table's rows, None when it is not in the file. Raises SinkError."""
+    if not database.exists:
+        return None
+    with database.open(read_only=True) as session:
+        if not _columns(session, table):
+            return None
+    return DuckDbRows(database, table, schema)
+
+
+def _columns(session: DuckDbSession, table: TableId) -> dict[str, tuple[str, str]]:
+    """Name and type of each column by its name in lower case: DuckDB takes names that differ in case for the same."""
+    found = session.rows(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() "
+        "AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)",
+        (table.database or "main", table.table),
+    )
+    return {name.casefold(): (name, kind) for name, kind in found}
+
+
+def _read(name: str, kind: str) -> str:
+    """The column as Arrow has room for it."""
+    if kind == "INTERVAL":
+        return f"epoch_us({quoted(name)})"
+    plain = kind in _PLAIN or kind.startswith("DECIMAL(")
+    return quoted(name) if plain else f"CAST({quoted(name)} AS VARCHAR)"
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.type == kind:
+        return values
+    if pa.types.is_duration(values.type):
+        values = values.view(pa.int64())
+    return pc.cast(values, kind)

@@ -1,0 +1,169 @@
+"""`cdc doctor`: what a pipeline needs of a MySQL or MariaDB server, looked at one by one. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from cdc.errors import SourceError
+from cdc.finding import Finding, Level, error, ok, warning
+from cdc.schema import TableId
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.foreign_keys import unlogged_cascades
+from connectors.mysql.server.information_schema import read_tables, table_ids
+from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
+from connectors.mysql.server.same_server import check_not_reset
+from connectors.mysql.server.server_check import (
+    check_replication_privilege,
+    check_select,
+    explain_no_tables,
+    quoted,
+    settings_problems,
+)
+from connectors.mysql.server.server_info import ServerInfo, query, server_info
+
+_SKEW_S = 2.0
+_SHORT_S = 86_400
+_WEEK = "SET {scope} binlog_expire_logs_seconds = 604800"
+_NAMED = 5
+_ENGINES = (
+    "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.ENGINE FROM information_schema.TABLES t "
+    "LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
+    "WHERE t.ENGINE IS NOT NULL AND coalesce(upper(e.TRANSACTIONS), 'NO') <> 'YES' "
+    "AND t.TABLE_SCHEMA NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
+)
+
+
+def examine(
+    session: Callable[[], MySqlConnection], options: Callable[[], MySqlSourceOptions], committed: MySqlOffset | None
+) -> Iterator[Finding]:
+    """Everything that can be told. `options` compare names as the server does; `committed` is where the pipeline is."""
+    try:
+        connection = session()
+    except SourceError as failed:
+        yield _failed("connection", failed)
+        return
+    try:
+        yield from _server(connection)
+        info = server_info(connection)
+        if info.log_bin:
+            yield from _log(connection, info, committed)
+        yield from _tables(connection, info, options())
+    except SourceError as failed:
+        yield _failed("server", failed)
+    finally:
+        connection.close()
+
+
+def _server(connection: MySqlConnection) -> Iterator[Finding]:
+    info = server_info(connection)
+    name = "MariaDB" if info.mariadb else "MySQL"
+    yield ok("server", f"{name} {info.version}, {'with' if info.gtid else 'without'} GTIDs")
+    for what, fix in settings_problems(info):
+        yield error("server settings", what, _kept(info, fix))
+    if info.log_bin and not info.gtid:
+        fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
+        yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)
+    if info.log_bin:
+        try:
+            check_replication_privilege(connection, info.server_id)
+            yield ok("privileges", "the account may read the binary log")
+        except SourceError as failed:
+            yield _failed("privileges", failed)
+    yield _clock(connection)
+
+
+def _kept(info: ServerInfo, fix: str) -> str:
+    """On MySQL a setting can be kept over restarts."""
+    return fix if info.mariadb else fix.replace("SET GLOBAL", "SET PERSIST")
+
+
+def _clock(connection: MySqlConnection) -> Finding:
+    before = time.time()
+    theirs = float(query(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0])
+    apart = theirs - (before + time.time()) / 2
+    if abs(apart) <= _SKEW_S:
+        return ok("clock", f"{abs(apart):.1f} s apart")
+    told = f"the server's clock is {abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} this machine's"
+    return warning("clock", f"{told}: the lag in seconds is off by that", "set both by NTP")
+
+
+def _log(connection: MySqlConnection, info: ServerInfo, committed: MySqlOffset | None) -> Iterator[Finding]:
+    logs = list_logs(connection)
+    size = sum(log.size for log in logs) / (1 << 30)
+    kept_s = _retention_s(connection)
+    told = f"{len(logs)} files of {size:.1f} GiB, kept for {'ever' if not kept_s else _hours(kept_s)}"
+    if 0 < kept_s < _SHORT_S:
+        fix = f"run on the server: {_WEEK.format(scope='GLOBAL' if info.mariadb else 'PERSIST')}"
+        yield warning("binlog retention", f"{told}: a pipeline that is stopped longer has to copy all anew", fix)
+    else:
+        yield ok("binlog retention", told)
+    if committed is None:
+        return
+    try:
+        if committed.server == info.identity:
+            check_file_position(connection, info, committed.position)
+            check_not_reset(connection, info, committed.gtids)
+        elif committed.gtids is None:
+            yield error("position", f"the pipeline read another server ({committed.server})", "go back to that one")
+            return
+        else:
+            check_gtid_position(connection, info, committed.gtids)
+    except SourceError as failed:
+        yield _failed("position", failed)
+    else:
+        yield ok("position", f"the log is there from {committed.position} on, where the pipeline is")
+
+
+def _retention_s(connection: MySqlConnection) -> int:
+    """Seconds; 0 for ever. The server's variables that are not there count as 0."""
+    names = "'binlog_expire_logs_seconds', 'expire_logs_days'"
+    rows = query(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    found = {str(name).lower(): float(value) for name, value in rows}
+    return int(found.get("binlog_expire_logs_seconds", 0) or found.get("expire_logs_days", 0) * 86_400)
+
+
+def _hours(seconds: int) -> str:
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * _SHORT_S else f"{seconds / _SHORT_S:.0f} days"
+
+
+def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceOptions) -> Iterator[Finding]:
+    found = read_tables(connection, options.pattern.matches)
+    if not found:
+        yield _failed("tables", explain_no_tables(table_ids(connection), options.pattern, connection))
+        return
+    try:
+        check_select(connection, found)
+        yield ok("tables", f"{len(found)} match and can be read")
+    except SourceError as failed:
+        yield _failed("tables", failed)
+    yield from _keyless(found)
+    yield from _engines(connection, found)
+    for cascade in unlogged_cascades(connection, info, found.keys()):
+        yield warning("foreign keys", str(cascade), "delete and update such rows by statements of their own")
+
+
+def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
+    names = [str(table) for table, definition in found.items() if not definition.primary_key]
+    if names:
+        told = f"{len(names)} without a primary key: {_some(names)}"
+        yield warning("keys", told, "add a primary key, or give one in a transform rule (primary-keys)")
+
+
+def _engines(connection: MySqlConnection, found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:
+    for database, name, engine in query(connection, _ENGINES, slow=True):
+        if TableId(str(database), str(name)) in found:
+            fix = f"run on the server: ALTER TABLE {quoted(str(database))}.{quoted(str(name))} ENGINE=InnoDB"
+            yield warning("engines", f"{database}.{name} is {engine}: it cannot be copied while it is written to", fix)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _failed(subject: str, failed: SourceError) -> Finding:
+    text = f"{failed.where}: {failed.message}" if failed.where else failed.message
+    return Finding(Level.ERROR, subject, text, failed.hint)

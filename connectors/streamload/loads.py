@@ -1,0 +1,18 @@
+"""What rows of one schema become on their way into one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connectors.shared.conversion.target import TargetTable
+from connectors.streamload.dialect import Dialect
+from connectors.streamload.flush import RowRules
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The table as it is, the server's load format, and how rows are checked."""
+
+    target: TargetTable
+    dialect: Dialect
+    rules: RowRules

@@ -1,0 +1,107 @@
+"""`cdc doctor` against real servers, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import ShortPipeline
+from typer.testing import CliRunner
+
+from cdc.cli import app
+from cdc.disk import examine_folder
+from cdc.finding import Level
+from cdc_services.server import MySqlServer
+
+
+def server_of(server: Any) -> MySqlServer:
+    """The server's address without what its end takes."""
+    return MySqlServer(server.host, server.port, server.user, server.password, server.flavor, server.version)
+
+
+def found(pipeline: ShortPipeline) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+    """The exit code, and the findings by part and subject."""
+    done = CliRunner().invoke(app, ["doctor", str(pipeline.file), "--json"])
+    told: dict[str, list[dict[str, Any]]] = {}
+    for finding in json.loads(done.stdout)["findings"]:
+        told.setdefault(f"{finding['part']} {finding['subject']}", []).append(finding)
+    return done.exit_code, told
+
+
+@pytest.mark.mysql
+def test_a_sound_server_has_no_error_and_tables_without_a_key_are_named(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    pipeline = ShortPipeline(any_server, tmp_path, any_server.new_database("doctor"))
+    pipeline.source(
+        "CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (x INT)", "CREATE TABLE c (x INT) ENGINE=MyISAM"
+    )
+    code, told = found(pipeline)
+    assert code == 0
+    assert told["source tables"][0]["told"] == "3 match and can be read"
+    assert told["source keys"][0]["told"] == f"2 without a primary key: {pipeline.database}.b, {pipeline.database}.c"
+    (engine,) = told["source engines"]
+    assert engine["fix"] == f"run on the server: ALTER TABLE `{pipeline.database}`.`c` ENGINE=InnoDB"
+    assert {"source server", "source privileges", "source clock", "source binlog retention"} <= told.keys()
+    assert {
+        "sink version",
+        "sink disk",
+        "machine Java",
+        "machine Python packages",
+        "machine state directory",
+    } <= told.keys()
+    pipeline.source("DROP TABLE c")
+    pipeline.run()
+    code, told = found(pipeline)
+    assert code == 0
+    assert told["source position"][0]["level"] == "ok"
+    assert "committed up to batch" in told["machine state directory"][-1]["told"]
+
+
+@pytest.mark.mysql
+def test_a_missing_privilege_and_a_wrong_setting_come_with_what_to_run(server_factory: Any, tmp_path: Path) -> None:
+    server = server_factory(
+        "mysql", extra_args=["--binlog-row-image=MINIMAL", "--binlog-expire-logs-seconds=3600", "--gtid-mode=OFF"]
+    )
+    database = server.new_database("doctor")
+    server.execute("CREATE TABLE a (id INT PRIMARY KEY)", database=database)
+    server.execute("CREATE USER 'reader'@'%' IDENTIFIED BY 'secret'", f"GRANT SELECT ON {database}.* TO 'reader'@'%'")
+    pipeline = ShortPipeline(server, tmp_path, database)
+    code, told = found(pipeline)
+    assert code == 3
+    assert told["source server settings"][0]["fix"].startswith(
+        "run on the server: SET PERSIST binlog_row_image = 'FULL'"
+    )
+    assert (
+        told["source binlog retention"][0]["fix"]
+        == "run on the server: SET PERSIST binlog_expire_logs_seconds = 604800"
+    )
+    assert told["source GTIDs"][0]["level"] == "warning"
+    code, told = found(ShortPipeline(replace(server_of(server), user="reader", password="secret"), tmp_path, database))
+    assert code == 3
+    fixes = [finding["fix"] for each in told.values() for finding in each]
+    assert any("REPLICATION CLIENT" in fix and "'reader'" in fix for fix in fixes)
+    assert "secret" not in json.dumps(told)
+
+
+def test_a_server_that_is_away_is_a_finding_and_the_rest_is_looked_at(tmp_path: Path) -> None:
+    server = MySqlServer("127.0.0.1", 1, "root", "x", "mysql", "9")
+    code, told = found(ShortPipeline(server, tmp_path, "shop", "pipeline:\n  name: p\n"))
+    assert code == 3
+    assert told["source connection"][0]["level"] == "error"
+    assert told["sink version"][0]["level"] == "ok"
+
+
+def test_a_place_without_room_or_that_is_no_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    assert [finding.level for finding in examine_folder("disk", tmp_path / "new" / "folder")] == [Level.OK]
+    assert [finding.told for finding in examine_folder("disk", tmp_path / "file" / "x")] == [
+        f"{tmp_path / 'file'} is no folder"
+    ]
+    for free, level in ((500 << 20, Level.WARNING), (1 << 20, Level.ERROR)):
+        monkeypatch.setattr("cdc.disk.shutil.disk_usage", lambda path, free=free: type("Usage", (), {"free": free}))
+        (finding,) = examine_folder("disk", tmp_path)
+        assert (finding.level, bool(finding.fix)) == (level, True)
