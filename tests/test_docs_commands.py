@@ -36,15 +36,11 @@ NOT_RUN = {
     "cdc logs NAME": "a synopsis",
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
-<<<<<<< HEAD
     "cdc status NAME": "a synopsis",
-=======
     "cdc verify FILE": "a synopsis",
     "cdc doctor FILE": "a synopsis",
     "cdc init URL": "a synopsis",
     "cdc init mysql://": "asks a server that only the reader has; tests/verify/test_init.py runs it",
-    "cdc status FILE": "a synopsis",
->>>>>>> main
     "cdc validate FILE": "a synopsis",
 }
 
