@@ -14,6 +14,7 @@ from cdc.flow.route import check_collisions
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_tables import Sides, with_shard
 from cdc.schema import CreateTable, TableId, TableSchema
+from cdc.schema_json import schema_to_json
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 
@@ -67,12 +68,33 @@ class Plan:
     def __str__(self) -> str:
         return plan_text(self)
 
+    def to_json(self) -> dict[str, object]:
+        """The plan as JSON values, for `cdc plan --json`."""
+        return {
+            "name": self.name, "source": self.source, "sink": self.sink, "schema_changes": self.behavior,
+            "tables": [_table_json(table) for table in self.tables],
+        }  # fmt: skip
+
     def check(self) -> None:
         """Raise ChangeRefused when the sink refuses tables."""
         refused = [table for table in self.tables if table.refused]
         if refused:
             reason = f"{self.sink} refuses {len(refused)} of {_count(len(self.tables), 'table')}: {refused[0].refused}"
             raise ChangeRefused(reason, hint="a run would stop: mend it, or take such tables out with tables.exclude")
+
+
+def _table_json(table: TablePlan) -> dict[str, object]:
+    return {
+        "sources": [str(each) for each in (table.source, *table.others)],
+        "sink": str(table.sink),
+        "schema": schema_to_json(table.schema),
+        "actual": None if table.actual is None else schema_to_json(table.actual),
+        "statements": list(table.statements),
+        "refused": table.refused,
+        "rules": list(table.rules),
+        "filter": table.filter,
+        "computed": dict(table.computed),
+    }
 
 
 def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:

@@ -2,7 +2,8 @@
 
 | moment | first signal | second signal |
 |---|---|---|
-| until Java is started | the process ends with exit code 0: nothing is under way that a crash would harm | |
+| until the run has looked at its state | the process ends with exit code 0: nothing is under way | |
+| while earlier decisions are committed | it goes on while the sink answers, exit code 0 | ends at once, 130 |
 | while Java starts | once it is up the run ends, exit code 0 | ends at once, exit code 130 |
 | from the query's start on | the running batch is finished, exit code 0 | ends at once, exit code 130 |
 | once the run is over | ignored, the process is about to end | |

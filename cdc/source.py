@@ -111,7 +111,7 @@ class TableProgress:
     """How far the copying of one table is.
 
     Attributes:
-        state: `waiting` (nothing of it was read), `copying` or `done`.
+        state: `waiting` (nothing of it is read yet), `copying` or `done`.
         rows: copied. `estimated_rows`: in the table, roughly; never less than `rows`.
         chunks: copied. `planned_chunks`: as far as they are known yet.
         started_s, updated_s: when its first and last part was copied, seconds since the epoch; 0 before.

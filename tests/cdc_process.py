@@ -223,3 +223,10 @@ def mysql_pipeline(folder: Path, server: MySqlServer, tables: str, **options: An
         "password": "${MYSQL_PASSWORD}", "tables": tables, "tls.mode": "disabled", **given,
     }  # fmt: skip
     return Pipeline(folder, source, server.password)
+
+
+def present_end(server: MySqlServer) -> dict[str, object]:
+    """Options of a source that starts where the log ends now, however much later it does."""
+    variable = "@@gtid_executed" if server.flavor == "mysql" else "@@gtid_binlog_pos"
+    done = str(server.execute(f"SELECT {variable}")[0][0]).replace("\n", "")
+    return {"scan__startup__mode": "specific-offset", "scan__startup__specific_offset__gtid_set": done}

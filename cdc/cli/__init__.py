@@ -4,8 +4,8 @@ A file holds a group of commands; importing it registers them with `cdc.cli.root
 function of the command that needs it.
 """
 
-from cdc.cli import begin, checks, files, runs, serve, status
+from cdc.cli import begin, checks, files, life, runs, serve, status
 from cdc.cli.entry import main
 from cdc.cli.root import app
 
-__all__ = ["app", "begin", "checks", "files", "main", "runs", "serve", "status"]
+__all__ = ["app", "begin", "checks", "files", "life", "main", "runs", "serve", "status"]

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
-from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
 from cdc.printed import printed
+
+AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
 
 
 @app.command(epilog=EXIT_CODES)
-def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files.")]) -> None:
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Pipeline files; - is standard input.")],
+    as_json: AsJson = False,
+) -> None:
     """Check pipeline files: every mistake with its line and column. Connects to nothing."""
     import gc
 
@@ -22,28 +29,50 @@ def validate(files: Annotated[list[str], typer.Argument(metavar="FILE...", help=
 
     import cdc
 
-    failed = False
+    failed, told = False, list[dict[str, Any]]()
     for file in files:
-        found = cdc.validate(file)
+        found = cdc.validate(shown_name(file), text=text_of(file))
+        failed = failed or not found.ok
+        if as_json:
+            problems, warnings = [[asdict(each) for each in part] for part in found]
+            told.append({"file": file, "ok": found.ok, "problems": problems, "warnings": warnings})
+            continue
         for line in (*found.problems, *found.warnings):
             print(printed(line, longest=LONGEST), file=sys.stderr)
         if found.ok:
             print(printed(f"{file}: ok"))
-        failed = failed or not found.ok
+    if as_json:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
     raise typer.Exit(2 if failed else 0)
 
 
 @app.command(epilog=EXIT_CODES)
-def plan(file: PipelineFile) -> None:
-    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing."""
-    import cdc
+def plan(
+    file: PipelineFile,
+    as_json: AsJson = False,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
 
-    pipeline = cdc.load(file)
+    Copies of tables that are under way are shown too, and why.
+    """
+    import cdc
+    from cdc.job.copying import under_way
+    from cdc.job.state_location import state_root
+    from cdc.state.directory import StateDir
+
+    pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
     found = cdc.plan(pipeline)
-    for line in str(found).split("\n"):
-        print(printed(line, longest=LONGEST_OF_PLAN))
+    copies = list(under_way(StateDir(state_root(state_dir, pipeline.spec)).store))
+    if as_json:
+        print(json.dumps({**found.to_json(), "under_way": copies}, indent=2, ensure_ascii=False))
+    else:
+        for line in (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
+            print(printed(line, longest=LONGEST_OF_PLAN))
     found.check()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -29,7 +30,26 @@ app = typer.Typer(
 dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
-PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file.")]
+PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file; - is standard input.")]
+
+
+STDIN = "stdin.yaml"
+"""The name of a pipeline from standard input in messages; relative paths in it start at the working folder."""
+
+
+def text_of(file: str) -> str | None:
+    """What standard input holds, for the file `-`; None for a file with a name."""
+    if file != "-":
+        return None
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(f"standard input is not UTF-8: {error}") from error
+
+
+def shown_name(file: str) -> str:
+    """The file's name in messages."""
+    return STDIN if file == "-" else file
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from cdc.background import give_way
 from cdc.cli.output import LONGEST, errors_as, say
-from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
 from cdc.printed import printed
 
 
@@ -51,7 +51,9 @@ def run(
             give_way()
         from cdc.api import load, run_here
 
-        pipeline = load(file)
+        pipeline = load(shown_name(file), text=text_of(file))
+        if file == "-" and pipeline.spec.pipeline.name is None:
+            raise typer.BadParameter("a pipeline from standard input needs pipeline.name, which names its state")
         for warning in pipeline.warnings:
             say("warning", str(warning), log_format)
         if from_savepoint is not None:

@@ -27,28 +27,34 @@ def serve(
     host_name: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A further name of this server, behind a proxy.")
     ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The token is in this file, instead of CDC_WEB_TOKEN.")
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="The web page shows, and does nothing.")] = False,
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web page.")] = False,
 ) -> None:
     """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM."""
     from cdc.serve.server import Server, Settings, end_on_signals, quiet_libraries
+    from cdc.web.settings import WebSettings
 
     if not folder.is_dir():
         raise typer.BadParameter("is no folder", param_hint="DIR")
     root = folder / ".cdc" if state_root is None else state_root
-    server = Server(Settings(folder.absolute(), root.absolute(), master))
+    web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
+    server = Server(Settings(folder.absolute(), root.absolute(), master, web))
     quiet_libraries()
     end_on_signals(server)
-    if no_web:
-        server.run()
-        return
-    from cdc.web.server import WebServer
-    from cdc.web.settings import WebSettings
+    server.run()
 
-    token = os.environ.pop("CDC_WEB_TOKEN", "")  # what is started from here needs it not
-    web = WebServer(server, WebSettings(host, port, token, read_only, tuple(host_name or ())))
-    server.say(f"the web page is at {web.start()}")
+
+def _token(file: Path | None) -> str:
+    """The token for the web page, empty when there is none. Nobody but its owner may read the file."""
+    given = os.environ.pop("CDC_WEB_TOKEN", "")  # what is started from here needs it not
+    if file is None:
+        return given
     try:
-        server.run()
-    finally:
-        web.stop()
+        if file.stat().st_mode & 0o077:
+            raise typer.BadParameter(f"others may read it: chmod 600 {file}", param_hint="--token-file")
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(str(error), param_hint="--token-file") from error

@@ -16,7 +16,7 @@ from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.sink_schemas import Schemas
-from cdc.schema import CreateTable, RenameTable, SchemaChange, TableCopied
+from cdc.schema import RenameTable, SchemaChange, TableCopied
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Tolerance(Protocol):
 
 
 class TryEvolve:
-    """All but tables that are created, as their rows would have no place."""
+    """All: rows are fitted to the tables that there are, those of a table that is not created are left out."""
 
     def without(self, change: SchemaChange, refused: Sequence[SchemaChange]) -> bool:
         """Every change is tried."""
@@ -49,7 +49,7 @@ class TryEvolve:
 
     def tolerates(self, change: SchemaChange, error: ChangeRefused | EngineError) -> bool:
         """See the class."""
-        return not isinstance(change, CreateTable)
+        return True
 
 
 class Attempts:

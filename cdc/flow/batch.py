@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cdc.errors import CdcError, StateError
+from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
 from cdc.flow.asking import Asking
@@ -35,7 +35,7 @@ from cdc.flow.moves import MOVED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
-from cdc.flow.retry import RetryPolicy
+from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
@@ -206,7 +206,7 @@ class BatchRunner:
         states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()
-        results = list(run_tasks())
+        results = self._results(batch, run_tasks)
         ran = time.monotonic()
         for result in results:
             result.raise_error()
@@ -217,6 +217,24 @@ class BatchRunner:
         self._log.decide(decision)
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
+
+    def _results(self, batch: int, run_tasks: RunTasks) -> list[TaskResult]:
+        """What the tasks came to, all of them run again after what may pass, for `retry-timeout` from the beginning.
+
+        A task has tried again itself by then, and the engine has tried the task; so it may have taken longer already.
+        """
+        began, backoff = self._retry.clock(), Backoff(self._retry, f"batch {batch}")
+        while True:
+            try:
+                return list(run_tasks())
+            except WorkerLost:
+                raise  # the query has to be started again
+            except CdcError as error:
+                late = self._retry.clock() - began >= self._retry.timeout_s
+                if not error.retryable or late or not backoff.pause(str(error)):
+                    raise
+            self._commits.wait()
+            self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
 
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""

@@ -152,7 +152,10 @@ class PrepareTask:
                     continue
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
-                    yield found
+                    if self.routing.policy.leaves_out_missing:
+                        count(f"no-table-in-sink {target.table}", len(found))
+                    else:
+                        yield found
                     continue
                 check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
                 yield self.routing.coercion(found, known, count)

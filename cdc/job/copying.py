@@ -97,6 +97,21 @@ class Copying:
             self._states[table.table] = table.state
 
 
+def under_way(store: Store) -> list[str]:
+    """A line for each copy that the last run left under way, or a running one has: how far it is, and why. `cdc plan`.
+
+    Raises StateError.
+    """
+    noted = store.read_json(FILE_NAME) or {}
+    lines = []
+    for name, fields in noted.get("tables", {}).items():
+        if fields["state"] != "done":
+            why = f": {fields['why']}" if fields.get("why") else ""
+            word = "is copied anew" if why else "is copied"
+            lines.append(f"{name} {word}, {fields['rows']:,} of {fields['estimated_rows']:,} rows{why}")
+    return lines
+
+
 def bar(table: TableProgress) -> str:
     """`shop.orders [#####...............]  25 %  250,000 of 1,000,000 rows, 90,000 rows/s, 8 s left, chunk 3 of 10`."""
     share = min(1.0, table.rows / table.estimated_rows) if table.estimated_rows else 0.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
@@ -164,10 +166,13 @@ def _run_locked(
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
-    retry.call(partial(edits.check_tables, source, sink), "a look at the sink's tables")
-    runner.recover()
     own = OwnSession(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
-    with signals.installed(), (own if shared is None else shared).opened() as spark:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(signals.installed())
+        look = partial(retry.call, partial(edits.check_tables, source, sink), "a look at the sink's tables")
+        if not finished_earlier((look, runner.recover), signals, reporter):
+            return
+        spark = stack.enter_context((own if shared is None else shared).opened())
         if spark is None:
             reporter.line("stopped before anything was read")
             return
@@ -189,6 +194,24 @@ def _run_locked(
         finally:
             watch.report()
             reporter.summary(progress.snapshot(), behavior_text(spec), copying.anew() if copying is not None else ())
+
+
+def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, reporter: Reporter) -> bool:
+    """Commit what earlier runs decided; False when a signal ended the wait for a sink that is away.
+
+    Raises what `steps` raise otherwise.
+    """
+    try:
+        for step in steps:
+            step()
+    except CdcError as error:
+        passing = error.retryable or isinstance(error, CommitUnknown)
+        if not (signals.stop.is_set() and passing):
+            raise
+        said = "stopped while what the runs before had decided was being committed; the next run finishes it"
+        reporter.line(f"{said}: {error}", level="warning")
+        return False
+    return True
 
 
 def _limits(spec: PipelineSpec) -> Limits:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from cdc.serve.keeper import Keeper
 
 if TYPE_CHECKING:
     from cdc.job.shared_session import SharedSession
+    from cdc.web.settings import WebSettings
 
 LOOK_S = 2.0
 """How often the folder is looked at, and whether Spark is up."""
@@ -31,11 +33,15 @@ _SPARK_AGAIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is to run. `state_root` holds a folder per pipeline, of its name."""
+    """How a server is to run. `state_root` holds a folder per pipeline, of its name.
+
+    `web` is where the page and the API are served; None for nowhere.
+    """
 
     folder: Path
     state_root: Path
     master: str | None = None
+    web: WebSettings | None = None
 
 
 class Server:
@@ -52,13 +58,18 @@ class Server:
         self._spark_up = threading.Event()
         self._closing = threading.Event()
 
-    def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Serve until `close` is called. Raises CdcError when Spark does not start, StateError when another server has
-        the state root. `ready` is called once the first pipelines are on their way."""
+    def run(self) -> None:
+        """Serve until `close` is called. Raises CdcError when Spark or the web page does not start, StateError when
+        another server has the state root."""
+        with ExitStack() as stack:
+            self._lock(stack)
+            self._serve_web(stack)
+            self._serve()
+
+    def _serve(self) -> None:
         self._look()
-        self._start_spark()
         try:
-            ready()
+            self._start_spark()
             while not self._closing.wait(LOOK_S):
                 self._look()
                 if not self.spark_alive():
@@ -71,12 +82,37 @@ class Server:
         self._closing.set()
         self._spark_up.set()
 
+    def _lock(self, stack: ExitStack) -> None:
+        """One server per state root: another one's pipelines would only meet their own locks."""
+        from cdc.job.lock import RunLock
+
+        lock = RunLock(self._settings.state_root)
+        lock.acquire()
+        stack.callback(lock.release)
+
+    def _serve_web(self, stack: ExitStack) -> None:
+        from cdc.serve.client import Served, forget
+        from cdc.web.server import WebServer
+
+        settings, root = self._settings.web, self._settings.state_root
+        if settings is None:
+            return
+        web = WebServer(self, settings)
+        url = web.start()
+        stack.callback(web.stop)
+        Served(url, os.getpid(), settings.token).write(root)
+        stack.callback(forget, root)
+        self.say(f"web page and API: {url}")
+
     def _start_spark(self) -> None:
         from cdc.job.shared_session import SharedSession
 
         secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
         self._spark = SharedSession(
-            self._settings.state_root, self._settings.master, secrets, lambda text, level: self.say(text, level)
+            self._settings.state_root / "spark",
+            self._settings.master,
+            secrets,
+            lambda text, level: self.say(text, level),
         )
         self._spark.start()
         self._spark_up.set()

@@ -61,7 +61,7 @@ def _row(shown: Shown) -> Markup:
     name = el("th", el("a", view.name, href=link(view.name)), scope="row")
     cells = [
         el("td", badge(view.state)),
-        el("td", f"{view.source} → {view.sink}", class_="dim path"),
+        el("td", f"{view.source} → {view.sink}" if view.source else "–", class_="dim path"),
         el("td", lag(shown.lag_s), class_="n"),
         el("td", rate(shown.written_per_s) if shown.live else "–", class_="n"),
         el("td", spark(status.points, "rows written over time") if status and status.points else None),

@@ -58,7 +58,8 @@ class Loader:
         target = self.targets.get(first.table, first.schema)
         encoder = FlushEncoder(first.schema, target, DORIS, self.rows)
         labels = self.labels.choices(task, first.table, part)
-        dead_letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
+        name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
+        dead_letters = DeadLetters(self.rules.dead_letters or "", f"{first.table}/{name}", task.attempt)
         return DorisLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 

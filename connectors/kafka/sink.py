@@ -21,6 +21,7 @@ from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
 from connectors.kafka.delivery.fences import Fences, check_not_ahead, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
+from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
 from connectors.kafka.delivery.transaction import Delivery, Writer
 from connectors.kafka.delivery.turn import FailedTasks, Turn
@@ -86,8 +87,11 @@ class KafkaSink(Sink):
                     return tally.prepared()
                 turn = Turn(fences, failed, task.batch, task.partition, timeout_s=self._turn_s)
                 to_zero = self._options.partition_strategy == "all-to-zero"
-                self._write(blocks, Outgoing(writer, topics, self._names, turn, to_zero=to_zero), tally)
+                with self._too_large(task) as too_large:
+                    outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
+                    self._write(blocks, outgoing, tally)
                 writer.commit(fences, part, task.batch)
+                return tally.prepared(too_large.counts)
             except BaseException:
                 writer.abort()
                 raise
@@ -99,7 +103,6 @@ class KafkaSink(Sink):
             raise
         finally:
             fences.close()
-        return tally.prepared()
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Nothing: every task has committed what it wrote. Driver."""
@@ -124,6 +127,10 @@ class KafkaSink(Sink):
             for messages in encoders[key].encode(block):
                 outgoing.add(messages)
         outgoing.finish()
+
+    def _too_large(self, task: TaskAttempt) -> TooLarge:
+        name = f"{self._context.pipeline}-{task.batch}-{task.partition}"
+        return TooLarge(self._delivery.largest, self._options.dead_letters, name, task.attempt)
 
     def _encoder(self, block: ChangeBlock) -> Encoder:
         layout = layout_of(block.table, block.schema, self._options, self._version)

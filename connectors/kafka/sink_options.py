@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, Field, Line, OptionError, Remark, SinkOptions, Size, TablePattern
+from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size, TablePattern
 from cdc.schema import TableId
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
@@ -133,6 +133,12 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         "",
         alias="sink.custom-header",
         description="Headers of every message: `name:value`, several separated by `,` or, where there is one, by `;`.",
+    )
+    dead_letters: FilePath | None = Field(
+        None,
+        alias="sink.dead-letter.path",
+        description="Folder or filesystem URL for messages larger than `properties.max.request.size`, which are left "
+        "out and counted then. Default: such a message stops the run.",
     )
     largest_message: Size = Field(
         1_000_000,

@@ -52,7 +52,8 @@ class Loader:
         target = self.targets.get(first.table, first.schema, task.batch)
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
         labels = self.labels.choices(task, first.table, part)
-        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{labels[0]}", task.attempt)
+        name = self.labels.label(task.batch, first.table, task.partition, part)  # whatever generation is sent
+        dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{name}", task.attempt)
         return StarRocksLoad(self, first.table, labels, target.upserts, encoder, dead_letters)
 
 

@@ -20,6 +20,9 @@ from connectors.shared.sql.client import SqlSession, quoted, text_literal
 
 log = logging.getLogger(__name__)
 
+_SAME_TIME = 20
+"""More jobs than one table has in a second, the step of CreateTime."""
+
 _ENDED = ("FINISHED", "CANCELLED")
 
 
@@ -40,12 +43,12 @@ class AlterJobs:
     blocked: str
 
     def last(self, table: TableId) -> dict[str, Any] | None:
-        """The latest job of the table, None when there was none."""
+        """The latest job of the table, None when there was none. Times may be the same for some, ids only grow."""
         sql = (
             f"SHOW ALTER TABLE COLUMN FROM {quoted(table.database)} WHERE TableName = {text_literal(table.table)} "
-            f"ORDER BY {self.newest_by} DESC LIMIT 1"
+            f"ORDER BY {self.newest_by} DESC LIMIT {_SAME_TIME}"
         )
-        return next(iter(self.session.records(sql)), None)
+        return max(self.session.records(sql), key=lambda job: int(job["JobId"]), default=None)
 
     def wait(self, table: TableId, before: str | None = None) -> None:
         """Wait for the latest job; a change that was made at once may have none after the job with the id `before`.

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from cdc_process import Pipeline
+from cdc_process import Pipeline, present_end
 
 from cdc_services.server import MySqlServer
 
@@ -28,7 +28,7 @@ class SmallWorkload:
 
     @classmethod
     def on(cls, server: MySqlServer) -> SmallWorkload:
-        work = cls(server, server.new_database("crash"), _present_end(server))
+        work = cls(server, server.new_database("crash"), present_end(server))
         work.run(
             "CREATE TABLE keyed (id INT AUTO_INCREMENT PRIMARY KEY, round INT, note VARCHAR(40), amount DECIMAL(9,2))",
             "CREATE TABLE keyless (round INT, note VARCHAR(40), happened DATETIME(3))",
@@ -89,12 +89,6 @@ class SmallWorkload:
             f"WHERE table_schema = '{self.database}' AND table_name = '{table}'"
         )
         return [str(name) for (name,) in rows]
-
-
-def _present_end(server: MySqlServer) -> dict[str, object]:
-    variable = "@@gtid_executed" if server.flavor == "mysql" else "@@gtid_binlog_pos"
-    done = str(server.execute(f"SELECT {variable}")[0][0]).replace("\n", "")
-    return {"scan__startup__mode": "specific-offset", "scan__startup__specific_offset__gtid_set": done}
 
 
 class Writing:

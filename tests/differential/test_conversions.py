@@ -12,7 +12,7 @@ from pathlib import Path
 import comparison
 import load_comparison
 import pytest
-from cdc_process import Pipeline, mysql_pipeline
+from cdc_process import Pipeline, mysql_pipeline, present_end
 from conversions import CONVERSIONS, UNSURE, Conversion
 from direct import DirectRuns
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
@@ -49,14 +49,9 @@ def test_a_change_is_carried_out_exactly_or_refused(kind: str, mysql_server: MyS
         for number, conversion in enumerate((*(CONVERSIONS if kind in KINDS else ()), *UNSURE)):
             before, after, _ = conversion
             database = mysql_server.new_database(f"c{number:02}")
-            made = mysql_pipeline(
-                tmp_path / str(number), mysql_server, rf"{database}.\.*", scan__startup__mode="latest-offset"
-            )
+            made = mysql_pipeline(tmp_path / str(number), mysql_server, rf"{database}.\.*", **present_end(mysql_server))
             runs = DirectRuns(pipeline_into(made))
-            create, *inserts = _rows("t", conversion)
-            mysql_server.execute(create, database=database)
-            runs.catch_up(_LIMITS)
-            mysql_server.execute(*inserts, database=database)
+            mysql_server.execute(*_rows("t", conversion), database=database)
             runs.catch_up(_LIMITS)
             assert differences(runs.pipeline, database) == []
             alter = f"ALTER TABLE t MODIFY COLUMN c {after}"

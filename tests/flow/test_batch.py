@@ -331,6 +331,37 @@ def test_schema_changes_and_clean_up_are_tried_again(tmp_path: Path) -> None:
     assert world.sink.calls == ["abort 0", "abort 0", "apply", "apply", "commit 0: [0, 1]"]
 
 
+def test_tasks_that_failed_with_what_may_pass_run_again(world: World) -> None:
+    world.plan(0, 3)
+    failures = [SinkUnavailable("no front end"), SinkUnavailable("no front end")]
+
+    def away() -> list[TaskResult]:
+        found = world.prepared(0)
+        if failures:
+            raise failures.pop()
+        return found
+
+    world.run(0, away)
+    assert world.sink.calls == ["abort 0", "apply", "abort 0", "abort 0", "commit 0: [0, 1]"]
+    assert world.sink.rows(SINK_T) == [{"id": 2}]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_they_run_again_for_as_long_as_everything_else_does(world: World, stopped: bool) -> None:
+    world.plan(0, 3)
+    if stopped:
+        world.retry = replace(world.retry, stopping=lambda: True)
+        world.start()
+
+    def away() -> list[TaskResult]:
+        raise SinkUnavailable("no front end")
+
+    with pytest.raises(SinkUnavailable):
+        world.run(0, away)
+    assert world.clock.now == pytest.approx(0 if stopped else world.retry.timeout_s)
+    assert world.decided(0) is None
+
+
 def test_a_batch_that_lost_its_worker_runs_again_in_the_same_run(world: World) -> None:
     world.plan(0, 3)
 

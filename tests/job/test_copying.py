@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cdc.job.copying import Copying, bar, duration
+from cdc.job.copying import Copying, bar, duration, under_way
 from cdc.schema import TableId
 from cdc.source import TableProgress
 from cdc.state.store import LocalStore
@@ -117,3 +117,13 @@ def test_a_table_that_is_copied_anew_is_told_with_the_reason(tmp_path: Path) -> 
     assert world.copying.anew() == ["shop.orders: is being copied anew, 250 rows: cdc resync"]
     world.at(6, replace(part(1000, state="done"), why="cdc resync"), part(1000, table=U, state="done"))
     assert world.copying.anew() == ["shop.orders: copied anew, 1,000 rows: cdc resync"]
+
+
+def test_what_is_under_way_is_told_to_who_plans(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert under_way(LocalStore(tmp_path)) == []
+    world.at(2, replace(part(250), why="cdc resync"), part(20, table=U), part(9, state="done", table=TableId("a", "b")))
+    anew, first = under_way(LocalStore(tmp_path))
+    assert anew.startswith("shop.orders is copied anew, 250 of ")
+    assert anew.endswith(" rows: cdc resync")
+    assert first.startswith(f"{U} is copied, 20 of ")

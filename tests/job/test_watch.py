@@ -63,7 +63,8 @@ class Run:
         reporter = Reporter("text", io.StringIO(), self.err)
         retry = RetryPolicy(60.0, stopping=self.signals.stop.is_set, clock=lambda: self.slept, sleep=self._sleep)
         self.watch = Watch(
-            self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals, retry  # type: ignore[arg-type]
+            self._start, lambda: None, self.runner, self.progress, reporter, self.state, self.signals, retry,  # type: ignore[arg-type]
+            drained=self._start,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def _sleep(self, seconds: float) -> None:
@@ -119,6 +120,37 @@ def test_a_stop_waits_for_the_stream_reader(tmp_path: Path) -> None:
     assert ticks == ["asked", "busy", "busy", "idle"]
     assert query.stopped
     assert run.err.getvalue().count("stopping after the running batch") == 1
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_drain_goes_on_with_a_query_that_ends_by_itself(tmp_path: Path, outside: bool) -> None:
+    def asked() -> None:
+        run.state.request_drain() if outside else run.signals.drain.set()
+
+    def bounded() -> None:
+        assert not run.state.stop_requested()  # else its stream reader would plan nothing
+
+    first = Query(asked, nothing, lambda: run.state.confirm_stop(), raising(AssertionError("the query goes on")))
+    run = Run(tmp_path, first, Query(bounded, bounded))
+    run.watch.until_end()
+    assert (run.starts, first.stopped, run.queries[1].stopped) == (2, True, False)
+
+
+def test_a_stop_ends_a_drain(tmp_path: Path) -> None:
+    def both() -> None:
+        run.signals.drain.set()
+        run.signals.stop.set()
+
+    run = Run(tmp_path, Query(both, lambda: run.state.confirm_stop(), nothing))
+    run.watch.until_end()
+    assert run.starts == 1
+
+
+def test_a_request_of_another_process_ends_the_run_as_a_signal_does(tmp_path: Path) -> None:
+    run = Run(tmp_path, Query(lambda: run.state.request_stop(), lambda: run.state.confirm_stop(), nothing, nothing))
+    run.watch.until_end()
+    assert run.signals.stop.is_set()
+    assert run.queries[0].stopped
 
 
 def test_a_failure_comes_out_as_our_error(tmp_path: Path) -> None:

@@ -170,3 +170,14 @@ def test_nothing_new_gives_an_equal_document(recorder: Recorder, clock: Clock) -
     before = recorder.status(Snapshot(lag_bytes=0), None)
     clock.now += 1
     assert replace(recorder.status(Snapshot(lag_bytes=0), None), updated_s=before.updated_s) == before
+
+
+def test_the_end_of_a_run_is_a_point_however_short_it_was(recorder: Recorder, clock: Clock) -> None:
+    recorder.status(Snapshot(), None)
+    recorder.batch(report())
+    clock.now += 1
+    recorder.status(Snapshot(), None)
+    recorder.state("ended")
+    clock.now += 1
+    points = recorder.status(Snapshot(), None).points
+    assert [(point.at_s, point.lag_s) for point in points] == [(1000.0, None), (1002.0, 0.0)]

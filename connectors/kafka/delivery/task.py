@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
 from cdc.sink import Prepared
+from connectors.kafka.delivery.too_large import COUNTED, TooLarge
 from connectors.kafka.delivery.topics import TopicNames, Topics
 from connectors.kafka.delivery.transaction import Writer
 from connectors.kafka.delivery.turn import Turn
@@ -24,9 +26,18 @@ _BY_KEY = -1
 class Outgoing:
     """Messages on their way: held back until it is the task's turn, then given to the writer."""
 
-    def __init__(self, writer: Writer, topics: Topics, names: TopicNames, turn: Turn, *, to_zero: bool) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        topics: Topics,
+        names: TopicNames,
+        turn: Turn,
+        too_large: TooLarge,
+        *,
+        to_zero: bool,
+    ) -> None:
         self._writer, self._topics, self._names, self._turn = writer, topics, names, turn
-        self._to_zero = to_zero
+        self._to_zero, self._too_large = to_zero, too_large
         self._held: list[Messages] = []
         self._held_bytes = 0
         self._open = False
@@ -57,7 +68,8 @@ class Outgoing:
 
     def _send(self, messages: Messages) -> None:
         topic = self._names.topic(messages.table)
-        self._writer.send(topic, messages, self._partition(topic, messages))
+        left = self._too_large.rest(topic, messages)
+        self._writer.send(topic, left, self._partition(topic, left))
 
     def _partition(self, topic: str, messages: Messages) -> int:
         """All rows of a table without a key go to one partition, or they would lose their order."""
@@ -81,12 +93,15 @@ class Tally:
         kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
         self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
 
-    def prepared(self) -> list[Prepared]:
-        """One handle per table. There is nothing left to commit: it only carries the numbers."""
+    def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:
+        """One handle per table. There is nothing left to commit: it only carries the numbers.
+
+        `too_large` is how many messages of each table were kept as dead letters.
+        """
         return [
             Prepared(
                 table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],
-                number[RowKind.DELETE],
+                number[RowKind.DELETE], {COUNTED: too_large[table]} if too_large and too_large.get(table) else {},
             )
             for table, number in self._counts.items()
         ]  # fmt: skip

@@ -28,8 +28,6 @@ _IN_QUEUE_BYTES = 48 << 20
 """What waits in the client to be sent, roughly."""
 _MOST_IN_QUEUE = 200_000
 _AT_ONCE = 16_384
-_OVERHEAD = 512
-"""Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
 _SMALLER = (
     "raise max.message.bytes of the topic; it has to allow for properties.batch.size (1 MiB) too, as records go in "
     "batches"
@@ -83,8 +81,10 @@ class Writer:
 
     def send(self, topic: str, messages: Messages, partition: int) -> None:
         """Queue records in order; `partition` -1 chooses by key. Waits while too much is queued. Raises SinkError."""
+        if not len(messages):
+            return
         self._begin()
-        self._check_size(topic, messages)
+        self._size = max(100.0, messages.size / len(messages))
         start = 0
         for stop in [*sorted(messages.headers), len(messages)]:
             self._send_plain(topic, messages, start, stop, partition)
@@ -141,20 +141,6 @@ class Writer:
         record, headers = messages.records[index], list[Any](messages.headers[index])
         key, value = record.get("key"), record.get("value")
         self._told(f"writing to {topic}", lambda: self._producer.produce(topic, value, key, partition, headers=headers))
-
-    def _check_size(self, topic: str, messages: Messages) -> None:
-        if not len(messages):
-            return
-        self._size = max(100.0, messages.size / len(messages))
-        largest = int(messages.sizes.max())
-        if largest + _OVERHEAD > self._delivery.largest:
-            key = messages.records[int(messages.sizes.argmax())].get("key")
-            shown = (key or b"").decode(errors="replace")[:200] or "none"
-            raise SinkError(
-                f"a message of {largest:,} bytes is larger than {self._delivery.largest:,}",
-                where=f"{messages.table}, key {shown}, topic {topic}",
-                hint="raise properties.max.request.size, and max.message.bytes of the topic; or leave the column out",
-            )
 
     def _room(self) -> int:
         """How many records may wait when more are added."""

@@ -85,7 +85,7 @@ def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
     if kind in _TEXTS:
         return _text(cells, count)
     if kind in _BINARIES:
-        return _padded(field, convert.from_base64(cells))
+        return _bytes(field, cells)
     if kind is Kind.BOOLEAN:
         return convert.booleans(cells)
     if kind is Kind.VECTOR:
@@ -101,6 +101,16 @@ def _text(cells: Cells, count: Count) -> pa.Array:
         if lost:
             count("replacement-characters", lost)
     return found
+
+
+def _bytes(field: Field, cells: Cells) -> pa.Array:
+    """Base64, or the number that the bits of a BINARY(n) are."""
+    numbers = cells.kinds == INTEGER
+    if not numbers.any():
+        return _padded(field, convert.from_base64(cells))
+    if field.type.kind is Kind.BINARY and (numbers | convert.nulls(cells)).all():
+        return _bits_number(field, cells)
+    raise BadValue(int(np.argmax(numbers)), "is a number, not bytes as base64")
 
 
 def _unsigned(cells: Cells) -> pa.Array:

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,16 @@ _HOLDS: dict[DataType, tuple[int, ...]] = {
 """The kinds of values that columns of an inferred type take. Others take what they can convert."""
 
 
-def misfit(images: Images, schema: TableSchema) -> int | None:
-    """The first image that has a column which the table has not, or a value that its type does not take."""
+def misfit(images: Images, schema: TableSchema, declared: Collection[str] = ()) -> int | None:
+    """The first image that has a column which the table has not, or a value that its type does not take.
+
+    The types of `declared` columns stay as they are: whether a value can be read is found out when it is.
+    """
     columns = Columns(images, schema.names)
     bad = columns.unknown & ~columns.faults
     for column in schema.columns:
         allowed = _HOLDS.get(column.type)
-        if allowed is not None:
+        if allowed is not None and column.name not in declared:
             bad |= _outside(columns.cells(column.name), column.type, allowed)
     return int(np.argmax(bad)) if bad.any() else None
 

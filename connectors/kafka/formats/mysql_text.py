@@ -20,7 +20,7 @@ _PLAIN = {
 }  # fmt: skip
 _TEMPORAL = {"time": Kind.TIME, "datetime": Kind.TIMESTAMP, "timestamp": Kind.TIMESTAMP_LTZ}
 _SIZED = {"char": Kind.CHAR, "varchar": Kind.VARCHAR}
-_BYTES = {"tinyblob", "blob", "mediumblob", "longblob"}
+_BYTES = {"tinyblob", "blob", "mediumblob", "longblob", "bytes"}
 _GEOMETRY = {
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
     "geomcollection",

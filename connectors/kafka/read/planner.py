@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdc.errors import SourceUnavailable
+from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import Cluster
@@ -130,7 +130,17 @@ class Planner:
     def _resolved(self, batch: _Batch) -> _Batch:
         """The batch; one that begins with what the first messages need, when nothing fits without."""
         needs = [] if batch.ends else batch.needs()
-        return self._fitting(self._history.append(needs)) if needs else batch
+        if not needs:
+            return batch
+        found = self._fitting(self._history.append(needs))
+        if not found.ends:
+            part = next(part for part in self._parts.values() if part.name in found.held)
+            raise SchemaUnknown(
+                "this message does not fit the schema that was made for it",
+                where=part.messages().where(0),
+                hint="say in columns which types its columns have, or set value.format",
+            )
+        return found
 
     def _fetcher(self) -> Fetcher:
         if self._reader is None:

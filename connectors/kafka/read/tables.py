@@ -61,7 +61,7 @@ class Tables:
             return first
         if group.fields is not None:
             return None if schemas.fits(schema, group.fields) else first
-        image = infer.misfit(group.images, schema)
+        image = infer.misfit(group.images, schema, self._declared(group.table))
         return None if image is None else int(group.images.messages[image])
 
     def needed(self, group: Group, schema: TableSchema | None) -> TableSchema:

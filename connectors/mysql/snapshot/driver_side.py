@@ -115,7 +115,7 @@ def _progress(table: TableId, known: _Table, now: float) -> TableProgress:
     complete = known.complete and known.done >= known.planned and not known.beside
     return TableProgress(
         table,
-        "done" if complete else "copying" if known.done else "waiting",
+        "done" if complete else "copying" if known.planned else "waiting",  # a batch that takes a chunk reads it
         known.rows,
         known.rows if complete else max(known.estimated, known.rows),
         known.done,

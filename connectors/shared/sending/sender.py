@@ -147,6 +147,7 @@ class _Sender:
         self._error: BaseException | None = None
         self._stopped = False
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="cdc-load")
+        self._watching: threading.Thread | None = None
 
     def add(self, block: ChangeBlock) -> None:
         """Take one block; waits while too much is under way."""
@@ -161,8 +162,8 @@ class _Sender:
             self._submit(lane)
         elif self._gathered_bytes >= self._limits.waiting_bytes // 2:
             self._submit_largest()
-        self._finish_idle()
         with self._changed:
+            self._finish_idle()
             self._changed.wait_for(lambda: self._error or self._queued_bytes <= self._limits.waiting_bytes // 2)
             self._raise_error()
 
@@ -179,6 +180,9 @@ class _Sender:
         """End all threads; loads that are open still are cancelled."""
         with self._changed:
             self._stopped = True
+            self._changed.notify_all()
+        if self._watching is not None:
+            self._watching.join()
         self._cancel_open()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._cancel_open()
@@ -220,6 +224,7 @@ class _Sender:
                 self._gathered_bytes -= lane.gathered_bytes
                 lane.gathered, lane.gathered_bytes = [], 0
                 lane.has_load, lane.written_at = True, self._clock()
+                self._watch()
             if last:
                 self._queue_finish(lane)
             self._start(lane)
@@ -232,13 +237,26 @@ class _Sender:
                 self._queue_finish(oldest)
                 self._start(oldest)
 
-    def _finish_idle(self) -> None:
+    def _watch(self) -> None:
+        """From the first load on somebody looks for silent ones, also while the source has nothing to say."""
+        if self._watching is None:
+            self._watching = threading.Thread(target=self._watch_idle, name="cdc-load-idle", daemon=True)
+            self._watching.start()
+
+    def _watch_idle(self) -> None:
         with self._changed:
-            now = self._clock()
-            for lane in self._lanes.values():
-                if lane.has_load and not lane.working and now - lane.written_at >= self._limits.idle_s:
-                    self._queue_finish(lane)
-                    self._start(lane)
+            while not self._stopped:
+                self._changed.wait(self._limits.idle_s / 4)
+                if not self._stopped:
+                    self._finish_idle()
+
+    def _finish_idle(self) -> None:
+        """Finish the loads that were not written to for too long. Under the lock."""
+        now = self._clock()
+        for lane in list(self._lanes.values()):  # the caller's thread adds some without the lock
+            if lane.has_load and not lane.working and now - lane.written_at >= self._limits.idle_s:
+                self._queue_finish(lane)
+                self._start(lane)
 
     def _queue_finish(self, lane: _Lane) -> None:
         lane.queue.append(_FINISH)
@@ -292,6 +310,7 @@ class _Sender:
         if lane.load_bytes >= self._limits.load_bytes:
             self._finish_load(lane)
         with self._changed:
+            lane.written_at = self._clock()
             self._queued_bytes -= size
             self._changed.notify_all()
 

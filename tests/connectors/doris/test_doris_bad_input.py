@@ -12,6 +12,7 @@ from doris_servers import DorisServer, own_doris
 from cdc.block import ChangeBlock
 from cdc.errors import ChangeRefused, SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+from cdc.sink import TaskAttempt
 from cdc.testing.blocks import block
 from cdc.testing.sink_conformance import KEYED, ORDERS, keyed, prepare, row
 
@@ -190,8 +191,10 @@ def test_dead_letters(harness: Harness, tmp_path: Path) -> None:
     sink.commit(0, prepared)
     assert harness.rows(ORDERS) == [row(8, "fits")]
     assert prepared[0].counts == {"too-long-dead-letter shop.orders.name": 1}
+    rejected = iter([keyed("+I", row(7, "more than eight bytes"))])
+    sink.prepare(TaskAttempt(0, prepared[0].partition, 0, generation=1), rejected)  # read once more after a lost load
     (file,) = (tmp_path / "dead").rglob("*.jsonl")
-    assert '"key": {"id": 7}' in file.read_text()
+    assert file.read_text().count('"key": {"id": 7}') == 1
 
 
 def test_deletes_that_are_switched_off_are_counted(harness: Harness) -> None:

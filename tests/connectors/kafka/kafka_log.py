@@ -19,6 +19,9 @@ from connectors.kafka.formats.groups import Messages
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.source_options import KafkaSourceOptions
 
+Record = tuple[bytes | None, bytes | None]
+"""Key and value."""
+
 
 class TopicLog:
     """Messages of topics by partition; stands where the source has its cluster."""
@@ -27,11 +30,16 @@ class TopicLog:
     settings = SimpleNamespace(client={})
 
     def __init__(self, **partitions: int) -> None:
-        self.logs = {(topic, number): list[bytes]() for topic, count in partitions.items() for number in range(count)}
+        names = [(topic, number) for topic, count in partitions.items() for number in range(count)]
+        self.logs = {name: list[Record]() for name in names}
 
     def write(self, topic: str, *values: bytes, partition: int = 0) -> None:
-        """Add messages."""
-        self.logs[topic, partition] += values
+        """Add messages without a key."""
+        self.logs[topic, partition] += [(None, value) for value in values]
+
+    def write_keyed(self, topic: str, *records: Record) -> None:
+        """Add messages to partition 0."""
+        self.logs[topic, 0] += records
 
     def partitions(self, policy: object) -> Mapping[str, int]:
         """How many each topic has."""
@@ -53,7 +61,7 @@ class TopicLog:
 class LogConsumer:
     """What the source asks of a consumer."""
 
-    def __init__(self, logs: Mapping[tuple[str, int], Sequence[bytes]]) -> None:
+    def __init__(self, logs: Mapping[tuple[str, int], Sequence[Record]]) -> None:
         self._logs = logs
 
     def get_watermark_offsets(self, part: TopicPartition, timeout: float = 0) -> tuple[int, int]:
@@ -66,7 +74,7 @@ class LogConsumer:
 class LogFetcher:
     """What the source reads with."""
 
-    def __init__(self, logs: Mapping[tuple[str, int], Sequence[bytes]]) -> None:
+    def __init__(self, logs: Mapping[tuple[str, int], Sequence[Record]]) -> None:
         self._logs, self._at = logs, dict[tuple[str, int], int]()
 
     def assign(self, places: Sequence[tuple[str, int, int]]) -> None:
@@ -75,10 +83,11 @@ class LogFetcher:
     def fetch(self, most: int, wait_s: float) -> Fetched:
         found = Fetched()
         for (topic, partition), at in self._at.items():
-            values = self._logs[topic, partition][at : at + most - found.count]
-            if values:
-                found.messages.append(Messages.of(topic, partition, [None] * len(values), values, at))
-            self._at[topic, partition] += len(values)
+            taken = self._logs[topic, partition][at : at + most - found.count]
+            if taken:
+                keys, values = zip(*taken, strict=True)
+                found.messages.append(Messages.of(topic, partition, keys, values, at))
+            self._at[topic, partition] += len(taken)
         return found
 
     def marks(self, topic: str, partition: int) -> tuple[int, int]:

@@ -163,6 +163,26 @@ def test_a_message_that_is_too_large_is_named(made: Made) -> None:
     assert made.read() == []
 
 
+def test_messages_that_are_too_large_are_kept_as_dead_letters_on_request(made: Made, tmp_path: Path) -> None:
+    made.options |= {"properties.max.request.size": "2000", "sink.dead-letter.path": str(tmp_path / "dead")}
+    made.create()
+    moved = [("-U", {"id": 3, "n": "b"}), ("+U", {"id": 4, "n": "b"})]
+    rows = [("+I", {"id": 1, "n": "a"}), ("+I", {"id": 2, "n": "x" * 3000}), *moved]
+    for _ in range(2):
+        (handle,) = made.prepare(0, 0, rows)
+    assert made.read() == [(1, ("c", "a")), (3, ("d", None)), (3, None), (4, ("c", "b"))]
+    assert [bool(message.headers()) for message in made.broker.read(made.topic)] == [False, True, True, True]
+    (file,) = (tmp_path / "dead" / made.topic).iterdir()
+    (line,) = file.read_text().splitlines()
+    letter = json.loads(line)
+    assert (letter["table"], letter["key"]) == (made.topic, {"key": '{"id":2}'})
+    assert json.loads(letter["row"]["value"])["after"]["n"] == "x" * 3000
+    assert "is larger than 2,000" in letter["rejected"][0]["reason"]
+    made.options["sink.dead-letter.path"] = str(tmp_path / "more")
+    (handle,) = made.prepare(1, 0, rows)
+    assert handle.counts == {"messages too large, kept as dead letters": 1}
+
+
 def test_the_topics_own_limit_names_the_record_too(made: Made) -> None:
     made.broker.create(made.topic, max_message_bytes="1000")
     incompressible = random.Random(5).randbytes(1500).hex()

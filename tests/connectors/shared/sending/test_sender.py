@@ -24,12 +24,18 @@ class Loads:
         self.rows: dict[str, list[int]] = {}
         self.open: set[str] = set()
         self.most_open = 0
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self.hanging = threading.Event()
 
     def note(self, what: str, load: str) -> None:
         with self.lock:
             self.log.append((what, load))
+            self.lock.notify_all()
+
+    def noted(self, what: str, load: str) -> bool:
+        """Wait for it."""
+        with self.lock:
+            return self.lock.wait_for(lambda: (what, load) in self.log, 30)
 
     def begin(self, task: TaskAttempt, first: ChangeBlock, part: int) -> "Load":
         assert task == TASK
@@ -139,6 +145,18 @@ def test_a_silent_load_is_finished() -> None:
     send(TASK, blocks(), loads, limits, clock=lambda: float(next(moments)))
     assert loads.rows["a/0"] == [1]
     assert loads.rows["a/1"] == [2]
+
+
+def test_a_silent_load_is_finished_while_the_source_has_nothing_to_say() -> None:
+    loads = Loads()
+
+    def blocks() -> Any:
+        yield rows("a", 1)
+        assert loads.noted("finish", "a/0"), "nobody finished it"
+        yield rows("a", 2)
+
+    send(TASK, blocks(), loads, SendLimits(flush_bytes=8, idle_s=0.05))
+    assert (loads.rows["a/0"], loads.rows["a/1"]) == ([1], [2])
 
 
 def test_an_error_cancels_all_other_loads_and_is_raised() -> None:

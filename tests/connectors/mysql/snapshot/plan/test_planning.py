@@ -127,13 +127,24 @@ def test_a_watermark_is_written_once(tmp_path: Path) -> None:
 def test_progress_counts_a_table_that_begins_anew_from_nothing(tmp_path: Path) -> None:
     driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
     plan.append(PLAN)
-    assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("waiting", 3)]
+    assert [(t.state, t.planned_chunks) for t in driver.progress()] == [("copying", 3)]
     plan.append([Begin(T, "resync", truncate=True), chunk(5, None, None)])
     driver.decided([{"chunk": mark(number, 100).to_json()} for number in (1, 2, 3)])
-    assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("waiting", 0, 0, 1)]
+    assert [(t.state, t.rows, t.chunks, t.planned_chunks) for t in driver.progress()] == [("copying", 0, 0, 1)]
     driver.decided([{"chunk": mark(5, 200).to_json()}])
     (found,) = driver.progress()
     assert (found.state, found.rows, found.estimated_rows, found.chunks) == ("done", 5, 5, 1)
+
+
+def test_a_table_of_one_batch_is_seen_while_it_is_read(tmp_path: Path) -> None:
+    driver, plan = DriverSide(LocalStore(tmp_path), lambda: 1000.0), ChunkPlan(LocalStore(tmp_path))
+    plan.append([Begin(T, "initial")])
+    assert [table.state for table in driver.progress()] == ["waiting"]
+    plan.append([replace(chunk(1, None, None), last=True, table_rows=70)])
+    (found,) = driver.progress()
+    assert (found.state, found.rows, found.estimated_rows) == ("copying", 0, 70)
+    driver.decided([{"chunk": mark(1, 100).to_json()}])
+    assert [table.state for table in driver.progress()] == ["done"]
 
 
 def test_a_copy_beside_a_table_is_done_when_it_has_taken_the_place(tmp_path: Path) -> None:

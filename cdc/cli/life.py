@@ -1,0 +1,223 @@
+"""The life of pipelines that run elsewhere: list, start, stop, savepoint, logs.
+
+They ask a running `cdc serve`; a pipeline that `cdc run` runs is asked by a request in its state directory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cdc.cli.output import LONGEST
+from cdc.cli.root import EXIT_CODES, app
+from cdc.printed import printed
+
+if TYPE_CHECKING:
+    from cdc.serve.client import Served
+    from cdc.spec.model import PipelineSpec
+
+_STOP_S = 120.0
+_LOOK_S = 0.1
+
+StateRoot = Annotated[
+    Path,
+    typer.Option(
+        "--state-root",
+        metavar="DIR",
+        envvar="CDC_STATE_ROOT",
+        help="The state root of `cdc serve`: DIR/.cdc of its DIR.",
+    ),
+]
+StateDirectory = Annotated[
+    Path | None, typer.Option("--state-dir", metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
+]
+Place = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
+_ROOT = Path(".cdc")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The pipeline that a command is about. `spec` is there where it was named by its file."""
+
+    name: str
+    root: Path
+    spec: PipelineSpec | None
+
+    def server(self) -> Served | None:
+        """The server that keeps it, None when none does."""
+        from cdc.serve.client import served
+
+        found = served(self.root.parent)
+        known = () if found is None else [each["name"] for each in found.get("pipelines")["pipelines"]]
+        return found if self.name in known else None
+
+
+def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
+    """What NAME or FILE means. Raises SpecError, StateError."""
+    from cdc.job.state_location import folder_name
+    from cdc.job.state_location import state_root as of_file
+    from cdc.spec.check import check_file
+
+    if not Path(place).is_file():
+        return Target(place, state_root.absolute() / folder_name(place), None)
+    spec = check_file(place).spec
+    return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
+
+
+@app.command("list", epilog=EXIT_CODES)
+def list_pipelines(
+    state_root: StateRoot = _ROOT, as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False
+) -> None:
+    """List the pipelines of a running `cdc serve`: state, lag, next run, last error."""
+    from cdc.errors import StateError
+    from cdc.serve.client import served
+
+    server = served(state_root)
+    if server is None:
+        hint = "name its --state-root; `cdc status FILE` shows a pipeline without it"
+        raise StateError("no server runs here", where=str(state_root), hint=hint)
+    found = server.get("pipelines")["pipelines"]
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for line in _table(found):
+        print(printed(line, longest=LONGEST))
+
+
+@app.command(epilog=EXIT_CODES)
+def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: StateRoot = _ROOT) -> None:
+    """Let `cdc serve` begin a run now, whatever the schedule says; failures before are forgotten."""
+    _ask(find(name, state_root, None), "start")
+
+
+@app.command(epilog=EXIT_CODES)
+def stop(
+    place: Place,
+    drain: Annotated[bool, typer.Option("--drain", help="Commit what the source's log holds now first.")] = False,
+    state_root: StateRoot = _ROOT,
+    state_dir: StateDirectory = None,
+) -> None:
+    """End the run of a pipeline after its running batch, and wait for its end. `cdc serve` begins no other."""
+    from cdc.state.directory import StateDir
+    from cdc.status.file import read_status
+
+    target = find(place, state_root, state_dir)
+    server = target.server()
+    if server is not None:
+        server.post(target.name, "drain" if drain else "stop")
+        _wait(lambda: server.get(f"pipelines/{target.name}")["state"] not in _ENDING, target)
+    else:
+        state = StateDir(target.root)
+        _check_runs(target)
+        state.request_drain() if drain else state.request_stop()
+        _wait(lambda: (seen := read_status(target.root)) is None or not seen.alive, target)
+    print(printed(f"{target.name}: stopped"))
+
+
+_ENDING = ("starting", "running", "stopping")
+
+
+@app.command(epilog=EXIT_CODES)
+def savepoint(place: Place, state_root: StateRoot = _ROOT, state_dir: StateDirectory = None) -> None:
+    """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
+    from cdc.job.savepoint import make_savepoint
+
+    target = find(place, state_root, state_dir)
+    server = target.server()
+    if server is not None:
+        print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
+    elif target.spec is not None:
+        print(printed(make_savepoint(target.spec, target.root), longest=LONGEST))
+    else:
+        raise _unknown(target)
+
+
+@app.command(epilog=EXIT_CODES)
+def logs(
+    place: Place,
+    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many lines.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
+    state_root: StateRoot = _ROOT,
+    state_dir: StateDirectory = None,
+) -> None:
+    """Show the last lines of a pipeline's log under `cdc serve`."""
+    from cdc.serve.log_file import read_log
+
+    target = find(place, state_root, state_dir)
+    lines = read_log(target.root, last)
+    if not lines:
+        raise _unknown(target)
+    for line in lines:
+        if as_json:
+            print(json.dumps(asdict(line)))
+            continue
+        fields = "".join(f" {key}={value}" for key, value in line.fields.items())
+        mark = "" if line.level == "info" else f"{line.level}: "
+        print(printed(f"{_time(line.at_s)} {mark}{line.message}{fields}", longest=LONGEST))
+
+
+def _ask(target: Target, action: str) -> None:
+    server = target.server()
+    if server is None:
+        raise _unknown(target)
+    print(printed(server.post(target.name, action), longest=LONGEST))
+
+
+def _check_runs(target: Target) -> None:
+    from cdc.errors import NotNow
+    from cdc.status.file import read_status
+
+    seen = read_status(target.root)
+    if seen is None or not seen.alive:
+        raise NotNow("does not run", where=target.name, hint=f"its state directory is {target.root}")
+
+
+def _unknown(target: Target) -> Exception:
+    from cdc.errors import PipelineUnknown
+
+    hint = "name the --state-root of a server that runs, and a pipeline that `cdc list` shows"
+    return PipelineUnknown("no running server keeps it", where=target.name, hint=hint)
+
+
+def _wait(over: Callable[[], bool], target: Target) -> None:
+    from cdc.errors import NotNow
+    from cdc.flow.retry import RetryPolicy
+
+    policy, left_s = RetryPolicy(), _STOP_S
+    while not over():
+        if left_s <= 0:
+            hint = "the running batch goes on; it ends after it"
+            raise NotNow(f"has not ended after {_STOP_S:.0f} s", where=target.name, hint=hint)
+        policy.wait(_LOOK_S)
+        left_s -= _LOOK_S
+
+
+def _table(found: list[dict[str, Any]]) -> list[str]:
+    """The list for people."""
+    head = ["NAME", "STATE", "FROM", "TO", "ROWS", "LAG", "NEXT RUN", "RESTARTS", "LAST ERROR"]
+    rows = [head, *(_row(each) for each in found)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(head) - 1)]
+    return [
+        "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
+    ]
+
+
+def _row(each: dict[str, Any]) -> list[str]:
+    error = each["last_error"]
+    told = "; ".join(each["file_errors"]) or ("" if error is None else f"{error['type']}: {error['message']}")
+    lag = "" if each["lag_s"] is None else f"{each['lag_s']:.1f} s"
+    next_run = "" if each["next_run_s"] is None else _time(each["next_run_s"])
+    return [
+        each["name"], each["state"], each["source"], each["sink"], f"{each['rows']:,}", lag, next_run,
+        str(each["restarts"]), told,
+    ]  # fmt: skip
+
+
+def _time(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S")

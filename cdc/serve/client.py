@@ -1,0 +1,94 @@
+"""A running `cdc serve` seen from another process: where it is, and its REST API. For the commands."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import EngineError, from_json
+from cdc.state.store import LocalStore
+
+FILE_NAME = "serve.json"
+"""In the state root, for this user alone: where the server listens, and its token."""
+_TIMEOUT_S = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a server listens; `token` is empty where it asks for none."""
+
+    url: str
+    pid: int
+    token: str = field(default="", repr=False)
+
+    def write(self, state_root: Path) -> None:
+        """Leave word for the commands. Raises StateError."""
+        LocalStore(state_root).write_json(FILE_NAME, asdict(self))
+
+    def get(self, path: str) -> dict[str, Any]:
+        """What the API answers below `/api/v1/`. Raises the CdcError that it answers with."""
+        return self._asked("GET", path, None)
+
+    def post(self, name: str, action: str, **fields: str) -> str:
+        """Do something to a pipeline; the server's word about it. Raises the CdcError that it answers with."""
+        path = f"pipelines/{urllib.parse.quote(name, safe='')}/{action}"
+        return str(self._asked("POST", path, fields)["message"])
+
+    def _asked(self, method: str, path: str, fields: Mapping[str, str] | None) -> dict[str, Any]:
+        headers = {"x-cdc-request": "cdc", "content-type": "application/json"}
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
+        data = None if fields is None else json.dumps(fields).encode()
+        url = f"{self.url.rstrip('/')}/api/v1/{path}"
+        request = urllib.request.Request(url, data, headers, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=_TIMEOUT_S) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            raise _error(error) from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise EngineError(
+                f"the server does not answer: {error}", where=self.url, hint="look at the log of `cdc serve`"
+            ) from error
+
+
+def served(state_root: Path) -> Served | None:
+    """The server that has this state root, None when none runs. Raises StateError when its word cannot be read."""
+    fields = LocalStore(state_root).read_json(FILE_NAME)
+    if fields is None or not _there(int(fields["pid"])):
+        return None
+    return Served(**fields)
+
+
+def forget(state_root: Path) -> None:
+    """The server ends. Raises StateError."""
+    LocalStore(state_root).remove(FILE_NAME)
+
+
+def _there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _error(error: urllib.error.HTTPError) -> Exception:
+    try:
+        told = json.load(error)["error"]
+        told = {"error": told["type"], **{key: str(told[key]) for key in ("message", "where", "hint")}}
+    except (ValueError, KeyError, TypeError):
+        return EngineError(f"the server answers {error.code} {error.reason}", where=error.url)
+    return from_json(json.dumps(told))

@@ -1,0 +1,80 @@
+"""Messages that are larger than the topics take: the run stops and names them, or they are kept as dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from types import TracebackType
+
+import numpy as np
+
+from cdc.dead_letters import DeadLetter, DeadLetters, Rejected
+from cdc.errors import SinkError
+from cdc.schema import TableId
+from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.records import Record
+
+_OVERHEAD = 512
+"""Bytes of a record and its batch beside key, value and headers, at most, for the limit of the client."""
+
+COUNTED = "messages too large, kept as dead letters"
+
+
+class TooLarge:
+    """Takes out what cannot be sent. Executor; one per task, a context manager that puts its files in place at the end.
+
+    A file has the task's name: a task that is tried again writes it again.
+    """
+
+    def __init__(self, most: int, place: str | None, name: str, attempt: int) -> None:
+        """`most` bytes a message may have; `place` is the folder or URL of dead letters, None to stop instead."""
+        self._most, self._place, self._name, self._attempt = most, place, name, attempt
+        self._files: dict[TableId, DeadLetters] = {}
+        self.counts: Counter[TableId] = Counter()
+
+    def __enter__(self) -> TooLarge:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for file in self._files.values():
+            file.close() if kind is None else file.discard()
+
+    def rest(self, topic: str, messages: Messages) -> Messages:
+        """The messages without those that are too large. Raises SinkError for one, or when it cannot be kept."""
+        found = np.flatnonzero(messages.sizes + _OVERHEAD > self._most).tolist()
+        if not found:
+            return messages
+        reasons = {index: self._reason(int(messages.sizes[index])) for index in found}
+        if self._place is None:
+            index = int(messages.sizes.argmax())
+            raise SinkError(
+                reasons[index],
+                where=f"{messages.table}, key {_key(messages.records[index]) or 'none'}, topic {topic}",
+                hint="raise properties.max.request.size, and max.message.bytes of the topic; leave the column out; or "
+                "name a sink.dead-letter.path",
+            )
+        self._keep(topic, messages, reasons)
+        left = [index for index in range(len(messages)) if index not in reasons]
+        headers = {now: messages.headers[index] for now, index in enumerate(left) if index in messages.headers}
+        records = [messages.records[index] for index in left]
+        return replace(messages, records=records, sizes=messages.sizes[left], headers=headers)
+
+    def _reason(self, size: int) -> str:
+        return f"a message of {size:,} bytes is larger than {self._most:,}"
+
+    def _keep(self, topic: str, messages: Messages, reasons: dict[int, str]) -> None:
+        table = messages.table
+        if table not in self._files:
+            self._files[table] = DeadLetters(self._place or "", f"{table}/{self._name}", self._attempt)
+        self._files[table].write(
+            DeadLetter(
+                str(table), "", "message", {"key": _key(messages.records[index])}, (Rejected(topic, "topic", reason),),
+                {"value": messages.records[index].get("value", b"").decode(errors="replace")},
+            )
+            for index, reason in reasons.items()
+        )  # fmt: skip
+        self.counts[table] += len(reasons)
+
+
+def _key(record: Record) -> str:
+    return record.get("key", b"").decode(errors="replace")[:200]

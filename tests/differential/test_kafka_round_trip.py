@@ -1,0 +1,87 @@
+"""MySQL -> Kafka -> DuckDB after a random workload: every table that comes out of the topics equals the server's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cdc_process import Pipeline, mysql_pipeline
+from comparison import differences
+from direct import DirectRuns
+from kafka_servers import KafkaServer
+from workload import Workload
+
+from cdc.source import Limits
+from cdc_services.server import MySqlServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.mysql, pytest.mark.kafka]
+
+_LIMITS = Limits(1 << 24, 5000)
+_FORMATS: dict[str, dict[str, Any]] = {
+    "debezium-json": {
+        "debezium-json.include-schema.enabled": True,
+        "debezium-json.bigint.unsigned.handling.mode": "precise",
+    },
+    "canal-json": {},
+}
+
+
+@dataclass
+class ToKafka(Pipeline):
+    """A pipeline into topics."""
+
+    topics: Any = None
+
+    def write(self) -> None:
+        super().write()
+        document = yaml.safe_load(self.file.read_text(encoding="utf-8"))
+        document["sink"] = self.topics
+        self.file.write_text(yaml.safe_dump(document), encoding="utf-8")
+
+
+@pytest.fixture
+def work(mysql_server: MySqlServer, tmp_path: Path, format: str) -> Iterator[Workload]:
+    """Tables that hold every type between them, with and without a key, and some with a key of another type."""
+    found = Workload(mysql_server, [mysql_server.new_database("d"), mysql_server.new_database("e")], 7)
+    if format == "canal-json":  # Canal has no VECTOR: it is text there
+        found.kinds = [kind for kind in found.kinds if not kind.declaration.startswith("VECTOR")]
+    found.connect()
+    integer = found.kind("INT UNSIGNED")
+    for part in range(2):
+        found.create(found.kinds[part::2], (integer,))
+        found.create(found.kinds[part::2], ())
+    for kind in [kind for kind in found.kinds if kind.key][::6]:
+        found.create(found.kinds[:2], (kind,))
+    for table in found.tables * 5:
+        found.insert(table)
+    try:
+        yield found
+    finally:
+        found.close()
+        (tmp_path / "workload.sql").write_text("\n".join(found.log), encoding="utf-8")
+
+
+@pytest.mark.parametrize("format", _FORMATS)
+def test_tables_out_of_topics_are_the_servers(
+    work: Workload, kafka_broker: KafkaServer, tmp_path: Path, format: str
+) -> None:
+    prefix = kafka_broker.new_name("trip")
+    tables = ",".join(rf"{database}.\.*" for database in work.databases)
+    address = {"properties.bootstrap.servers": kafka_broker.bootstrap}
+    mysql = mysql_pipeline(tmp_path / "in", work.server, tables, scan__startup__mode="initial")
+    # All pipelines of these runs have one name, and fences that go by it.
+    own = {"topic.prefix": prefix, "sink.transactional-id-prefix": prefix}
+    to = {"type": "kafka", "value.format": format, **own, **address, **_FORMATS[format]}
+    first = DirectRuns(ToKafka(mysql.folder, mysql.source, mysql.password, topics=to))
+    first.catch_up(_LIMITS)
+    for _ in range(100):
+        work.change_rows()
+    first.catch_up(_LIMITS)
+    source = {"type": "kafka", "topic-pattern": rf"{prefix}\..*", "value.format": format, **address}
+    out = Pipeline(tmp_path / "out", source)
+    DirectRuns(out).catch_up(_LIMITS)
+    assert differences(work.server, out, work.databases) == []

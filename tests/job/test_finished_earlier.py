@@ -1,0 +1,36 @@
+"""A signal while what earlier runs decided is committed, and the sink does not answer."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from cdc.errors import CdcError, CommitUnknown, SinkError, SinkUnavailable
+from cdc.job.report import Reporter
+from cdc.job.run import finished_earlier
+from cdc.job.watch import Signals
+
+
+@pytest.mark.parametrize(
+    ("stopping", "error", "ends"),
+    [(True, SinkUnavailable("no front end"), True), (True, CommitUnknown("no answer"), True),
+     (True, SinkError("refused"), False), (False, SinkUnavailable("no front end"), False)],
+)  # fmt: skip
+def test_a_stop_while_earlier_decisions_are_committed_says_so(stopping: bool, error: CdcError, ends: bool) -> None:
+    signals, out = Signals(), io.StringIO()
+    steps: list[str] = []
+
+    def waits() -> None:
+        if stopping:
+            signals.stop.set()
+        raise error
+
+    given = (lambda: steps.append("looked"), waits, lambda: steps.append("never"))
+    if ends:
+        assert not finished_earlier(given, signals, Reporter("text", out=out, err=out))
+        assert "had decided was being committed; the next run finishes it" in out.getvalue()
+    else:
+        with pytest.raises(type(error)):
+            finished_earlier(given, signals, Reporter("text", out=out, err=out))
+    assert steps == ["looked"]

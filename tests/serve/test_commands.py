@@ -1,0 +1,180 @@
+"""The commands about pipelines that run elsewhere: by a server's API, by requests in the state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from cdc.cli import app
+from cdc.errors import CdcError, EngineError, NotNow, PipelineUnknown, StateError
+from cdc.serve.client import Served, forget, served
+from cdc.state.directory import StateDir
+
+FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  name: shop\n"
+
+
+class Api(BaseHTTPRequestHandler):
+    """Answers as the server's API does, and keeps what it was asked."""
+
+    asked: list[tuple[str, str, str, Any]]
+    token = "a token of sixteen"
+    state = "running"
+
+    def do_GET(self) -> None:
+        self._note(None)
+        one = {
+            "name": "shop", "state": self.state, "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
+            "next_run_s": 0.0, "restarts": 2, "file_errors": [],
+            "last_error": {"type": "SinkError", "message": "no \x1b[31m"},
+        }  # fmt: skip
+        self._answer(200, {"pipelines": [one]} if self.path == "/api/v1/pipelines" else one)
+
+    def do_POST(self) -> None:
+        self._note(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        action = self.path.rpartition("/")[2]
+        if action == "savepoint":
+            told = {"type": "NotNow", "message": "tables are being copied", "where": "shop", "hint": "ask again"}
+            self._answer(409, {"error": told})
+            return
+        if action in ("stop", "drain"):
+            type(self).state = "stopped"
+        self._answer(200, {"done": action, "message": f"{action} is done"})
+
+    def _note(self, body: Any) -> None:
+        self.asked.append((self.command, self.path, self.headers.get("authorization", ""), body))
+
+    def _answer(self, code: int, told: Any) -> None:
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(json.dumps(told).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[type[Api]]:
+    """A server whose word is in the state root."""
+    handler = type("Own", (Api,), {"asked": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Served(f"http://127.0.0.1:{server.server_port}/", os.getpid(), Api.token).write(tmp_path)
+    yield handler
+    server.shutdown()
+    server.server_close()
+
+
+def cdc(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments], env={"CDC_STATE_ROOT": str(folder)})
+
+
+def error(result: Result) -> CdcError:
+    assert isinstance(result.exception, CdcError), result.output
+    return result.exception
+
+
+def test_the_list_is_a_table_or_json_and_what_is_in_it_does_no_harm(api: type[Api], tmp_path: Path) -> None:
+    lines = cdc(tmp_path, "list").output.splitlines()
+    assert lines[0].split() == [
+        "NAME",
+        "STATE",
+        "FROM",
+        "TO",
+        "ROWS",
+        "LAG",
+        "NEXT",
+        "RUN",
+        "RESTARTS",
+        "LAST",
+        "ERROR",
+    ]
+    assert lines[1].startswith("shop  running  mysql  duckdb  12,345  1.2 s  1970-01-01 00:00:00  2")
+    assert "\x1b" not in lines[1]
+    assert json.loads(cdc(tmp_path, "list", "--json").output)[0]["rows"] == 12_345
+    assert api.asked[0][2] == "Bearer a token of sixteen"
+
+
+def test_the_word_of_a_server_is_for_its_user_alone_and_none_is_believed_that_is_gone(
+    api: type[Api], tmp_path: Path
+) -> None:
+    assert (tmp_path / "serve.json").stat().st_mode & 0o077 == 0
+    found = served(tmp_path)
+    assert found is not None
+    assert "sixteen" not in repr(found)
+    forget(tmp_path)
+    assert isinstance(error(cdc(tmp_path, "list")), StateError)
+
+
+def test_start_stop_and_drain_ask_the_server_and_a_stop_waits_for_the_end(api: type[Api], tmp_path: Path) -> None:
+    assert cdc(tmp_path, "start", "shop").output == "start is done\n"
+    assert cdc(tmp_path, "stop", "shop", "--drain").output == "shop: stopped\n"
+    posted = [(path, body) for command, path, _, body in api.asked if command == "POST"]
+    assert posted == [("/api/v1/pipelines/shop/start", {}), ("/api/v1/pipelines/shop/drain", {})]
+
+
+def test_an_error_of_the_server_is_the_command_s(api: type[Api], tmp_path: Path) -> None:
+    found = error(cdc(tmp_path, "savepoint", "shop"))
+    assert (type(found), found.message, found.hint) == (NotNow, "tables are being copied", "ask again")
+
+
+def test_a_name_that_nobody_keeps(api: type[Api], tmp_path: Path) -> None:
+    for command in ("start", "savepoint", "logs"):
+        assert isinstance(error(cdc(tmp_path, command, "other")), PipelineUnknown)
+    assert isinstance(error(cdc(tmp_path, "stop", "other")), NotNow)
+
+
+def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    Served("http://127.0.0.1:1/", os.getpid()).write(tmp_path)
+    found = error(cdc(tmp_path, "list"))
+    assert isinstance(found, EngineError)
+    assert "the server does not answer" in found.message
+
+
+def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, state = tmp_path / "shop.yaml", StateDir(tmp_path / ".cdc" / "shop")
+    file.write_text(FILE)
+    state.open(name="shop", source="values")
+    assert isinstance(error(cdc(tmp_path, "stop", str(file))), NotNow)
+    alive = iter([True, True, False])
+
+    class Seen:
+        @property
+        def alive(self) -> bool:
+            return next(alive)
+
+    monkeypatch.setattr("cdc.status.file.read_status", lambda root: Seen())
+    assert cdc(tmp_path, "stop", str(file), "--drain").output == "shop: stopped\n"
+    assert (state.drain_requested(), state.stop_requested()) == (True, False)
+
+
+def test_the_last_lines_of_a_log_are_there_without_a_server(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    line = {"time": "2026-01-01T00:00:00+00:00", "level": "warning", "message": "said", "table": "a.b"}
+    (tmp_path / "shop" / "run.log").write_text(json.dumps(line | {"number": 1}) + "\n" + json.dumps(line) + "\n")
+    assert cdc(tmp_path, "logs", "shop", "-n", "1").output == "2026-01-01 00:00:00 warning: said table=a.b\n"
+    assert json.loads(cdc(tmp_path, "logs", "shop", "-n", "1", "--json").output)["fields"] == {"table": "a.b"}
+
+
+def test_a_pipeline_comes_from_standard_input() -> None:
+    def run(*arguments: str, text: str = FILE) -> Result:
+        return CliRunner().invoke(app, [*arguments], input=text)
+
+    assert run("validate", "-").output == "-: ok\n"
+    told = json.loads(run("validate", "-", "--json", text="source: 1\n").output)
+    assert (told[0]["ok"], told[0]["problems"][0]["line"]) == (False, 1)
+    assert json.loads(run("plan", "-", "--json").output) == {
+        "name": "shop", "source": "values", "sink": "values", "schema_changes": "lenient", "tables": [],
+        "under_way": [],
+    }  # fmt: skip
+    nameless = run("run", "-", text=FILE.partition("pipeline")[0])
+    assert nameless.exit_code == 2
