@@ -31,18 +31,24 @@ MAXWELL = """*************************** 1. row ***************************
 FLINK = "Offset: {transaction_id=null, ts_sec=0, file=binlog.000012, pos=4711, kind=SPECIFIC, gtids=a:1-5,b:7, row=0}"
 
 
+CONNECT = '{"ts_sec":17,"file":"binlog.000012","pos":4711,"row":1,"server_id":1,"event":2}'
+RECORD = '["shop",{"server":"db"}]\t{"file":"binlog.000012","pos":4711,"gtids":"a:1-5"}'
+STORED = '\xac\xed\x00sr{"file":"binlog.000012","pos":4711,"snapshot":false}\x00x'
+BY_GTID = '{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}'
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ('{"ts_sec":17,"file":"binlog.000012","pos":4711,"row":1,"server_id":1,"event":2}', ForeignPosition("Debezium", AT)),
-        ('["shop",{"server":"db"}]\t{"file":"binlog.000012","pos":4711,"gtids":"a:1-5"}', ForeignPosition("Debezium", AT, "a:1-5")),
-        ('\xac\xed\x00sr{"file":"binlog.000012","pos":4711,"snapshot":false}\x00x', ForeignPosition("Debezium", AT)),
+        (CONNECT, ForeignPosition("Debezium", AT)),
+        (RECORD, ForeignPosition("Debezium", AT, "a:1-5")),
+        (STORED, ForeignPosition("Debezium", AT)),
         (FLINK, ForeignPosition("Debezium", AT, "a:1-5,b:7")),
         (CANAL, ForeignPosition("Canal", AT)),
         (MAXWELL, ForeignPosition("Maxwell", AT)),
-        ('{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}', ForeignPosition("Maxwell", None, "a:1-9")),
+        (BY_GTID, ForeignPosition("Maxwell", None, "a:1-9")),
     ],
-)  # fmt: skip
+)
 def test_positions_as_tools_write_them(text: str, wanted: ForeignPosition) -> None:
     assert parse_position(text) == wanted
 
@@ -75,10 +81,10 @@ def test_a_pipeline_goes_on_where_the_other_tool_was_inside_a_transaction(
     pipeline.source("BEGIN", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)", "COMMIT")
     events = any_server.execute(f"SHOW BINLOG EVENTS IN '{file}' FROM {end}")
     inside = next(int(event[1]) for event in reversed(events) if "rows" in str(event[2]).lower())
-    pipeline.source("ALTER TABLE t ADD b INT", "INSERT INTO t VALUES (4, 4, 4)")
     done = imported(pipeline, f'{{"file": "{file}", "pos": {inside}, "event": 3, "row": 1}}')
     assert done.exit_code == 0, done.output
     assert done.stdout == f"the next run goes on after Debezium, at {file}:{end}\n"
+    pipeline.source("ALTER TABLE t ADD b INT", "INSERT INTO t VALUES (4, 4, 4)")
     pipeline.run()
     assert sorted(pipeline.sink("SELECT * FROM t")) == [(2, 2, None), (3, 3, None), (4, 4, 4)]
     again = imported(pipeline, "whatever")

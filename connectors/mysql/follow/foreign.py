@@ -2,7 +2,7 @@
 
 | tool | text | what it means |
 |---|---|---|
-| Debezium | the value of a Kafka Connect offset, or what has one in it | begin of the transaction under way, GTIDs before it |
+| Debezium | the value of a Kafka Connect offset, in whatever | begin of the transaction under way, GTIDs before it |
 | Flink CDC | the offset as JSON, or as `{file=..., pos=...}` in a log line | the same |
 | Canal | `meta.dat`, or a cursor of ZooKeeper | begin of the last event that was acknowledged |
 | Maxwell | a row of `maxwell.positions` as JSON or of `mysql -E` | end of the last transaction that was sent |
