@@ -1,9 +1,11 @@
 """Kafka topics into DuckDB, beside a plain consume loop over the same messages.
 
     .venv/bin/python tests/bench/kafka_read.py [--rows 1000000] [--bootstrap 127.0.0.1:9092]
+    .venv/bin/python tests/bench/kafka_read.py --memory 100000 2000000
 
 Debezium's messages of a table of ten columns, in two partitions, lz4; without Connect's schema and with it. The cost of
 `cdc run` is that of a run over all messages less that of a run over two. CPU seconds count, also on a busy machine.
+With `--memory` the most that a run's processes take, by how many messages wait for it.
 """
 
 from __future__ import annotations
@@ -43,13 +45,16 @@ def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("--rows", type=int, default=1_000_000)
     given.add_argument("--bootstrap", help="a broker that runs; one is started when there is none")
+    given.add_argument("--memory", nargs="+", type=int, metavar="ROWS", help="measure memory with so many messages")
     given.add_argument("--consume", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
     options = given.parse_args()
     if options.consume:
         consume(*options.consume)
         return
     with tempfile.TemporaryDirectory(prefix="bench-kafka-") as folder, broker(options.bootstrap) as bootstrap:
-        for wrapped in (False, True):
+        for rows in options.memory or ():
+            print(json.dumps(memory(Path(folder) / f"memory-{rows}", bootstrap, rows)))
+        for wrapped in (False, True) if not options.memory else ():
             name = "with schema" if wrapped else "without schema"
             print(json.dumps({name: measured(Path(folder) / name.split()[0], bootstrap, options.rows, wrapped)}))
 
@@ -88,6 +93,14 @@ def measured(folder: Path, bootstrap: str, rows: int, wrapped: bool) -> dict[str
         "cpu_s_per_million": round((spent.cpu_s - start.cpu_s) * 1e6 / rows, 2), "rows_per_s": rate,
         "other_cores": spent.other_cores,
     }  # fmt: skip
+
+
+def memory(folder: Path, bootstrap: str, rows: int) -> dict[str, Any]:
+    """What a run takes at most when so many messages wait for it."""
+    topic = f"bench-{time.time_ns()}-memory"
+    produce(bootstrap, topic, rows, wrapped=False)
+    spent, _ = cdc_run(folder, bootstrap, topic, sample=True)
+    return {"rows": rows, "pss_mb": spent.pss_mb, "anonymous_mb": spent.anonymous_mb, "by_role": spent.pss_by_role}
 
 
 def checked_run(running: Contained) -> Spent:
@@ -160,7 +173,7 @@ def consume(bootstrap: str, topic: str) -> None:
     consumer.close()
 
 
-def cdc_run(folder: Path, bootstrap: str, topic: str) -> tuple[Spent, int]:
+def cdc_run(folder: Path, bootstrap: str, topic: str, *, sample: bool = False) -> tuple[Spent, int]:
     """A bounded run into a new DuckDB file: what it cost, and rows a second from the first batch's start on."""
     folder.mkdir(parents=True)
     file = folder / "bench.yaml"
@@ -169,7 +182,7 @@ def cdc_run(folder: Path, bootstrap: str, topic: str) -> tuple[Spent, int]:
         "sink:\n  type: duckdb\n  path: sink.duckdb\npipeline:\n  schema.change.behavior: evolve\n"
     )
     command = [CDC, "run", str(file), "--state-dir", str(folder / "state"), "--log-format", "json"]
-    spent = checked_run(Contained([*command, "--until-caught-up"], folder / "out"))
+    spent = checked_run(Contained([*command, "--until-caught-up"], folder / "out", sample=sample))
     lines = [_parsed(line) for line in (folder / "out" / "stderr").read_text().splitlines()]
     batches = [line for line in lines if line.get("message") == "batch committed"]
     rows = sum(batch["rows"] for batch in batches)
