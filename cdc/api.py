@@ -87,14 +87,21 @@ def validate(file: str | Path, *, text: str | None = None, env: Mapping[str, str
         return Validation(error.problems, ())
 
 
-def plan(pipeline: Pipeline | str | Path) -> Plan:
+def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None) -> Plan:
     """Connect to source and sink, and give what a run would do: tables, routes, schemas, statements. Changes nothing.
 
-    `str(plan)` is the text for people. Raises SourceError, SinkError, SpecError, EngineError.
+    Where the pipeline has run (`state_dir`; None for `.cdc/<name>` beside the file), also what was edited in its rules
+    or altered in the sink since. `str(plan)` is the text for people. Raises SourceError, SinkError, SpecError,
+    StateError, EngineError.
     """
+    from cdc.job.state_location import state_root
     from cdc.planning import plan_file
+    from cdc.state.directory import StateDir
 
-    return plan_file(_loaded(pipeline).spec)
+    spec = _loaded(pipeline).spec
+    state = StateDir(state_root(state_dir, spec))
+    known = state.pipeline(source=spec.source.type) is not None
+    return plan_file(spec, state if known else None)
 
 
 def run(

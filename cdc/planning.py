@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cdc.flow.routing import Routing
     from cdc.sink import Describes
     from cdc.spec.model import PipelineSpec
+    from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
 
 
@@ -57,13 +58,17 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes."""
+    """A whole pipeline, printable. `source` and `sink` are connector names, `behavior` is what they do with changes.
+
+    `notes` are about what was edited in the file, or altered in the sink, since the last run.
+    """
 
     name: str
     source: str
     sink: str
     tables: tuple[TablePlan, ...]
     behavior: str = ""
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -72,7 +77,7 @@ class Plan:
         """The plan as JSON values, for `cdc plan --json`."""
         return {
             "name": self.name, "source": self.source, "sink": self.sink, "schema_changes": self.behavior,
-            "tables": [_table_json(table) for table in self.tables],
+            "since_last_run": list(self.notes), "tables": [_table_json(table) for table in self.tables],
         }  # fmt: skip
 
     def check(self) -> None:
@@ -160,8 +165,12 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
     return made
 
 
-def plan_file(spec: PipelineSpec) -> Plan:
-    """Connect to source and sink and plan. Raises SourceError, SinkError, SpecError; EngineError without a driver."""
+def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
+    """Connect to source and sink and plan; `state` is of the runs before, None when there were none.
+
+    Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
+    """
+    from cdc.replanning import notes_since
     from cdc.source import Context, close
     from cdc.state.store import LocalStore
 
@@ -174,7 +183,10 @@ def plan_file(spec: PipelineSpec) -> Plan:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
-            return make_plan(spec, source.tables(), describes)
+            plan = make_plan(spec, source.tables(), describes)
+            return (
+                plan if state is None else replace(plan, notes=tuple(notes_since(state, made_rules(spec), describes)))
+            )
         finally:
             close(source)
 
@@ -186,6 +198,7 @@ def plan_text(plan: Plan) -> str:
         lines.append(f"schema changes: {plan.behavior}")
     if not plan.tables:
         lines.append("no table matches `tables` now; tables created later that match will be captured")
+    lines += [f"since the last run: {note}" for note in plan.notes]
     for table in plan.tables:
         lines += ["", f"{_sources(table)} -> {table.sink}  ({_state(table)})"]
         lines += [_rule_line(table)] if table.rules else []

@@ -133,6 +133,7 @@ class Confirms(Protocol):
         """Those of these sink tables that are not there, or that the user cannot see. Driver. Raises SinkError."""
 
 
+@runtime_checkable
 class Describes(Protocol):
     """Optional capability, for `cdc plan`: read what is there and show what would be done. Changes nothing."""
 

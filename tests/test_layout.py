@@ -34,7 +34,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("cdc.source", "cdc.sink"),
     ("cdc.transform", "cdc.evolution", "cdc.state", "cdc.flow", "cdc.lines"),
     ("cdc.registry", "cdc.spec"),
-    ("cdc.planning", "cdc.testing", "cdc.status"),
+    ("cdc.planning", "cdc.replanning", "cdc.testing", "cdc.status"),
     ("cdc.job", "cdc.verify", "cdc.doctor", "cdc.init", "cdc.warm", "cdc.background"),
     ("cdc.serve.control",),
     ("cdc", "cdc.api", "cdc.console", "cdc.dev", "cdc.serve", "cdc.web"),

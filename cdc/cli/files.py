@@ -56,7 +56,8 @@ def plan(
 ) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
 
-    Copies of tables that are under way are shown too, and why.
+    Where the pipeline has run: also what was edited in its rules or altered in the sink since, and copies of tables
+    that are under way, and why.
     """
     import cdc
     from cdc.job.copying import under_way
@@ -66,7 +67,7 @@ def plan(
     pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
-    found = cdc.plan(pipeline)
+    found = cdc.plan(pipeline, state_dir=state_dir)
     copies = list(under_way(StateDir(state_root(state_dir, pipeline.spec)).store))
     if as_json:
         print(json.dumps({**found.to_json(), "under_way": copies}, indent=2, ensure_ascii=False))

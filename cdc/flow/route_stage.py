@@ -26,6 +26,11 @@ from cdc.state.store import Store
 log = logging.getLogger(__name__)
 
 
+def routed_schemas(store: Store) -> SinkSchemas:
+    """The tables before routing, as a run has left them."""
+    return SinkSchemas(store, "routed_schemas.jsonl", "log of schemas before routing")
+
+
 class RouteStage:
     """See `cdc.flow.derive.Stage`.
 
@@ -38,7 +43,7 @@ class RouteStage:
 
     def __init__(self, routing: Routing, store: Store) -> None:
         self._routing = routing
-        self._sources = SinkSchemas(store, "routed_schemas.jsonl", "log of schemas before routing")
+        self._sources = routed_schemas(store)
         self._sinks = SinkSchemas(store)
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()

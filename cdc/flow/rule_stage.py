@@ -2,15 +2,15 @@
 
     <state>/source_schemas.jsonl   the source's tables, batch by batch
     <state>/rule_schemas.jsonl     the same tables as the rules make them
+    <state>/rule_texts.json        how their columns are computed (`cdc.flow.rule_edits`)
 
-Both are there only once the pipeline has had rules. Rules that were edited between two runs make other results of the
+All are there only once the pipeline has had rules. Rules that were edited between two runs make other results of the
 same tables: the first batch of the run then begins with the changes that lead there.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.diff import Table, diff
 from cdc.flow.derive import Past
+from cdc.flow.rule_edits import keep_texts, kept_texts, texts_of, told_edits
 from cdc.flow.sink_schemas import Schemas, SinkSchemas
-from cdc.schema import AddColumn, AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 
 if TYPE_CHECKING:
@@ -29,15 +30,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def schemas_of(store: Store) -> tuple[SinkSchemas, SinkSchemas]:
+    """The source's tables, and the same behind the rules, as a run has left them."""
+    return (
+        SinkSchemas(store, "source_schemas.jsonl", "log of source schemas"),
+        SinkSchemas(store, "rule_schemas.jsonl", "log of schemas behind transform rules"),
+    )
+
+
 class RuleStage:
     """See `cdc.flow.derive.Stage`. Without rules nothing is changed, or what earlier ones have made is undone."""
 
     name = "rules"
 
     def __init__(self, rules: Rules | None, store: Store) -> None:
-        self._rules = rules
-        self._source = SinkSchemas(store, "source_schemas.jsonl", "log of source schemas")
-        self._behind = SinkSchemas(store, "rule_schemas.jsonl", "log of schemas behind transform rules")
+        self._rules, self._store = rules, store
+        self._source, self._behind = schemas_of(store)
         self._active, self._edited = rules is not None, False
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
@@ -56,8 +64,7 @@ class RuleStage:
         if not self._active:
             return changes
         sources = dict(self._source.at(batch))
-        made = edits(self._rules, sources, self._behind.at(batch)) if self._edited else []
-        _tell(made)
+        made = self._edits(sources, self._behind.at(batch)) if self._edited else []
         for change in changes:
             schema = sources.get(change.table)
             if self._rules is not None and schema is not None:
@@ -66,25 +73,21 @@ class RuleStage:
             sources = apply_changes(sources, [change])
         self._source.change(batch, changes)
         self._behind.change(batch, made)
+        if changes or self._edited:
+            keep_texts(self._store, texts_of(self._rules, sources))
         self._edited = False
+        return made
+
+    def _edits(self, sources: Schemas, behind: Schemas) -> list[SchemaChange]:
+        """As `edits`, told."""
+        made = edits(self._rules, sources, behind)
+        for table, text in told_edits(kept_texts(self._store), texts_of(self._rules, sources), made):
+            log.warning("%s: %s", table, text)
         return made
 
     def state(self) -> list[int] | None:
         """How many entries hold, of both logs."""
         return [len(self._source), len(self._behind)] if self._active else None
-
-
-def _tell(changes: Sequence[SchemaChange]) -> None:
-    """Say what edited rules leave as it is: rows that are there were made by the earlier ones."""
-    columns: defaultdict[TableId, list[str]] = defaultdict(list)
-    for change in changes:
-        if isinstance(change, AddColumn | AlterColumnType):
-            columns[change.table].append(change.column.name)
-    for table, names in columns.items():
-        log.warning(
-            "%s: the rules have changed: rows that are there keep what they have, without values in %s; "
-            "`cdc resync FILE %s` copies them anew", table, ", ".join(names), table,
-        )  # fmt: skip
 
 
 def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None:

@@ -4,6 +4,8 @@
 |---|---|
 | nobody asked for a copy | the run stops, names the tables and the command that has each copied |
 | it was asked for (`cdc resync`) | rows of decided batches are let go, the table is created, its copy brings the rows |
+
+Columns that were dropped there are added again (`cdc.flow.altered`).
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from dataclasses import replace
 
 from cdc.errors import SinkError
 from cdc.evolution import journal
+from cdc.flow.altered import put_back
 from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import CreateTable, TableId
-from cdc.sink import Confirms, Sink
+from cdc.sink import Confirms, Describes, Sink
 from cdc.source import Resyncs, Source
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -47,6 +50,9 @@ class DroppedTables:
         known = self._schemas.at(last)
         wanted = sorted(filled.keys() & known.keys())
         missing = sorted(sink.missing(wanted)) if wanted else []
+        describes: object = sink
+        if isinstance(describes, Describes):
+            put_back(sink, describes, known, set(wanted) - set(missing), last + 1)
         if not missing:
             return
         asked, asking = self._log.resyncs(last), Asking(self._source)

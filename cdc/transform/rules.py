@@ -104,6 +104,12 @@ class Rules:
         named = {output.column.name: _without_alias(output.sql, output.column.name) for output in made}
         return {name: text for name, text in named.items() if text.strip("`") != name}
 
+    def texts(self, table: TableId, schema: TableSchema) -> dict[str, str]:
+        """As `computed`, with the filter under the empty name."""
+        rule = self.rule(table)
+        passing = {} if rule is None or rule.filter is None else {"": rule.filter.text.text.strip()}
+        return {**self.computed(table, schema), **passing}
+
     def changes(self, table: TableId, schema: TableSchema | None, change: SchemaChange) -> list[SchemaChange]:
         """What a change of the source table, whose schema was `schema`, changes behind the table's rule.
 

@@ -240,3 +240,24 @@ def test_a_pipeline_without_rules_keeps_no_schemas_of_the_source(tmp_path: Path)
     run(tmp_path, [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1}))], None, ListSink(), 2)
     assert not (tmp_path / "source_schemas.jsonl").exists()
     assert json.loads((tmp_path / "commits" / "0.json").read_text())["stages"].keys() == {"sink"}
+
+
+def test_a_column_that_is_computed_another_way_and_another_filter_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The schemas are the same: only the texts of the rules tell that old rows hold something else."""
+    items: list[Any] = [
+        CreateTable(T, SCHEMA),
+        *(rows(T, SCHEMA, n, ("+I", {"id": n, "name": "a", "qty": n})) for n in (1, 2, 3)),
+    ]
+    first = rules((r"shop.\.*", {"projection": r"\*, qty * 2 AS share, UPPER(name) AS upper", "filter": "id > 0"}))
+    second = rules((r"shop.\.*", {"projection": r"\*, qty * 3 AS share, UPPER(name) AS upper", "filter": "id > 0"}))
+    third = rules((r"shop.\.*", {"projection": r"\*, qty * 3 AS share, UPPER(name) AS upper", "filter": "id > 1"}))
+    sink = ListSink()
+    for made, at in ((first, (1,)), (second, (1, 2)), (second, (1, 2)), (third, (1, 2, 3))):
+        run(tmp_path, items, made, sink, *at)
+    told = [record.getMessage() for record in caplog.records if "the rules have changed" in record.getMessage()]
+    start, end = "shop.t: the rules have changed: rows that are there keep what they have, ", "`cdc resync FILE shop.t`"
+    assert [text.removeprefix(start).partition(f"; {end}")[0] for text in told] == [
+        "as the earlier rules made share", "those that the earlier filter held back stay out",
+    ]  # fmt: skip

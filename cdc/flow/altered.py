@@ -1,0 +1,94 @@
+"""Sink tables that somebody has altered by hand since the pipeline last wrote to them: what is missing, what is new."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdc.errors import ChangeRefused
+from cdc.schema import CreateTable, TableId
+
+if TYPE_CHECKING:
+    from cdc.flow.sink_schemas import Schemas
+    from cdc.sink import Describes, Sink
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """One table.
+
+    Attributes:
+        table: as the sink has it.
+        lost: columns that the pipeline fills and that are gone.
+        new: columns that the pipeline knows nothing of.
+        refused: why its rows cannot go in any more, with what to do; empty when they can.
+    """
+
+    table: TableId
+    lost: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+    refused: str = ""
+
+    @property
+    def text(self) -> str:
+        """For people, behind the table's name."""
+        parts = []
+        if self.lost:
+            names = ", ".join(self.lost)
+            parts.append(f"{names} was dropped in the sink: it is added again, NULL in rows that are there")
+        if self.new:
+            parts.append(f"{', '.join(self.new)} was added in the sink: it is left as it is, NULL in new rows")
+        if self.refused:
+            parts.append(f"a run would stop: {self.refused}")
+        return "; ".join(parts)
+
+
+def altered_tables(describes: Describes, known: Schemas) -> Sequence[Altered]:
+    """The tables that are not as they were left, of those that there are. Driver; asks the sink for each table.
+
+    Tables that are gone are no matter of this: a run finds them by itself.
+    """
+    found = []
+    for table, schema in sorted(known.items()):
+        actual = describes.describe(table)
+        if actual is None:
+            continue
+        there, wanted = ({name.casefold() for name in each.names} for each in (actual, schema))
+        lost = tuple(name for name in schema.names if name.casefold() not in there)
+        new = tuple(name for name in actual.names if name.casefold() not in wanted)
+        altered = Altered(table, lost, new, _refused(describes, CreateTable(table, schema)))
+        if altered != Altered(table):
+            found.append(altered)
+    return found
+
+
+def put_back(sink: Sink, describes: Describes, known: Schemas, tables: Iterable[TableId], batch: int) -> None:
+    """Add the columns that were dropped in these sink tables, and say what was altered. Driver, before `batch`.
+
+    A table that rows cannot go into any more is told of; the run stops when there are some. Raises SinkError.
+    """
+    there = {table: known[table] for table in sorted(tables)}
+    creations = [CreateTable(table, schema) for table, schema in there.items()]
+    try:
+        missing = describes.statements(creations) if creations else ()
+    except ChangeRefused as error:
+        log.warning("a table was altered in the sink: %s", error)
+        return
+    if not missing:
+        return
+    for altered in altered_tables(describes, there):
+        again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
+        log.warning("%s: %s%s", altered.table, altered.text, again)
+    sink.apply(batch, creations)
+
+
+def _refused(describes: Describes, change: CreateTable) -> str:
+    try:
+        describes.statements([change])
+    except ChangeRefused as error:
+        return str(error)
+    return ""

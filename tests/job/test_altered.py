@@ -1,0 +1,108 @@
+"""Sink tables that somebody altered between two runs are put back; the plan tells of them, and of edited rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from cdc.job.dropped import DroppedTables
+from cdc.replanning import notes_since
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.source import Context
+from cdc.state.directory import StateDir
+from cdc.testing import ListSource, block, run_in_memory
+from cdc.transform.rules import Rules
+from cdc.transform.sqltext import SqlText
+from cdc.transform.texts import RuleSource, RuleTexts, Settings
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+ORDERS = TableId("shop", "orders")
+SCHEMA = TableSchema(
+    (Column("id", DataType.parse("INT"), nullable=False), Column("qty", DataType.parse("INT")),
+     Column("note", DataType.parse("STRING"))), ("id",),
+)  # fmt: skip
+
+
+def rules(projection: str, condition: str = "") -> Rules:
+    texts = RuleTexts(projection=SqlText(projection), filter=SqlText(condition) if condition else None)
+    return Rules([RuleSource("transform[0]", "shop.orders", texts)], Settings())
+
+
+class Life:
+    def __init__(self, folder: Path) -> None:
+        self.state, self.file = StateDir(folder / "state"), str(folder / "one.duckdb")
+
+    def sink(self) -> DuckDbSink:
+        return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=self.file), Context("p-1", self.state.sink))
+
+    def run(self, made: Rules | None = None) -> None:
+        first = block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2, "note": "a"})], sequence=1)
+        run_in_memory(ListSource([CreateTable(ORDERS, SCHEMA), first]), self.sink(), state=self.state.root, rules=made)
+
+    def check(self) -> None:
+        DroppedTables(ListSource([]), self.sink(), self.state, "one.duckdb").check({ORDERS: {ORDERS}})
+
+    def sql(self, statement: str) -> list[Any]:
+        with duckdb.connect(self.file) as connection:
+            return connection.execute(statement).fetchall()
+
+    def notes(self, made: Rules | None = None) -> list[str]:
+        return list(notes_since(self.state, made, self.sink()))
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Life:
+    return Life(tmp_path)
+
+
+def test_a_column_that_was_dropped_in_the_sink_is_put_back(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+    life.run()
+    life.check()
+    assert life.notes() == [], "nothing is said of what is as it was left"
+    assert caplog.messages == []
+    life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
+    life.sql("ALTER TABLE shop.orders ADD COLUMN loaded TIMESTAMP")
+    (note,) = life.notes()
+    assert note.startswith("shop.orders: qty was dropped in the sink: it is added again, NULL in rows that are there; ")
+    assert "loaded was added in the sink: it is left as it is" in note
+    life.check()
+    life.check()
+    assert life.sql("SELECT id, qty, note, loaded FROM shop.orders") == [(1, None, "a", None)]
+    (message,) = (text for text in caplog.messages if "qty was dropped" in text)
+    assert "`cdc resync FILE TABLE` brings the values of qty" in message
+    assert [note.split(":")[1].strip().partition(" ")[0] for note in life.notes()] == ["loaded"]
+
+
+def test_a_column_that_has_become_too_narrow_is_told(life: Life, caplog: pytest.LogCaptureFixture) -> None:
+    life.run()
+    life.sql("ALTER TABLE shop.orders ALTER qty TYPE TINYINT")
+    (note,) = life.notes()
+    assert note.startswith("shop.orders: a run would stop: ")
+    assert "TINYINT" in note
+    life.check()
+    assert any("a table was altered in the sink" in text and "TINYINT" in text for text in caplog.messages)
+
+
+def test_the_plan_says_what_edited_rules_leave_as_it_is(life: Life) -> None:
+    life.run(rules("*, qty * 2 AS share", "qty > 0"))
+    start = "shop.orders: the rules have changed: rows that are there keep what they have, "
+    end = "; `cdc resync FILE shop.orders` copies them anew"
+    assert life.notes(rules("*, qty * 2 AS share", "qty > 0")) == []
+    assert life.notes(rules("*, qty * 3 AS share", "qty > 0")) == [f"{start}as the earlier rules made share{end}"]
+    assert life.notes(rules("*, qty * 2 AS share, 1 AS one", "qty > 0")) == [f"{start}without values in one{end}"]
+    filtered = f"{start}those that the earlier filter held back stay out{end}"
+    assert life.notes(rules("*, qty * 2 AS share", "qty > 1")) == [filtered]
+    assert life.notes(rules("*", "qty > 0")) == ["shop.orders: the rules have changed: share goes"]
+    (wrong,) = life.notes(rules("*, nope AS share"))
+    assert wrong.startswith("the rules do not fit the tables as the last run has left them: ")
+
+
+def test_rules_that_are_new_are_told_too(life: Life) -> None:
+    assert life.notes(rules("*, qty * 2 AS share")) == [], "there was no run before"
+    life.run()
+    (note,) = life.notes(rules("*, qty * 2 AS share"))
+    assert "without values in share" in note
