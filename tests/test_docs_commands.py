@@ -39,6 +39,7 @@ NOT_RUN = {
     "cdc status NAME": "a synopsis",
     "cdc verify FILE": "a synopsis",
     "cdc doctor FILE": "a synopsis",
+    "cdc import FILE": "a synopsis",
     "cdc init URL": "a synopsis",
     "cdc init mysql://": "asks a server that only the reader has; tests/verify/test_init.py runs it",
     "cdc validate FILE": "a synopsis",
