@@ -2,7 +2,7 @@
 
 The decoder's kernels are compiled by reading the demo's binlog: without this the first pipeline run does it, in every
 one of its processes at the same time. The rest, which the demo does without: the kernels of the snapshot and of stream
-loads, and an archive of Spark's classes, with which every run starts seconds sooner.
+loads and of Kafka's messages, and an archive of Spark's classes, with which every run starts seconds sooner.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from cdc.job.java import choose_java
 from cdc.source import Context, Limits, Source, close
 from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
+from connectors.kafka.read.warm import warm_kernels as warm_fetched
+from connectors.kafka.warm import warm as warm_messages
 from connectors.mysql.rows.ahead import compile_documents, compile_events, compile_rows, compile_values
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 from connectors.streamload.warm import warm as warm_load_text
@@ -66,15 +68,13 @@ def warm_beside() -> None:
 
 def warm_rest() -> None:
     """What makes later runs start sooner; each part of it is made by the run that needs it when it is not there."""
-    say("preparing later runs: the snapshot reader, the text of loads, Spark's classes (once; Ctrl-C does no harm)")
+    say(f"preparing later runs: {', '.join(REST)}, Spark's classes (once; Ctrl-C does no harm)")
     with ThreadPoolExecutor(1) as beside:
         archived = beside.submit(archive_classes)  # a process of its own, which needs the decoder and nothing else
-        started = time.monotonic()
-        warm_snapshot_kernels()
-        say(f"snapshot reader ready in {time.monotonic() - started:.0f} s")
-        started = time.monotonic()
-        warm_load_text()
-        say(f"load text ready in {time.monotonic() - started:.0f} s")
+        for what, compile_it in REST.items():
+            started = time.monotonic()
+            compile_it()
+            say(f"{what} ready in {time.monotonic() - started:.0f} s")
         archived.result()
 
 
@@ -120,6 +120,10 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+REST: dict[str, Callable[[], object]] = {
+    "snapshot reader": warm_snapshot_kernels, "load text": warm_load_text, "messages to Kafka": warm_messages,
+    "messages from Kafka": warm_fetched,
+}  # fmt: skip
 STEPS = {"decoder": warm_decoder, "beside": warm_beside, "rest": warm_rest}
 
 if __name__ == "__main__":

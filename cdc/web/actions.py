@@ -3,39 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from cdc.errors import NotNow
 from cdc.serve.control import Control
+from cdc.web.verifying import Verifications
 
 
-def _resync(control: Control, name: str, fields: Mapping[str, str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Who carries out what is asked for."""
+
+    control: Control
+    verifications: Verifications
+
+
+def _resync(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
     table = fields.get("table", "").strip()
     if not table:
         raise NotNow("no table was named", where=name, hint="name a table of the source: database.table")
-    control.resync(name, table)
+    desk.control.resync(name, table)
     return f"{table} will be copied anew."
 
 
-def _start(control: Control, name: str, fields: Mapping[str, str]) -> str:
-    control.start(name)
+def _start(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    desk.control.start(name)
     return "A run begins."
 
 
-def _stop(control: Control, name: str, fields: Mapping[str, str]) -> str:
-    control.stop(name)
+def _stop(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    desk.control.stop(name)
     return "The run ends after its running batch."
 
 
-def _drain(control: Control, name: str, fields: Mapping[str, str]) -> str:
-    control.stop(name, drain=True)
+def _drain(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    desk.control.stop(name, drain=True)
     return "The run ends once everything that the log holds now is committed."
 
 
-def _savepoint(control: Control, name: str, fields: Mapping[str, str]) -> str:
-    return f"The savepoint is in {control.savepoint(name)}."
+def _savepoint(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    return f"The savepoint is in {desk.control.savepoint(name)}."
 
 
-Act = Callable[[Control, str, Mapping[str, str]], str]
+def _verify(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    desk.verifications.start(name)
+    return "The sink is being compared with the source."
+
+
+Act = Callable[[Desk, str, Mapping[str, str]], str]
 """Does it, and says so in a sentence. Raises CdcError."""
 
 ACTIONS: Mapping[str, Act] = {
@@ -44,4 +59,5 @@ ACTIONS: Mapping[str, Act] = {
     "drain": _drain,
     "savepoint": _savepoint,
     "resync": _resync,
+    "verify": _verify,
 }

@@ -10,7 +10,8 @@
 | GET /api/v1/pipelines/NAME/errors | its last errors with hints, and schema changes that were not applied |
 | GET /api/v1/pipelines/NAME/plan | what a run would begin with, as text; connects to source and sink |
 | GET /api/v1/pipelines/NAME/log?last= | lines of its log |
-| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, resync (`{"table": "db.table"}`) |
+| GET /api/v1/pipelines/NAME/verify | the last comparison with the source that was asked for here |
+| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, resync (`{"table": "db.table"}`), verify |
 """
 
 from __future__ import annotations
@@ -27,10 +28,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cdc.errors import NotNow
-from cdc.serve.control import Control
 from cdc.status.model import to_object
 from cdc.status.schemas import schema_history
-from cdc.web.actions import ACTIONS
+from cdc.web.actions import ACTIONS, Desk
 from cdc.web.views import Shown, Views, summary, whole
 
 _MOST = 1000
@@ -40,15 +40,15 @@ _BODY = 65_536
 class Api:
     """The handlers; each raises CdcError, which the application makes into an answer."""
 
-    def __init__(self, control: Control, views: Views) -> None:
-        self._control, self._views = control, views
+    def __init__(self, desk: Desk, views: Views) -> None:
+        self._desk, self._views = desk, views
 
     def routes(self) -> list[Route]:
         """Where they are."""
         one = "/api/v1/pipelines/{name:path}"
         reading = {
             "tables": self.tables, "batches": self.batches, "schemas": self.schemas, "errors": self.errors,
-            "plan": self.plan, "log": self.log,
+            "plan": self.plan, "log": self.log, "verify": self.verify,
         }  # fmt: skip
         return [
             Route("/api/v1/pipelines", self.pipelines),
@@ -103,12 +103,17 @@ class Api:
     def log(self, request: Request) -> Response:
         """Lines of its log, oldest first."""
         last = min(_MOST, max(1, _number(request, "last", 100)))
-        return JSONResponse({"log": [asdict(line) for line in self._control.log(_name(request), last)]})
+        return JSONResponse({"log": [asdict(line) for line in self._desk.control.log(_name(request), last)]})
+
+    def verify(self, request: Request) -> Response:
+        """The last comparison of its sink with its source."""
+        found = self._desk.verifications.of(self._one(request).view.name)
+        return JSONResponse({"verify": None if found is None else asdict(found)})
 
     async def act(self, request: Request) -> Response:
         """Do something to it."""
         fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
-        said = await run_in_threadpool(ACTIONS[what], self._control, _name(request), fields)
+        said = await run_in_threadpool(ACTIONS[what], self._desk, _name(request), fields)
         return JSONResponse({"done": what, "message": said})
 
     def _one(self, request: Request) -> Shown:

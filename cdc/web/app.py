@@ -23,13 +23,14 @@ from cdc.serve.control import Control
 from cdc.status.metrics import CONTENT_TYPE, metrics_text
 from cdc.status.schemas import schema_history
 from cdc.web import pages
-from cdc.web.actions import ACTIONS
+from cdc.web.actions import ACTIONS, Desk
 from cdc.web.api import Api, plan_text
 from cdc.web.detail import detail
 from cdc.web.guard import API, Guard, Sessions, same_site_path
 from cdc.web.layout import Visitor, link
 from cdc.web.overview import overview
 from cdc.web.settings import WebSettings
+from cdc.web.verifying import Verifications
 from cdc.web.views import Views
 
 _LOG_LINES: Final = 40
@@ -41,7 +42,8 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
     """The application over a running server. Raises EngineError when anybody could come in."""
     settings.check()
     sessions, views = Sessions(settings), Views(control)
-    site = Site(control, views, settings, sessions)
+    desk = Desk(control, Verifications(control))
+    site = Site(desk, views, settings, sessions)
     metrics = metrics_text(views.documents)
     one = "{name:path}"
     static = StaticFiles(directory=Path(str(files("cdc.web"))) / "static")
@@ -56,7 +58,7 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
             Route("/logout", site.logout, methods=["POST"]),
             Route("/metrics", lambda request: Response(metrics(), media_type=CONTENT_TYPE)),
             Route("/healthz", lambda request: PlainTextResponse("ok\n")),
-            *Api(control, views).routes(),
+            *Api(desk, views).routes(),
             Mount("/static", static),
         ],
         middleware=[
@@ -70,8 +72,8 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
 class Site:
     """The handlers of the pages. Those that only read run in a thread each."""
 
-    def __init__(self, control: Control, views: Views, settings: WebSettings, sessions: Sessions) -> None:
-        self._control, self._views, self._settings, self._sessions = control, views, settings, sessions
+    def __init__(self, desk: Desk, views: Views, settings: WebSettings, sessions: Sessions) -> None:
+        self._desk, self._views, self._settings, self._sessions = desk, views, settings, sessions
         self._said: dict[str, str] = {}
 
     def _visitor(self, request: Request) -> Visitor:
@@ -86,9 +88,12 @@ class Site:
         """One pipeline."""
         name, asked = request.path_params["name"], request.query_params
         number = int(asked["page"][:6]) if asked.get("page", "").isascii() and asked.get("page", "").isdigit() else 0
-        shown, log = self._views.one(name), self._control.log(name, _LOG_LINES)
+        shown, log = self._views.one(name), self._desk.control.log(name, _LOG_LINES)
+        verified = self._desk.verifications.of(name)
         said = self._said.pop(asked.get("said", ""), "")
-        return HTMLResponse(detail(shown, self._visitor(request), asked.get("q", "")[:200], number, log, said))
+        return HTMLResponse(
+            detail(shown, self._visitor(request), asked.get("q", "")[:200], number, log, said, verified)
+        )
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their history."""
@@ -108,7 +113,7 @@ class Site:
         name, what = request.path_params["name"], fields.get("action", "")
         if what not in ACTIONS:
             raise NotNow(f"there is no action {what!r}", where=name)
-        said = await run_in_threadpool(ACTIONS[what], self._control, name, fields)
+        said = await run_in_threadpool(ACTIONS[what], self._desk, name, fields)
         while len(self._said) > _MOST_SAID:
             del self._said[next(iter(self._said))]
         word = secrets.token_urlsafe(9)

@@ -11,6 +11,7 @@ from cdc.status.model import Status, Table
 from cdc.web.drawing import data_path, legend, phase_bar, plot, rate_axis
 from cdc.web.html import Child, Markup, el
 from cdc.web.layout import Visitor, action, badge, error_card, link, live, page, row, table, tile
+from cdc.web.verifying import Compared
 from cdc.web.views import Shown
 from cdc.web.words import ago, count, lag, percent, rate, seconds, size_text, when
 
@@ -20,7 +21,15 @@ _BATCHES = 20
 _ERRORS = 5
 
 
-def detail(shown: Shown, visitor: Visitor, query: str, number: int, log: Sequence[LogLine], said: str = "") -> str:
+def detail(
+    shown: Shown,
+    visitor: Visitor,
+    query: str,
+    number: int,
+    log: Sequence[LogLine],
+    said: str = "",
+    verified: Compared | None = None,
+) -> str:
     """The whole page. `query` and `number` say which tables; `said` is what was asked for just now."""
     view, status = shown.view, shown.status
     parts: list[Child] = [
@@ -35,6 +44,7 @@ def detail(shown: Shown, visitor: Visitor, query: str, number: int, log: Sequenc
             live("tiles", _tiles(shown, status), tag="dl", class_="tiles"),
             el("div", _plots(status), class_="two"),
         ]
+    parts.append(live("verify", _verified(verified)))
     errors = [error_card(error) for error in shown.errors[:_ERRORS]]
     parts.append(el("section", el("h2", "Last errors"), live("errors", errors or _none())))
     if status is not None:
@@ -73,6 +83,7 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
         action(visitor, name, "drain", "Drain and stop", ask=f"Stop {name} once all of the log is committed?"),
         action(visitor, name, "savepoint", "Savepoint"),
         action(visitor, name, "resync", "Resync", field, ask="Copy this table anew?"),
+        action(visitor, name, "verify", "Verify"),
         plan,
         schemas,
         class_="actions", role="group", aria_label="Actions",
@@ -87,6 +98,17 @@ def _problems(shown: Shown) -> list[Child]:
     if shown.live is not None and shown.live.note:
         cards.append(el("article", el("strong", "Waiting: "), shown.live.note, class_="card warn"))
     return cards
+
+
+def _verified(found: Compared | None) -> Child:
+    if found is None:
+        return None
+    tone = {"running": "busy", "equal": "good"}.get(found.state, "bad")
+    ended = found.ended_s or time.time()
+    about = f"{found.summary} took {seconds(ended - found.started_s)}, "
+    head = el("p", el("span", found.state, class_=f"badge {tone}"), " ", about, when(found.started_s))
+    lines = el("pre", "\n".join(found.lines[-_BATCHES:]), tabindex="0", aria_label="Tables") if found.lines else None
+    return el("section", el("h2", "Verify"), head, lines, error_card(found.error) if found.error else None)
 
 
 def _path(shown: Shown) -> Markup:

@@ -6,6 +6,7 @@ import http.client
 
 import pymysql
 import pytest
+from cdc_process import wait_for
 from doris_servers import ONE_REPLICA, DorisServer, own_doris
 
 pytestmark = pytest.mark.slow  # each test has a stand-in of its own
@@ -99,6 +100,7 @@ def test_a_client_that_leaves_within_the_body_aborts_its_load(doris_standin: Dor
         connection.putheader(name, value)
     connection.endheaders()
     connection.send(b"1\ta\n")
+    wait_for("the load", doris.own.transactions)
     connection.close()
     free = doris.prepare(db, b"1,a\n", "a")
     while free["Status"] == "Label Already Exists":

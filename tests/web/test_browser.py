@@ -31,6 +31,7 @@ playwright = pytest.importorskip("playwright.sync_api") if not REQUIRED else __i
 def browser() -> Iterator[playwright.Browser]:
     assert CHROMIUM is not None, "CDC_REQUIRE_SERVICES names chromium: apt-get install chromium"
     with playwright.sync_playwright() as started:
+        playwright.expect.set_options(timeout=60_000)
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
@@ -49,11 +50,14 @@ def address(control: FakeControl) -> Iterator[str]:
 
 
 @pytest.fixture
-def page(browser: playwright.Browser) -> Iterator[playwright.Page]:
-    """A page on which nothing may go wrong: no error in the console, nothing that the policy blocks, no dialog."""
+def page(browser: playwright.Browser, address: str) -> Iterator[playwright.Page]:
+    """A page on which nothing may go wrong: no error in the console, nothing that the policy blocks.
+
+    It is closed before the server ends.
+    """
     context = browser.new_context(viewport={"width": 1360, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))

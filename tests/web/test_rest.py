@@ -130,7 +130,7 @@ def test_metrics_of_all_pipelines(client: TestClient) -> None:
 
 def test_the_page_of_the_documentation_names_every_address(client: TestClient) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
-    for part in ("tables", "batches", "schemas", "errors", "plan", "log"):
+    for part in ("tables", "batches", "schemas", "errors", "plan", "log", "verify"):
         assert f"GET /api/v1/pipelines/NAME/{part}" in page
     for action in ACTIONS:
         assert f"POST /api/v1/pipelines/NAME/{action}" in page

@@ -1,0 +1,81 @@
+"""Comparisons of a sink with its source, begun from the page: one at a time, in a thread, the last one kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cdc.errors import NotNow
+from cdc.serve.control import Control, PipelineView
+from cdc.status.model import Error
+from cdc.status.recorder import told_error
+
+if TYPE_CHECKING:
+    from cdc.verify.report import TableReport, Verification
+
+Compare = Callable[[PipelineView, "Callable[[TableReport], None]"], "Verification"]
+"""Compares all tables, telling of each. Raises CdcError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison: what it found so far, or at the end. `lines` are for people, without values of rows."""
+
+    state: Literal["running", "equal", "different", "failed"]
+    started_s: float
+    ended_s: float | None = None
+    lines: tuple[str, ...] = ()
+    summary: str = ""
+    error: Error | None = None
+
+
+def compare(view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
+    """As `cdc verify FILE` does, with the file as it is now."""
+    from cdc.api import load
+    from cdc.verify.run import Settings, verify
+
+    return verify(load(view.file).spec, Path(view.state_dir), Settings(), told)
+
+
+class Verifications:
+    """Any thread."""
+
+    def __init__(self, control: Control, compare: Compare = compare) -> None:
+        self._control, self._compare = control, compare
+        self._lock = threading.Lock()
+        self._found: dict[str, Compared] = {}
+
+    def of(self, name: str) -> Compared | None:
+        """The last comparison of a pipeline, None when there is none."""
+        return self._found.get(name)
+
+    def start(self, name: str) -> None:
+        """Begin one. Raises PipelineUnknown, NotNow while one is under way."""
+        view = self._control.pipeline(name)
+        with self._lock:
+            busy = next((other for other, found in self._found.items() if found.state == "running"), None)
+            if busy is not None:
+                raise NotNow(f"{busy} is being verified", where=name, hint="wait for its end")
+            self._found[name] = Compared("running", time.time())
+        threading.Thread(target=self._work, args=(view,), name=f"verify-{name}", daemon=True).start()
+
+    def _work(self, view: PipelineView) -> None:
+        def told(report: TableReport) -> None:
+            self._put(view.name, lines=(*self._found[view.name].lines, *report.lines()))
+
+        try:
+            result = self._compare(view, told)
+        except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
+            now = time.time()
+            self._put(view.name, state="failed", ended_s=now, error=told_error(error, now))
+            return
+        state = "equal" if result.equal else "different"
+        self._put(view.name, state=state, ended_s=time.time(), summary=result.summary)
+
+    def _put(self, name: str, **fields: object) -> None:
+        with self._lock:
+            self._found[name] = replace(self._found[name], **fields)  # type: ignore[arg-type]
