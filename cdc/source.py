@@ -342,3 +342,14 @@ class ExaminesSource(Protocol):
 
         `committed` is where the pipeline is, None for one that has not begun.
         """
+
+
+@runtime_checkable
+class StartsAt(Protocol):
+    """Optional capability, for `cdc import`: a pipeline begins where another tool is."""
+
+    def start_at(self, position: str) -> tuple[Offset, str]:
+        """The initial offset for another tool's position, and what that is in words. Instead of `initial_offset`.
+
+        Writes what that one writes. Raises SourceError for a position that cannot be read or is not in the log.
+        """
