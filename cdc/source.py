@@ -223,6 +223,14 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class TellsFirst(Protocol):
+    """Optional capability of a bounded source: it knows the tables that its log begins with."""
+
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """Their schemas at the beginning. Driver, before the first run. Raises SourceError."""
+
+
+@runtime_checkable
 class Learns(Protocol):
     """Optional capability: tasks find out what the driver's side of the source has to know."""
 
@@ -333,4 +341,15 @@ class ExaminesSource(Protocol):
         """What a pipeline needs of the source, looked at one by one; an error is a finding. Changes nothing.
 
         `committed` is where the pipeline is, None for one that has not begun.
+        """
+
+
+@runtime_checkable
+class StartsAt(Protocol):
+    """Optional capability, for `cdc import`: a pipeline begins where another tool is."""
+
+    def start_at(self, position: str) -> tuple[Offset, str]:
+        """The initial offset for another tool's position, and what that is in words. Instead of `initial_offset`.
+
+        Writes what that one writes. Raises SourceError for a position that cannot be read or is not in the log.
         """

@@ -38,6 +38,7 @@ NOT_RUN = {
     "cdc resync FILE": "a synopsis",
     "cdc verify FILE": "a synopsis",
     "cdc doctor FILE": "a synopsis",
+    "cdc import FILE": "a synopsis",
     "cdc init URL": "a synopsis",
     "cdc init mysql://": "asks a server that only the reader has; tests/verify/test_init.py runs it",
     "cdc status FILE": "a synopsis",

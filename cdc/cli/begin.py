@@ -1,4 +1,4 @@
-"""Commands that begin a pipeline: init."""
+"""Commands that begin a pipeline: init, import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cdc.cli.root import EXIT_CODES, app
+from cdc.cli.root import EXIT_CODES, PipelineFile, app
 from cdc.printed import printed
 
 _PASSWORD = "DB_PASSWORD"
@@ -56,3 +56,32 @@ def _asked(server: str) -> str:
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"set {_PASSWORD}: there is no terminal to ask for the password", param_hint="URL")
     return getpass.getpass(f"Password for {printed(server)}: ")
+
+
+@app.command("import", epilog=EXIT_CODES)
+def import_(
+    file: PipelineFile,
+    position: Annotated[
+        str,
+        typer.Argument(metavar="POSITION", help="Another tool's position: its text, or @FILE."),
+    ],
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
+    ] = None,
+) -> None:
+    """Begin a pipeline where Debezium, Flink CDC, Canal or Maxwell is, without a copy of the tables."""
+    from cdc.job.importing import import_position
+    from cdc.spec.check import check_file
+
+    checked = check_file(file)
+    for warning in checked.warnings:
+        print(printed(warning), file=sys.stderr)
+    if position.startswith("@"):
+        try:
+            text = Path(position[1:]).read_bytes().decode("utf-8", "replace")
+        except OSError as error:
+            raise typer.BadParameter(f"{position[1:]}: {error.strerror}", param_hint="POSITION") from None
+    else:
+        text = position
+    told = import_position(checked.spec, text, state_dir)
+    print(printed(f"the next run goes on after {told}"))

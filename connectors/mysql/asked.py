@@ -12,6 +12,7 @@ from cdc.source import Context, Offset, Source, TablesNow
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.server.server_info import server_info, where_of
 from connectors.mysql.snapshot.plan.requests import Requests
 
 
@@ -21,6 +22,9 @@ class AskedSource(Source):
     _options: MySqlSourceOptions
     _context: Context
     _streams: Streams
+
+    @abstractmethod
+    def __init__(self, options: MySqlSourceOptions, context: Context) -> None: ...
 
     @property
     @abstractmethod
@@ -59,3 +63,28 @@ class AskedSource(Source):
     def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         """Leave the request beside those of users."""
         Requests(self._context.store).add(table, request, reason, limited=not asked)
+
+    def start_at(self, position: str) -> tuple[Offset, str]:
+        """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
+        from connectors.mysql.follow.aligned import aligned
+        from connectors.mysql.follow.foreign import parse_position
+        from connectors.mysql.server.positions import check_file_position
+
+        found = parse_position(position)
+        more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
+        session = self._streams.session()
+        try:
+            info = server_info(session)
+            if found.gtids and info.gtid:
+                more["specific_offset_gtid_set"] = found.gtids
+            elif found.at is not None:
+                check_file_position(session, info, found.at)
+            else:
+                raise SourceError("the server has no GTIDs, and the position no file", where=where_of(session))
+        finally:
+            session.close()
+        if more["specific_offset_gtid_set"] is None and found.at is not None:
+            at = aligned(self._streams.at, found.at)
+            more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}
+        offset = type(self)(self._options.model_copy(update=more), self._context).initial_offset()
+        return offset, f"{found.tool}, at {MySqlOffset.from_json(offset).position}"

@@ -63,7 +63,11 @@ class ShortPipeline:
         sink = spec.sink.build(Context(pipeline, state.sink))
         last = CommitLog(state.commits).last()
         decision = CommitLog(state.commits).get(last) if last >= 0 else None
-        at = source.initial_offset() if decision is None else source_offset(decision.end)
+        begun = state.initial_offset()
+        if decision is not None:
+            at = source_offset(decision.end)
+        else:
+            at = source.initial_offset() if begun is None else source_offset(begun)
         if stop is None:
             source.stop_at_current()
         middle = Middle(made_routing(spec), rules=made_rules(spec))

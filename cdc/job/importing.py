@@ -1,0 +1,39 @@
+"""`cdc import`: a pipeline that has not begun gets its first offset from another tool's position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc.errors import SourceError, StateError
+from cdc.flow.offsets import numbered
+from cdc.job.lock import RunLock
+from cdc.job.state_location import state_root
+from cdc.source import Context, StartsAt
+from cdc.spec.model import PipelineSpec
+from cdc.state.directory import StateDir
+
+
+def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -> str:
+    """Write the state directory of a pipeline that begins there; where that is, in words.
+
+    Raises StateError when the pipeline has begun already or runs, SourceError when the position will not do.
+    """
+    state = StateDir(state_root(state_dir, spec))
+    lock = RunLock(state.root)
+    lock.acquire()
+    try:
+        if state.initial_offset() is not None:
+            raise StateError(
+                "this pipeline has begun already",
+                where=str(state.root),
+                hint="choose another --state-dir, or remove this one to begin anew",
+            )
+        pipeline = state.open(name=spec.name, source=spec.source.type)
+        source = spec.source.build(Context(pipeline, state.source))
+        if not isinstance(source, StartsAt):
+            raise SourceError("it takes no positions of other tools", where=f"source {spec.source.type}")
+        offset, told = source.start_at(position)
+        state.store_initial_offset(numbered(offset, 0))
+    finally:
+        lock.release()
+    return told

@@ -1,0 +1,122 @@
+"""`cdc import`: positions of other tools as they write them, and a pipeline that goes on from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import ShortPipeline
+from typer.testing import CliRunner
+
+from cdc.cli import app
+from cdc.errors import SourceError
+from cdc_services.server import MySqlServer
+from connectors.mysql.follow.foreign import ForeignPosition, parse_position
+from connectors.mysql.server.positions import LogPosition
+
+AT = LogPosition("binlog.000012", 4711)
+CANAL = (
+    '{"clientDatas":[{"clientIdentity":{"clientId":1001,"destination":"shop","filter":""},"cursor":{"identity":'
+    '{"slaveId":-1,"sourceAddress":{"address":"db","port":3306}},"postion":{"gtid":"","included":false,'
+    '"journalName":"binlog.000012","position":4711,"serverId":1,"timestamp":1700000000000}}}],"destination":"shop"}'
+)
+MAXWELL = """*************************** 1. row ***************************
+          server_id: 1
+        binlog_file: binlog.000012
+    binlog_position: 4711
+           gtid_set: NULL
+          client_id: maxwell
+"""
+FLINK = "Offset: {transaction_id=null, ts_sec=0, file=binlog.000012, pos=4711, kind=SPECIFIC, gtids=a:1-5,b:7, row=0}"
+
+
+CONNECT = '{"ts_sec":17,"file":"binlog.000012","pos":4711,"row":1,"server_id":1,"event":2}'
+RECORD = '["shop",{"server":"db"}]\t{"file":"binlog.000012","pos":4711,"gtids":"a:1-5"}'
+STORED = '\xac\xed\x00sr{"file":"binlog.000012","pos":4711,"snapshot":false}\x00x'
+BY_GTID = '{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (CONNECT, ForeignPosition("Debezium", AT)),
+        (RECORD, ForeignPosition("Debezium", AT, "a:1-5")),
+        (STORED, ForeignPosition("Debezium", AT)),
+        (FLINK, ForeignPosition("Debezium", AT, "a:1-5,b:7")),
+        (CANAL, ForeignPosition("Canal", AT)),
+        (MAXWELL, ForeignPosition("Maxwell", AT)),
+        (BY_GTID, ForeignPosition("Maxwell", None, "a:1-9")),
+    ],
+)
+def test_positions_as_tools_write_them(text: str, wanted: ForeignPosition) -> None:
+    assert parse_position(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("nothing", "no position of a tool"),
+        ('{"file":"a.1","pos":4} {"file":"a.2","pos":4}', "several positions: a.1:4, a.2:4"),
+        ('{"file":"a.1","pos":4,"snapshot":"INITIAL"}', "still copying"),
+        ('{"file":"a.1","pos":"x"}', "lacks a number"),
+    ],
+)
+def test_what_is_no_position_is_refused_with_the_reason(text: str, told: str) -> None:
+    with pytest.raises(SourceError, match=told):
+        parse_position(text)
+
+
+def imported(pipeline: ShortPipeline, position: str) -> Any:
+    return CliRunner().invoke(app, ["import", str(pipeline.file), position])
+
+
+@pytest.mark.mysql
+def test_a_pipeline_goes_on_where_the_other_tool_was_inside_a_transaction(
+    any_server: MySqlServer, tmp_path: Path
+) -> None:
+    pipeline = ShortPipeline(any_server, tmp_path, any_server.new_database("import"))
+    pipeline.source("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
+    file, end = end_of_log(any_server)
+    pipeline.source("BEGIN", "INSERT INTO t VALUES (2, 2)", "INSERT INTO t VALUES (3, 3)", "COMMIT")
+    events = any_server.execute(f"SHOW BINLOG EVENTS IN '{file}' FROM {end}")
+    inside = next(int(event[1]) for event in reversed(events) if "rows" in str(event[2]).lower())
+    done = imported(pipeline, f'{{"file": "{file}", "pos": {inside}, "event": 3, "row": 1}}')
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"the next run goes on after Debezium, at {file}:{end}\n"
+    pipeline.source("ALTER TABLE t ADD b INT", "INSERT INTO t VALUES (4, 4, 4)")
+    pipeline.run()
+    assert sorted(pipeline.sink("SELECT * FROM t")) == [(2, 2, None), (3, 3, None), (4, 4, 4)]
+    again = imported(pipeline, "whatever")
+    assert again.exit_code != 0
+    assert "begun already" in str(again.exception)
+
+
+@pytest.mark.mysql
+def test_transactions_that_are_through_are_left_out_by_their_gtids(mysql_server: MySqlServer, tmp_path: Path) -> None:
+    pipeline = ShortPipeline(mysql_server, tmp_path, mysql_server.new_database("import"))
+    pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    ((gtids,),) = mysql_server.execute("SELECT @@GLOBAL.gtid_executed")
+    pipeline.source("INSERT INTO t VALUES (2)")
+    position = tmp_path / "offset.json"
+    position.write_text(f'{{"file": "gone.000001", "pos": 4, "gtids": "{"".join(gtids.split())}"}}')
+    assert imported(pipeline, f"@{position}").exit_code == 0
+    pipeline.run()
+    assert pipeline.sink("SELECT * FROM t") == [(2,)]
+
+
+@pytest.mark.mysql
+def test_a_place_that_the_log_does_not_have_is_refused_and_nothing_has_begun(
+    mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    pipeline = ShortPipeline(mysql_server, tmp_path, mysql_server.new_database("import"))
+    pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)")
+    done = imported(pipeline, '{"binlog_file": "gone.000001", "binlog_position": 4}')
+    assert "gone.000001 is gone" in str(done.exception)
+    assert pipeline.state.initial_offset() is None
+
+
+def end_of_log(server: MySqlServer) -> tuple[str, int]:
+    statement = "SHOW MASTER STATUS" if server.flavor == "mariadb" else "SHOW BINARY LOG STATUS"
+    row = server.execute(statement)[0]
+    return str(row[0]), int(row[1])
