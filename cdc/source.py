@@ -223,6 +223,14 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class TellsFirst(Protocol):
+    """Optional capability of a bounded source: it knows the tables that its log begins with."""
+
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """Their schemas at the beginning. Driver, before the first run. Raises SourceError."""
+
+
+@runtime_checkable
 class Learns(Protocol):
     """Optional capability: tasks find out what the driver's side of the source has to know."""
 

@@ -37,7 +37,7 @@ def test_threads_and_processes_started_later_are_at_idle_priority() -> None:
 @pytest.mark.parametrize("flags", [[], ["--background"]])
 def test_a_run_gives_way_when_asked(flags: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr(cli, "give_way", lambda: asked.append(True))
+    monkeypatch.setattr("cdc.cli.runs.give_way", lambda: asked.append(True))
     CliRunner().invoke(cli.app, ["run", "missing.yaml", *flags])
     assert asked == [True] * len(flags)
 

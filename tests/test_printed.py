@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from cdc import cli
+from cdc.cli.output import complain
 from cdc.errors import Problem, SourceError, SpecError
 from cdc.flow.progress import Snapshot, TableTotals
 from cdc.job.report import Reporter
@@ -58,9 +58,9 @@ def test_log_lines_and_the_summary(log_format: str) -> None:
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_errors(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
     error = SourceError(f"server said {EVIL}{'x' * 5000}", where=EVIL, hint=f"GRANT SELECT {EVIL}")
-    assert cli._complain(error, log_format) == 3
-    assert cli._complain(SpecError([Problem("p.yaml", 1, 1, EVIL, EVIL, EVIL)]), log_format) == 2
-    assert cli._complain(RuntimeError(EVIL), log_format) == 5
+    assert complain(error, log_format) == 3
+    assert complain(SpecError([Problem("p.yaml", 1, 1, EVIL, EVIL, EVIL)]), log_format) == 2
+    assert complain(RuntimeError(EVIL), log_format) == 5
     said = capsys.readouterr().err
     assert harmless(said)
     assert "GRANT SELECT" in said

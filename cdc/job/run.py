@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,8 @@ from cdc.job.state_location import state_root
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
-from cdc.source import Context, Copies, Limits
+from cdc.schema import TableId, TableSchema
+from cdc.source import Context, Copies, Limits, Source, TellsFirst
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
@@ -154,8 +155,8 @@ def _run_locked(
     routing = made_routing(spec)
     progress, rules = control.progress, made_rules(spec, pipeline)
     signals = Signals(control.stop, control.drain)
-    if not source.bounded and state.initial_offset() is None:
-        tables = source.tables()  # a pipeline that goes on may be far behind the tables of today
+    if state.initial_offset() is None:  # a pipeline that goes on may be far behind the tables of today
+        tables = _first_tables(source)
         check_routes(spec, tables)
         check_merges(routing, check_rules(rules, tables))
     guard = RouteGuard(partial(check_routes, spec))
@@ -212,6 +213,13 @@ def finished_earlier(steps: Iterable[Callable[[], None]], signals: Signals, repo
         reporter.line(f"{said}: {error}", level="warning")
         return False
     return True
+
+
+def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
+    """The tables that a pipeline begins with, as far as they are known before anything is read."""
+    if not source.bounded:
+        return source.tables()
+    return source.first_tables() if isinstance(source, TellsFirst) else {}
 
 
 def _limits(spec: PipelineSpec) -> Limits:

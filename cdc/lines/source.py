@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +62,12 @@ class LineSource(Source):
         """The tables as they are after the last line. Driver."""
         entries = self._entries()
         return entries[-1].tables if entries else {}
+
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """The tables that the lines begin with: those that a run finds when it starts. Raises SourceError."""
+        start = self.initial_offset()
+        changes = self.schema_changes(start, self.latest_offset(start, None, 0.0))
+        return apply_changes({}, takewhile(lambda change: isinstance(change, CreateTable), changes))
 
     def initial_offset(self) -> Offset:
         """Before the first line. Stream reader process."""

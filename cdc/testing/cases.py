@@ -8,14 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
-from cdc.evolution.apply import apply_changes
 from cdc.flow.route import RouteGuard
 from cdc.lines.source import LineSource
 from cdc.planning import check_merges, check_routes, check_rules
-from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.schema_json import schema_to_json
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
@@ -71,13 +68,6 @@ class CaseSource(LineSource):
     def lines(self) -> Iterator[tuple[str, object]]:
         """Where each line stands, and its JSON value."""
         return iter(self._lines)
-
-    def first_tables(self) -> Mapping[TableId, TableSchema]:
-        """The tables that the input begins with: those that a run finds when it starts. Raises SourceError."""
-        start = self.initial_offset()
-        changes = self.schema_changes(start, self.latest_offset(start, None, 0.0))
-        created = takewhile(lambda change: isinstance(change, CreateTable), changes)
-        return apply_changes({}, created)
 
 
 def finished(case: Case, file: str = "pipeline.yaml") -> Result:

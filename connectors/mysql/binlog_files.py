@@ -68,6 +68,15 @@ class BinlogFilesSource(Source):
             found = {table: known for table, known in schemas.history.tables(count).items() if self._wanted(table)}
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
+    def first_tables(self) -> Mapping[TableId, TableSchema]:
+        """The captured tables as `schema-files` define them; none without such files. Nothing of the log is read."""
+        files = self._files()
+        with tempfile.TemporaryDirectory() as folder:
+            schemas = Schemas(LocalStore(Path(folder)), self._options)
+            self._begin(schemas, files)
+            found = schemas.history.tables(schemas.history.count())
+        return {table: shown_schema(known, self._options) for table, known in found.items() if self._wanted(table)}
+
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
         start = self._begin(self._schemas(), self._files())

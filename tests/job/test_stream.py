@@ -171,7 +171,7 @@ def test_lag_is_reported_when_the_source_can_tell(tmp_path: Path) -> None:
 
     assert reader(tmp_path, ListSource(ITEMS)).reportLatestOffset() is None
     assert reader(tmp_path, Behind(ITEMS)).reportLatestOffset() == {
-        "bytes": 12, "note": "waiting", "notices": (), "noticed": 0,
+        "bytes": 12, "note": "waiting", "notices": (), "noticed": 0, "transactions": None,
     }  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def test_a_broker_that_is_killed_or_restarted_is_waited_for_and_nothing_is_lost_
     broker = broker_factory()
     process, waits = broker.process, Waits(LocalStore(tmp_path))
     assert isinstance(process, StartedBroker)
-    made = sink(broker.bootstrap, tmp_path)
+    made = sink(broker.bootstrap, tmp_path, **{"properties.reconnect.backoff.max.ms": "500"})
     made.apply(0, [CreateTable(TABLE, SCHEMA)])
 
     def back_when_waited_for() -> None:

@@ -192,6 +192,9 @@ def test_definitions_come_from_schema_files(archive: Archive) -> None:
     assert ids(batches) == [1]
     assert [type(change) for change in batches[-1].changes] == [AddColumn]
     assert archive.source(**{"schema-files": str(dump)}).tables()[T].names == ("id", "note")
+    first = archive.source(**{"schema-files": str(dump)}).first_tables()
+    assert {table: schema.names for table, schema in first.items()} == {T: ("id",), TableId("shop", "u"): ("a",)}
+    assert archive.source().first_tables() == {}
 
 
 def test_statements_that_are_refused_come_after_the_rows_before_them(archive: Archive) -> None:

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 
 from cdc.block import arrow_type
-from cdc.errors import SinkError, SourceError, SourceUnavailable
+from cdc.errors import SinkError, SourceError, SourceUnavailable, SpecError
+from cdc.job.control import Control
+from cdc.job.run import run
 from cdc.lines.format import decoded, encoded
 from cdc.schema import CreateTable, DataType, TableId
 from cdc.sink import TaskAttempt
 from cdc.source import Context, Limits
+from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, block, images, run_in_memory
 from connectors.values.options import ValuesSinkOptions, ValuesSourceOptions
@@ -288,3 +291,15 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").mkdir()
     with pytest.raises(SinkError, match=r"out\.jsonl: cannot be written: Is a directory"):
         sink_at(tmp_path).apply(0, [CreateTable(ORDERS, source(CREATE).tables()[ORDERS])])
+
+
+def test_rules_are_held_against_the_tables_that_the_lines_begin_with_before_anything_runs(tmp_path: Path) -> None:
+    """A mistake in a rule is told at once, with its place, and leaves no decision behind."""
+    file = tmp_path / "p.yaml"
+    rule = "{source-table: shop.orders, projection: 'id, UPPER(nmae) AS name'}"
+    rows = json.dumps([CREATE, {"op": "+I", "table": "shop.orders", "row": {"id": 1}}])
+    sink = f"{{type: values, path: {tmp_path / 'out.jsonl'}}}"
+    file.write_text(f"source: {{type: values, rows: {rows}}}\nsink: {sink}\ntransform:\n  - {rule}\n")
+    with pytest.raises(SpecError, match=r"p\.yaml:4:\d+: .*no column nmae in shop\.orders \(did you mean name\?\)"):
+        run(check_file(str(file)).spec, state_dir=tmp_path / "state", control=Control(guest=True))
+    assert list((tmp_path / "state" / "commits").iterdir()) == []
