@@ -109,7 +109,7 @@ class Server:
 
         secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
         self._spark = SharedSession(
-            self._settings.state_root / "spark",
+            self._settings.state_root / ".spark",
             self._settings.master,
             secrets,
             lambda text, level: self.say(text, level),
