@@ -48,6 +48,7 @@ from cdc.sink import Prepared, Sink
 from cdc.source import Learns, Offset, Source
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
+from cdc.transform import answers
 
 if TYPE_CHECKING:
     from cdc.transform.rules import Rules
@@ -80,7 +81,9 @@ class BatchRunner:
     ) -> None:
         self._source, self._sink, self._guard, self._state = source, sink, guard, state
         self._log, self._offsets, self._progress = CommitLog(state.commits), offsets, progress
-        lost = LostLoads(PrepareTask(source, sink, routing, SinkSchemas(state.store), rules), state, retry)
+        lost = LostLoads(
+            PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers), state, retry
+        )
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
@@ -174,6 +177,7 @@ class BatchRunner:
         """In the thread that commits."""
         self._log.prune(decision.batch)
         self._splits.prune(decision.batch)
+        answers.prune(self._state.answers, decision.batch)
         duration_s = time.monotonic() - started
         spent = {**phases, "commit": self._commits.took_s}
         position = source_offset(decision.end)

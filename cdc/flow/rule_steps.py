@@ -10,8 +10,10 @@ from urllib.parse import quote
 from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetters
 from cdc.source import Count
+from cdc.state.store import Store
 
 if TYPE_CHECKING:
+    from cdc.transform.answers import Answers
     from cdc.transform.rules import RuleRunner, Rules
 
 
@@ -22,9 +24,22 @@ class RuleSteps:
     an exception removes them.
     """
 
-    def __init__(self, rules: Rules | None, moment_ms: int, count: Count, task: str, attempt: int = 0) -> None:
-        """`moment_ms` is what NOW() is; `task` is a name such as `batch-7-part-0`."""
-        self._runner = None if rules is None else rules.runner()
+    def __init__(
+        self,
+        rules: Rules | None,
+        moment_ms: int,
+        count: Count,
+        task: str,
+        attempt: int = 0,
+        *,
+        answers: Store | None = None,
+    ) -> None:
+        """`moment_ms` is what NOW() is; `task` is a name such as `batch-7-part-0`.
+
+        What models answer is kept in `answers`, and read from it when the task runs again. Raises StateError.
+        """
+        self._answers = None if rules is None or not rules.models else _kept_answers(answers, task)
+        self._runner = None if rules is None else rules.runner(self._answers)
         self._place = "" if rules is None else rules.settings.dead_letters
         self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
         self._count, self._task, self._attempt = count, task, attempt
@@ -52,7 +67,7 @@ class RuleSteps:
             yield from blocks
             return
         for block in blocks:
-            made = self._runner.apply(block, self._moment)
+            made = self._applied(self._runner, block)
             self._keep(self._runner)
             if len(made) or not len(block):
                 yield made
@@ -62,6 +77,14 @@ class RuleSteps:
         ):
             for (table, column), number in counts.items():
                 self._count(f"{reason} {table}.{column or 'filter'}", number)
+
+    def _applied(self, runner: RuleRunner, block: ChangeBlock) -> ChangeBlock:
+        """The block behind its rule; what models have answered for it is on disk, also when it fails."""
+        try:
+            return runner.apply(block, self._moment)
+        finally:
+            if self._answers is not None:
+                self._answers.save()
 
     def _keep(self, runner: RuleRunner) -> None:
         """Write the rows that were left out of a block."""
@@ -73,3 +96,10 @@ class RuleSteps:
             self._files[table] = DeadLetters(self._place, f"{quote(table, safe='')}/{self._task}", self._attempt)
         self._files[table].write(letters)
         letters.clear()
+
+
+def _kept_answers(store: Store | None, task: str) -> Answers:
+    """The answers of a task, with those that it had when it ran before."""
+    from cdc.transform.answers import Answers
+
+    return Answers(store, task)

@@ -27,6 +27,7 @@ from cdc.flow.sink_schemas import SinkSchemas, check_columns
 from cdc.schema import TableId
 from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Count, Positions, Source, Split, Warms
+from cdc.state.store import Store
 from cdc.timing import Phases
 from cdc.without_pandas import keep_pandas_out
 
@@ -78,13 +79,17 @@ def _digest(split: Split) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PrepareTask:
-    """Prepares one split of one batch. Picklable: it travels to the executors."""
+    """Prepares one split of one batch. Picklable: it travels to the executors.
+
+    `answers` keeps what AI models of the rules have answered, for a task that runs again.
+    """
 
     source: Source
     sink: Sink
     routing: Routing
     schemas: SinkSchemas
     rules: Rules | None = None
+    answers: Store | None = None
 
     def warm(self) -> None:
         """Load what the first task needs."""
@@ -116,7 +121,8 @@ class PrepareTask:
 
         try:
             read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
-            with RuleSteps(self.rules, split.moment_ms, count, f"batch-{batch}-part-{split.index}", attempt) as steps:
+            name = f"batch-{batch}-part-{split.index}"
+            with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
                 blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
                 with phases.phase("prepare"):

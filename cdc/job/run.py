@@ -178,7 +178,7 @@ def _run_locked(
             reporter.line("stopped before anything was read")
             return
         parallelism = mode.parallelism(spec, spark)
-        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules)
+        task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
             shared.prepare(task)
         plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())

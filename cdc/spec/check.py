@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, TypeVar, get_args
@@ -21,13 +20,14 @@ from cdc.errors import Problem, SpecError
 from cdc.options import Block, OptionError, Options, Remark, SecretStr, SinkOptions, SourceOptions
 from cdc.pattern import TablePattern
 from cdc.registry import Role
-from cdc.spec import functions, reader, rules, schemas, tree
+from cdc.spec import functions, models, reader, rules, schemas, tree
 from cdc.spec.explain import Explainer, nearest, said
 from cdc.spec.files import read_regular
 from cdc.spec.model import PipelineOptions, PipelineSpec, RouteRule, SpecWarning, TransformRule
 from cdc.spec.substitute import variables
 from cdc.spec.tree import Node, Path, Scalar
-from cdc.transform.texts import RuleSource, Settings
+from cdc.spec.wrong import Wrong, broken
+from cdc.transform.texts import Model, RuleSource, Settings
 
 LARGEST_FILE = 1 << 20
 """Bytes of a pipeline file: PyYAML reads about 100 kB in a second."""
@@ -113,7 +113,7 @@ class _Checker:
         self.explain = Explainer(file, root)
         self.problems: list[Problem] = []
         self.warnings: list[SpecWarning] = []
-        self.wrong = _Wrong(_broken(root, ()))
+        self.wrong = Wrong(broken(root, ()))
         self.foreign: set[Path] = set()  # `type` of connectors of other packages, which pipeline.json cannot know
 
     def run(self) -> PipelineSpec | None:
@@ -149,6 +149,7 @@ class _Checker:
                         *self._connector_secrets("source"),
                         *self._connector_secrets("sink"),
                         *self._secret_variables("pipeline", PipelineOptions),
+                        *self._model_secrets(),
                     }
                 )
             ),
@@ -160,16 +161,21 @@ class _Checker:
             role, registry.options(role, kind.text) if isinstance(kind, Scalar) else Options
         )
 
-    def _secret_variables(self, block: str, model: type[Block]) -> Iterator[str]:
+    def _model_secrets(self) -> Iterator[str]:
+        for number in range(self._count(*models.PATH)):
+            yield from self._secret_variables((*models.PATH, number), models.ModelBlock)
+
+    def _secret_variables(self, block: str | Path, model: type[Block]) -> Iterator[str]:
         """The environment variables that the secrets of a block come from."""
+        path = (block,) if isinstance(block, str) else block
         for name, field in model.model_fields.items():
-            node = tree.find(self.root, (block, field.alias or name))
+            node = tree.find(self.root, (*path, field.alias or name))
             if isinstance(node, Scalar) and SecretStr in (field.annotation, *get_args(field.annotation)):
                 yield from variables(node.written)
 
     def with_paths(self, problems: Sequence[Problem]) -> Iterator[Problem]:
         """The reader's problems, with the path of the value they stand at."""
-        paths = {tree.place_of(self.root, path): path for path in _broken(self.root, ())}
+        paths = {tree.place_of(self.root, path): path for path in broken(self.root, ())}
         for problem in problems:
             path = paths.get(tree.Place(problem.line, problem.column), ())
             yield dataclasses.replace(problem, path=tree.dotted(path))
@@ -194,17 +200,30 @@ class _Checker:
             if block is not None and not self.wrong.below((*functions.PATH, number))
         ]
         text = self.data.decode("utf-8-sig") if transforms or made else ""
-        broken = dict(functions.load_problems(self.root, self.file, text, made))
-        sound = [function for _, function in made if function.name not in broken]
-        shared = rules.settings(source, pipeline, sound)
+        unsound = dict(functions.load_problems(self.root, self.file, text, made))
+        sound = [function for _, function in made if function.name not in unsound]
+        asked = self._models({block.name for block in blocks if block is not None})
+        shared = rules.settings(source, pipeline, sound, asked)
         written = tuple(rules.rule_sources(self.root, self.file, text, transforms))
-        names = (tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks)))
-        unknown = {node.text for node in names if isinstance(node, Scalar)} - {function.name for function in sound}
+        names = [tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks))]
+        names += [tree.find(self.root, (*models.PATH, n, "model-name")) for n in range(self._count(*models.PATH))]
+        usable = {function.name for function in sound} | {model.name for model in asked}
+        unknown = {node.text for node in names if isinstance(node, Scalar)} - usable
         missing = {f"there is no function {name}".casefold() for name in unknown}
         found = rules.problems(written, shared) if written else ()
-        told = [*broken.values(), *(each for each in found if each.message.casefold() not in missing)]
+        told = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
         self.problems += [self._masked(problem) for problem in told]
         return written, shared
+
+    def _models(self, taken: Set[str]) -> list[Model]:
+        """The AI models that rules may ask; `taken` are the names of functions."""
+        blocks = enumerate(self._rules(*models.PATH, model=models.ModelBlock))
+        sound = [(n, each) for n, each in blocks if each is not None and not self.wrong.below((*models.PATH, n))]
+        made, doubled = models.distinct(sound, taken)
+        for number in doubled:
+            path = (*models.PATH, number, "model-name")
+            self._report(path, self.explain.problem(path, "a function of this name is there already"))
+        return made
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""
@@ -236,10 +255,12 @@ class _Checker:
                 if path not in self.foreign:
                     self._report(path, problem)
 
-    def _rules(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
+    def _count(self, *path: str | int) -> int:
         node = tree.find(self.root, path)
-        count = len(node.items) if isinstance(node, tree.Listing) else 0
-        return [self._block((*path, index), model) for index in range(count)]
+        return len(node.items) if isinstance(node, tree.Listing) else 0
+
+    def _rules(self, *path: str | int, model: type[AnyBlock]) -> list[AnyBlock | None]:
+        return [self._block((*path, index), model) for index in range(self._count(*path))]
 
     def _block(self, path: Path, model: type[AnyBlock]) -> AnyBlock | None:
         """The model of one block, None when it cannot be made; problems and warnings are reported."""
@@ -334,46 +355,6 @@ def _given(node: Node) -> Any:
     if isinstance(node, Scalar):
         return None if node.value is None else node.text
     return tree.plain(node)
-
-
-def _broken(node: Node, path: Path) -> Iterator[Path]:
-    """Paths of values that could not be read; the reader has reported them."""
-    if isinstance(node, Scalar):
-        if node.broken:
-            yield path
-    elif isinstance(node, tree.Listing):
-        for index, item in enumerate(node.items):
-            yield from _broken(item, (*path, index))
-    else:
-        for key, item in node.items.items():
-            yield from _broken(item, (*path, key))
-
-
-class _Wrong:
-    """Paths that have a problem already. All questions take as long as the path is."""
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._paths: set[Path] = set()
-        self._below: defaultdict[Path, set[str]] = defaultdict(set)
-        for path in paths:
-            self.add(path)
-
-    def add(self, path: Path) -> None:
-        """This path has one now."""
-        self._paths.add(path)
-        for length, step in enumerate(path):
-            self._below[path[:length]].add(str(step))
-
-    def __contains__(self, path: Path) -> bool:
-        return path in self._paths
-
-    def covers(self, path: Path) -> bool:
-        """Whether the path or a block that it is in has one."""
-        return any(path[:length] in self._paths for length in range(len(path) + 1))
-
-    def below(self, path: Path) -> Set[str]:
-        """The keys of the block at `path` that have one, or hold one."""
-        return self._below.get(path, frozenset())
 
 
 def _known(role: Role, node: Scalar) -> str:

@@ -20,6 +20,7 @@ from cdc.options import Block, Options
 from cdc.registry import Role
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
+from cdc.spec.models import ModelBlock
 from cdc.units import duration_text, size_text
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -91,6 +92,9 @@ def _pipeline_block() -> dict[str, Any]:
     described = {"description": schema["properties"]["user-defined-function"]["description"]}
     functions = {"type": "array", "items": block_schema(FunctionBlock), "errorMessage": "must be a list of functions"}
     schema["properties"]["user-defined-function"] = described | functions
+    described = {"description": schema["properties"]["model"]["description"]}
+    models = {"type": "array", "items": block_schema(ModelBlock), "errorMessage": "must be a list of models"}
+    schema["properties"]["model"] = described | models
     return schema
 
 

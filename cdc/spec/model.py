@@ -185,7 +185,7 @@ class PipelineOptions(LifeOptions):
     user_defined_function: list[dict[str, object]] | None = Field(
         None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
     )
-    model: list[dict[str, object]] | None = Field(None, description="AI models for transforms. Not in this version.")
+    model: list[dict[str, object]] | None = Field(None, description="AI models that transforms ask, as functions.")
 
     def problems(self) -> Iterator[Remark]:
         """What this version does not do is refused by name."""
@@ -195,8 +195,6 @@ class PipelineOptions(LifeOptions):
         if self.hash_key is not None and len(self.hash_key.get_secret_value()) < _SHORTEST_KEY:
             hint = "such as what `openssl rand -hex 32` prints, from the environment: ${HASH_KEY}"
             yield Remark("hash-key", f"must have at least {_SHORTEST_KEY} characters", hint)
-        if self.model:
-            yield Remark("model", f"an AI model {_LATER}", "remove the key")
 
 
 @dataclass(frozen=True, slots=True)

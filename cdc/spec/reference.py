@@ -8,6 +8,7 @@ from typing import Any
 from cdc.options import Block, Options
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
+from cdc.spec.models import ModelBlock
 
 _HEAD = """# Options
 
@@ -29,6 +30,7 @@ def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> st
     parts.append(_section("`transform` rules", TransformRule))
     parts.append(_section("`pipeline`", PipelineOptions))
     parts.append(_section("functions in `pipeline.user-defined-function`", FunctionBlock))
+    parts.append(_section("models in `pipeline.model`", ModelBlock))
     return "\n".join(parts)
 
 

@@ -13,7 +13,7 @@ from cdc.spec import tree
 from cdc.spec.model import PipelineOptions, TransformRule
 from cdc.spec.tree import Scalar
 from cdc.transform.sqltext import SqlText
-from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
+from cdc.transform.texts import Model, RuleSource, RuleTexts, Settings, UserFunction
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -50,14 +50,19 @@ def rule_sources(
         yield RuleSource(f"transform[{index}]", tables, texts, on_error)
 
 
-def settings(source: Options | None, pipeline: PipelineOptions | None, functions: Sequence[UserFunction]) -> Settings:
+def settings(
+    source: Options | None,
+    pipeline: PipelineOptions | None,
+    functions: Sequence[UserFunction],
+    models: Sequence[Model] = (),
+) -> Settings:
     """What all rules share; what is None has problems of its own."""
     metadata = source.metadata_names() if isinstance(source, SourceOptions) else ()
     zone = pipeline.local_time_zone if pipeline is not None else None
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
     given = key.encode() if pipeline is not None else b"unknown"
     letters = pipeline.dead_letters if pipeline is not None else None
-    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), given or None, letters or "")
+    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), tuple(models), given or None, letters or "")
 
 
 def engine_zone(text: str) -> str:

@@ -8,6 +8,7 @@
     <state>/commits/committed     the last batch that is known to be committed
     <state>/commits/resync/       copies of tables that were asked for, and behind which batch they come
     <state>/splits/<batch>.json   how a batch that is not committed yet is cut into tasks
+    <state>/answers/              what AI models have answered in batches that are not committed yet
     <state>/checkpoint/           Spark's offset and commit logs
     <state>/source/, sink/        the connectors' own documents, logs and bulk data (schema history, staged rows)
     <state>/control/              requests to the run (drain, stop)
@@ -105,6 +106,11 @@ class StateDir:
     def splits(self) -> Store:
         """How the batches under way are cut into tasks."""
         return self.store.within("splits")
+
+    @property
+    def answers(self) -> Store:
+        """What AI models have answered in the batches under way."""
+        return self.store.within("answers")
 
     @property
     def source(self) -> Store:

@@ -174,7 +174,7 @@ class LocalPipeline:
         between = self._middle
         self._recovered = False
         self._task = PrepareTask(
-            self._source, sink, between.routing, SinkSchemas(self._state.store), between.rules
+            self._source, sink, between.routing, SinkSchemas(self._state.store), between.rules, self._state.answers,
         )  # fmt: skip
         self._runner = BatchRunner(
             self._source, sink, between.routing, between.guard, self._state, self._planned.__getitem__, self._progress,

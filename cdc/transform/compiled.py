@@ -18,6 +18,7 @@ from cdc.transform.engine import Engine, ExpressionFailed, Statement
 from cdc.transform.failures import Counts, Expression, explain, tolerant
 from cdc.transform.images import passed_kinds
 from cdc.transform.left_out import without_failing
+from cdc.transform.models import refuse_deciding
 from cdc.transform.operators import condition
 from cdc.transform.outputs import Output, outputs, resulting_schema
 from cdc.transform.rule import Rule
@@ -179,7 +180,9 @@ def _typing_of(rule: Rule, schema: TableSchema) -> Typing:
         problems += error.problems if made else ()
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
-    return Typing(resulting_schema(rule, schema, made), tuple(made), wanted)
+    result = resulting_schema(rule, schema, made)
+    refuse_deciding(rule, result, made, wanted)
+    return Typing(result, tuple(made), wanted)
 
 
 def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool = True) -> CompiledRule:

@@ -16,6 +16,8 @@ from functools import partial
 import duckdb
 import pyarrow as pa
 
+from cdc.errors import CdcError
+
 MEMORY = "512MB"
 
 
@@ -25,12 +27,16 @@ class ExpressionFailed(Exception):
 
 @dataclass(frozen=True)
 class EngineFunction:
-    """A function on Arrow arrays: `call` gets one array per argument, NULLs inside, and returns one of equal length."""
+    """A function on Arrow arrays: `call` gets one array per argument, NULLs inside, and returns one of equal length.
+
+    `stopped` tells, once, what has ended its work and is no matter of a value; a statement then raises it.
+    """
 
     name: str
     arguments: tuple[str, ...]
     result: str
     call: Callable[..., pa.Array]
+    stopped: Callable[[], CdcError | None] = lambda: None
 
 
 class _Input:
@@ -58,6 +64,7 @@ class Engine:
         self.zone, self.hash_key = zone, hash_key
         self._connection = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
         self._count = 0
+        self._stopped = [function.stopped for function in functions]
         self._shared: dict[tuple[tuple[str, ...], str | None, pa.Schema], Statement] = {}
         for function in (*functions, _FAIL, *(_hashes(hash_key) if hash_key else ())):
             self._connection.create_function(
@@ -98,14 +105,20 @@ class Engine:
             self._connection.execute(f"PREPARE run{self._count} AS {text}{f' WHERE {where}' if where else ''}")
         except duckdb.Error as error:
             raise ExpressionFailed(said(error)) from error
-        return Statement(self._connection, self._count, source)
+        return Statement(self._connection, self._count, source, self._stopped)
 
 
 class Statement:
     """A prepared statement; usable in a `with` block when it is needed once."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, number: int, source: _Input) -> None:
-        self._connection, self._number, self._source = connection, number, source
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        number: int,
+        source: _Input,
+        stopped: Sequence[Callable[[], CdcError | None]] = (),
+    ) -> None:
+        self._connection, self._number, self._source, self._stopped = connection, number, source, stopped
         self.users = 1
         self.forget: Callable[[], object] = lambda: None
 
@@ -125,7 +138,21 @@ class Statement:
         self._connection.unregister(f"batch{self._number}")
 
     def run(self, batch: pa.RecordBatch) -> pa.Table:
-        """The result for a batch, columns r0, r1, ...; rows in the batch's order. Raises ExpressionFailed."""
+        """The result for a batch, columns r0, r1, ...; rows in the batch's order.
+
+        Raises ExpressionFailed, and what has stopped a function.
+        """
+        try:
+            return self._run(batch)
+        finally:
+            self._raise_stopped()  # also when TRY has made NULL of it
+
+    def _raise_stopped(self) -> None:
+        for error in [stopped() for stopped in self._stopped]:
+            if error is not None:
+                raise error
+
+    def _run(self, batch: pa.RecordBatch) -> pa.Table:
         self._source.batch = batch
         try:
             result = self._connection.execute(f"EXECUTE run{self._number}")

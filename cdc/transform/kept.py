@@ -90,8 +90,8 @@ def _same(left: Rules, right: Rules) -> bool:
 def _engine(rules: Rules) -> Engine:
     """One of its own for rules with functions, else the thread's."""
     settings = rules.settings
-    if rules.loaded:
-        functions = [loaded.engine() for loaded in rules.loaded]
+    if rules.loaded or rules.models:
+        functions = [*(loaded.engine() for loaded in rules.loaded), *(model.engine() for model in rules.models)]
         return Engine(zone=settings.zone, functions=functions, hash_key=settings.hash_key)
     key = (settings.zone, settings.hash_key)
     if key not in _thread.engines:

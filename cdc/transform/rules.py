@@ -16,11 +16,13 @@ from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CopyTable, CreateTable, SchemaChange, TableId, TableSchema
+from cdc.transform.answers import Answers
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
 from cdc.transform.inputs import OF_CHANGE
 from cdc.transform.kept import kept
+from cdc.transform.models import LoadedModel, asks
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
 from cdc.transform.typed import columns
@@ -45,15 +47,17 @@ class Rules:
     def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
         self.sources, self.settings = tuple(sources), settings
         self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
+        self.models = tuple(LoadedModel(model) for model in settings.models)
         own = {each.function.name.upper(): each.own() for each in self.loaded}
+        own |= {each.model.name.upper(): each.own() for each in self.models}
         self._rules = _parsed(self.sources, settings, own)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_remembered, (pickle.dumps((self.sources, self.settings)),))
 
-    def runner(self) -> RuleRunner:
-        """What applies them to blocks, for one task."""
-        return RuleRunner(self)
+    def runner(self, answers: Answers | None = None) -> RuleRunner:
+        """What applies them to blocks, for one task; without `answers` no model is asked, and its answers are NULL."""
+        return RuleRunner(self, answers)
 
     def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
         """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
@@ -86,7 +90,7 @@ class Rules:
         return [*found, *(["the filter"] if filtered else [])]
 
     def unrepeatable(self, table: TableId, schema: TableSchema) -> list[str]:
-        """What the table's rule computes of more than the row: of the change, its place in the log, or the moment.
+        """What the table's rule computes of more than the row: the change, its place in the log, the moment, a model.
 
         Names of resulting columns, and `the filter`. The same row read at another time gives something else there.
         """
@@ -94,7 +98,7 @@ class Rules:
         if rule is None:
             return []
         made, own = typing_of(rule, schema), OF_CHANGE - set(schema.names)
-        found = [each.column.name for each in made.outputs if own & set(columns(each.node))]
+        found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or asks(each.node)]
         return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
 
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
@@ -175,13 +179,15 @@ class RuleRunner:
     Use it as a context manager: the user's functions are opened with it and closed after the last block.
     """
 
-    def __init__(self, rules: Rules) -> None:
-        self._kept = kept(rules)
+    def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
+        self._kept, self._answers = kept(rules), answers
         self._rules = self._kept.rules
         self._by_table: dict[TableId, Rule | None] = {}
         self.counts = Counts()
 
     def __enter__(self) -> RuleRunner:
+        for model in self._rules.models:
+            model.begin(self._answers)
         for loaded in self._rules.loaded:
             loaded.open()
         return self

@@ -55,6 +55,31 @@ class UserFunction:
 
 
 @dataclass(frozen=True)
+class Model:
+    """An AI model as the file has it, on a server with OpenAI's protocol.
+
+    Attributes:
+        name: as rules call it, in any case.
+        kind: what it answers with: text, or the embedding of a text.
+        model: its name on the server.
+        url: to which `/chat/completions` or `/embeddings` is added.
+        api_key: never printed.
+        prompt: the system message before each text; empty for none.
+        timeout_s: the longest wait for a byte of an answer.
+        parallel: most requests at a time, for each task.
+    """
+
+    name: str
+    kind: Choice["chat", "embedding"]
+    model: str
+    url: str
+    api_key: str = field(repr=False)
+    prompt: str = ""
+    timeout_s: float = 60.0
+    parallel: int = 4
+
+
+@dataclass(frozen=True)
 class Settings:
     """What all rules share.
 
@@ -62,6 +87,7 @@ class Settings:
         zone: the session's time zone, a region name.
         metadata: names of the source's `metadata.list`.
         functions: the user's functions.
+        models: AI models that rules ask.
         hash_key: key of HASH, None without one; never printed.
         dead_letters: folder or URL of the rows that `on-error: dead-letter` leaves out; empty without one.
     """
@@ -69,5 +95,6 @@ class Settings:
     zone: str = "UTC"
     metadata: tuple[str, ...] = ()
     functions: tuple[UserFunction, ...] = ()
+    models: tuple[Model, ...] = ()
     hash_key: bytes | None = field(default=None, repr=False)
     dead_letters: str = ""

@@ -1,0 +1,55 @@
+"""What AI models have answered in one task, kept in a store so that the batch, run again, does not ask again.
+
+    <state>/answers/batch-7-part-0-3.json    {"<SHA-256 of model and input>": "the answer", ...}
+
+A document is on disk before the rows that hold its answers are prepared. A replay reads all documents of its part, and
+asks only for what is in none of them. The driver removes those of a batch once it is committed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cdc.state.store import Store
+
+Answer = str | list[float]
+
+_NAME = re.compile(r"batch-(\d+)-part-\d+-(\d+)\.json")
+
+
+class Answers:
+    """The answers of one task. Without a store they live as long as the object. One thread."""
+
+    def __init__(self, store: Store | None = None, task: str = "") -> None:
+        """`task` is a name such as `batch-7-part-0`. Raises StateError when what was kept cannot be read."""
+        self._store, self._task, self._next = store, task, 0
+        self._known: dict[str, Answer] = {}
+        self._new: dict[str, Answer] = {}
+        for name in () if store is None else store.names():
+            match = _NAME.fullmatch(name)
+            if store is not None and match is not None and name.startswith(f"{task}-"):
+                self._known.update(store.read_json(name) or {})
+                self._next = max(self._next, int(match[2]) + 1)
+
+    def get(self, key: str) -> Answer | None:
+        """What was answered, None when it has to be asked."""
+        return self._known.get(key)
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Remember an answer; `save` makes it last."""
+        self._known[key] = self._new[key] = answer
+
+    def save(self) -> None:
+        """Put the answers since the last call on disk. Raises StateError."""
+        if self._store is not None and self._new:
+            self._store.write_json(f"{self._task}-{self._next}.json", self._new)
+            self._next += 1
+        self._new = {}
+
+
+def prune(store: Store, done: int) -> None:
+    """Forget the answers of the batches up to `done`, which are committed. Driver. Raises StateError."""
+    for name in store.names():
+        match = _NAME.fullmatch(name)
+        if match is not None and int(match[1]) <= done:
+            store.remove(name)

@@ -1,0 +1,133 @@
+"""Requests to a server of AI models that speaks OpenAI's protocol: chat completions and embeddings. Executor.
+
+What may pass (no connection, no answer in time, 408, 429, 5xx) is tried again for a while; other answers are final.
+The server's certificate is verified, redirects are not followed, and the key is in no message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from cdc.errors import ModelUnavailable, TransformError
+from cdc.flow.retry import RetryPolicy
+from cdc.transform.answers import Answer
+from cdc.transform.texts import Model
+
+if TYPE_CHECKING:
+    from http.client import HTTPConnection
+
+EMBEDDED = 64
+"""Texts of one request for embeddings."""
+
+RETRY = RetryPolicy(timeout_s=20.0, first_pause_s=0.5, longest_pause_s=5.0)
+"""Inside a task; after that the engine runs the task again, as long as `retry-timeout` and until the run is stopped."""
+
+_LONGEST_ANSWER = 64 << 20
+_SHOWN = 300
+_PASSING = frozenset({408, 429})
+_ABOUT_THE_INPUT = frozenset({400, 413, 422})
+_KEY_REFUSED = frozenset({401, 403})
+
+
+class Refused(Exception):
+    """The server will not answer for this input; it may for others."""
+
+
+class Client:
+    """Asks one model. Any number of threads."""
+
+    def __init__(self, model: Model, retry: RetryPolicy = RETRY) -> None:
+        self._model, self._retry = model, retry
+        self._where = f"model {model.name} ({model.url})"
+
+    def ask(self, texts: Sequence[str]) -> list[Answer]:
+        """An answer for each text: one for chat, up to `EMBEDDED` for embeddings.
+
+        Raises Refused, ModelUnavailable when there is no answer for a while, and TransformError for what is final.
+        """
+        if self._model.kind == "chat":
+            return [self._chat(text) for text in texts]
+        given = self._post("/embeddings", {"model": self._model.model, "input": list(texts)})
+        try:
+            found = sorted(given["data"], key=lambda each: each["index"])
+            made = [[float(number) for number in each["embedding"]] for each in found]
+            indices = [each["index"] for each in found]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._strange("an embedding for each text") from error
+        if indices != list(range(len(texts))):
+            raise self._strange("an embedding for each text")
+        return list[Answer](made)
+
+    def _chat(self, text: str) -> str:
+        prompt = [{"role": "system", "content": self._model.prompt}] if self._model.prompt else []
+        messages = [*prompt, {"role": "user", "content": text}]
+        given = self._post("/chat/completions", {"model": self._model.model, "messages": messages})
+        try:
+            answer = given["choices"][0]["message"]["content"]
+        except (LookupError, TypeError) as error:
+            raise self._strange("choices[0].message.content") from error
+        if answer is None:
+            raise Refused(f"{self._where}: the answer has no content")
+        if not isinstance(answer, str):
+            raise self._strange("text in choices[0].message.content")
+        return answer
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        data = json.dumps(body).encode("ascii")
+        return self._retry.call(lambda: self._once(path, data), self._where)
+
+    def _once(self, path: str, data: bytes) -> Any:
+        import ssl
+        from http.client import HTTPException
+
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._model.api_key}"}
+        connection = self._connection()
+        try:
+            connection.request("POST", f"{urlsplit(self._model.url).path}{path}", data, headers)
+            response = connection.getresponse()
+            status, text = response.status, response.read(_LONGEST_ANSWER)
+        except ssl.SSLCertVerificationError as error:
+            hint = "SSL_CERT_FILE names a file of further certificates to trust"
+            reason = f"the server's certificate is not trusted: {error.verify_message}"
+            raise TransformError(reason, where=self._where, hint=hint) from error
+        except TimeoutError as error:
+            raise self._unavailable(f"no answer within {self._model.timeout_s:g} s") from error
+        except (OSError, HTTPException) as error:
+            raise self._unavailable(f"no answer: {type(error).__name__}: {error}") from error
+        finally:
+            connection.close()
+        if status != 200:
+            raise self._refusal(status, text)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise self._strange("JSON") from error
+
+    def _connection(self) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection
+
+        url = urlsplit(self._model.url)
+        kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        return kind(url.hostname or "", url.port, timeout=self._model.timeout_s)
+
+    def _refusal(self, status: int, body: bytes) -> Exception:
+        said = body.decode("utf-8", "replace").replace(self._model.api_key, "***").strip()[:_SHOWN]
+        text = f"HTTP {status}{': ' if said else ''}{said}"
+        if status in _PASSING or status >= 500:
+            return self._unavailable(text)
+        if status in _ABOUT_THE_INPUT:
+            return Refused(f"{self._where}: {text}")
+        if status in _KEY_REFUSED:
+            hint = "set openai.apikey to a key that may use this model"
+            return TransformError(f"the server refuses the key: HTTP {status}", where=self._where, hint=hint)
+        return TransformError(text, where=self._where, hint="check openai.host and openai.model")
+
+    def _unavailable(self, text: str) -> ModelUnavailable:
+        return ModelUnavailable(text, where=self._where, hint="it is asked again until retry-timeout")
+
+    def _strange(self, wanted: str) -> TransformError:
+        hint = "openai.host must be a server with OpenAI's protocol"
+        return TransformError(f"{wanted} was expected in the answer", where=self._where, hint=hint)
