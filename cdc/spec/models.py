@@ -42,7 +42,7 @@ class ModelBlock(Block):
     host: Line = Field(
         alias="openai.host",
         min_length=1,
-        description="URL to which `/chat/completions` or `/embeddings` is added, after `/v1` when it has no path.",
+        description="The server's URL: `/chat/completions` or `/embeddings` is added, after `/v1` when it has no path.",
     )
     api_key: SecretStr = Field(alias="openai.apikey", description="Key that the server asks for, kept secret.")
     prompt: str | None = Field(

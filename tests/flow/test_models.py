@@ -1,0 +1,224 @@
+"""AI models in rules: what is asked of a server on this machine, how often, and what becomes of its failures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdc.block import ChangeBlock
+from cdc.errors import ModelUnavailable
+from cdc.flow.retry import RetryPolicy
+from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.spec.check import check
+from cdc.spec.rules import made_rules
+from cdc.testing import FailAt, ListSink, ListSource, block, run_cases, run_in_memory
+from cdc.testing.case import Result
+from cdc.testing.cases import STAND_INS
+from cdc.transform import models
+from cdc.transform.model_client import Client
+from cdc.transform.rules import Rules
+from tests.model_server import ModelServer, model_server
+
+KEY = "sk-very-secret"
+T = TableId("shop", "t")
+SCHEMA = TableSchema(
+    (Column("id", DataType.parse("INT"), nullable=False), Column("a", DataType.parse("STRING"))), ("id",)
+)
+COLUMNS = [{"name": "id", "type": "INT", "nullable": False}, {"name": "a", "type": "STRING"}]
+CREATE = {"change": "create.table", "table": "shop.t", "schema": {"columns": COLUMNS, "primary_key": ["id"]}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """The server; what may pass is tried again at once, and not for long."""
+    monkeypatch.setattr(models, "RETRY", RetryPolicy(timeout_s=0.3, first_pause_s=0.01, longest_pause_s=0.02))
+    with model_server() as running:
+        yield running
+
+
+def pipeline(server: ModelServer, rule: dict[str, Any], **options: Any) -> str:
+    chat = {
+        "model-name": "CHAT", "class-name": "OpenAIChatModel", "openai.model": "small",
+        "openai.host": f"http://127.0.0.1:{server.port}", "openai.apikey": KEY, "openai.chat.prompt": "Shout", **options,
+    }  # fmt: skip
+    vector = {
+        "model-name": "vector", "class-name": "OpenAIEmbeddingModel", "openai.model": "tiny",
+        "openai.host": f"http://127.0.0.1:{server.port}/demo/v1", "openai.apikey": KEY,
+    }  # fmt: skip
+    return json.dumps({"transform": [{"source-table": r"shop.\.*", **rule}], "pipeline": {"model": [chat, vector]}})
+
+
+def rules(server: ModelServer) -> Rules:
+    text = pipeline(server, {"projection": "id, chat(a) AS b"})
+    made = made_rules(check("p.yaml", text.encode(), env={}, stand_ins=STAND_INS).spec)
+    assert made is not None
+    return made
+
+
+def run(server: ModelServer, texts: list[str | None], rule: dict[str, Any] | None = None, **options: Any) -> Result:
+    lines = [{"op": "+I", "table": "shop.t", "row": {"id": id_, "a": text}} for id_, text in enumerate(texts)]
+    text = pipeline(server, rule or {"projection": "id, chat(a) AS b"}, **options)
+    (result,) = run_cases([{"name": "one", "pipeline": text, "input": [CREATE, *lines]}])
+    return result
+
+
+def answers(result: Result, column: str = "b") -> list[Any]:
+    assert result.error is None, result.error
+    return [line["row"][column] for line in map(json.loads, result.output) if "op" in line]
+
+
+def failure(result: Result) -> str:
+    assert result.error is not None
+    told = json.dumps(result.error)
+    assert KEY not in told
+    return told
+
+
+def rows(at: int, *texts: str) -> ChangeBlock:
+    return block(T, SCHEMA, [("+I", {"id": at * 10 + n, "a": text}) for n, text in enumerate(texts)], sequence=at)
+
+
+def test_a_chat_model_answers_each_row_with_text_and_is_asked_as_the_file_says(server: ModelServer) -> None:
+    assert answers(run(server, ["hello"])) == ["HELLO 1"]
+    ((path, authorization, body),) = server.requests
+    assert (path, authorization, body["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small")
+    assert body["messages"] == [{"role": "system", "content": "Shout"}, {"role": "user", "content": "hello"}]
+
+
+def test_the_same_text_is_asked_for_once_and_null_and_blank_texts_never(server: ModelServer) -> None:
+    made = answers(run(server, ["a", "b", None, "a", " ", "b", "ä"]))
+    assert server.texts == ["a", "b", "ä"]
+    assert [text and text[0] for text in made] == ["A", "B", None, "A", None, "B", "Ä"]
+    assert made[0] == made[3]
+
+
+def test_requests_go_side_by_side_up_to_the_limit(server: ModelServer) -> None:
+    answers(run(server, [f"text {n}" for n in range(20)], **{"request.parallelism": 3}))
+    assert len(server.requests) == 20
+    assert server.most <= 3
+
+
+def test_an_embedding_is_a_json_array_and_many_texts_are_one_request(server: ModelServer) -> None:
+    made = answers(run(server, ["a", "bb", None, "ccc"], {"projection": "id, VECTOR(a) AS b, vector(a)[2] AS half"}))
+    assert [text and json.loads(text) for text in made] == [[1, 0.5], [2, 0.5], None, [3, 0.5]]
+    assert [path for path, _, _ in server.requests] == ["/demo/v1/embeddings"]
+
+
+def test_rows_that_the_filter_holds_back_are_not_asked_for(server: ModelServer) -> None:
+    answers(run(server, ["a", "b"], {"projection": "id, chat(a) AS b", "filter": "a = 'b'"}))
+    assert server.texts == ["b"]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_what_may_pass_is_asked_again(server: ModelServer, status: int) -> None:
+    server.failures = [status, status]
+    assert answers(run(server, ["a"])) == ["A 3"]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_stops_the_run_and_is_in_no_message(server: ModelServer, status: int) -> None:
+    server.failures = [status]
+    told = failure(run(server, ["a"], {"projection": "id, chat(a) AS b", "on-error": "null"}))
+    assert f"model CHAT (http://127.0.0.1:{server.port}/v1)" in told
+    assert f"the server refuses the key: HTTP {status}" in told
+    assert len(server.requests) == 1
+
+
+def test_another_final_answer_stops_the_run_without_the_key_that_it_shows(server: ModelServer) -> None:
+    server.failures = [404]
+    assert "HTTP 404" in failure(run(server, ["a"]))
+    assert len(server.requests) == 1
+
+
+def test_a_text_that_the_model_refuses_names_its_row_or_is_null(server: ModelServer) -> None:
+    server.refused = {"bad"}
+    told = failure(run(server, ["good", "bad"]))
+    assert "column b" in told
+    assert "id=1" in told
+    assert "HTTP 400" in told
+    assert server.texts == ["bad", "good"]
+    first, second = answers(run(server, ["bad", "good"], {"projection": "id, chat(a) AS b", "on-error": "null"}))
+    assert (first, second[:4]) == (None, "GOOD")
+    made = answers(run(server, ["bad", "good"], {"projection": "id, vector(a) AS b", "on-error": "null"}))
+    assert [text and json.loads(text) for text in made] == [None, [4, 0.5]]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ({"projection": "*", "filter": "chat(a) = 'x'"}, "a filter cannot ask a model"),
+        ({"projection": "id, chat(a) AS b", "primary-keys": "b"}, "the key column b cannot ask a model"),
+        ({"projection": "id, chat('x') AS b"}, "CHAT is asked for the same text in every row"),
+        ({"projection": "id, chat(id) AS b"}, "CHAT takes text, got INT"),
+        ({"projection": "id, UPPER(chat(a)) AS b", "on-error": "dead-letter"}, "dead-letter"),
+    ],
+)
+def test_what_decides_about_rows_cannot_be_an_answer(server: ModelServer, rule: dict[str, Any], words: str) -> None:
+    assert words in failure(run(server, ["a"], rule))
+    assert server.requests == []
+
+
+def test_a_table_without_a_key_cannot_have_answers(server: ModelServer) -> None:
+    create = {"change": "create.table", "table": "shop.t", "schema": {"columns": COLUMNS}}
+    text = pipeline(server, {"projection": "id, chat(a) AS b"})
+    (result,) = run_cases([{"name": "one", "pipeline": text, "input": [create]}])
+    assert "a model cannot be asked for a table without a key" in failure(result)
+
+
+@pytest.mark.parametrize("failed", list(FailAt))
+def test_a_batch_that_runs_again_does_not_ask_again(server: ModelServer, failed: FailAt, tmp_path: Path) -> None:
+    sink = ListSink()
+    items = [CreateTable(T, SCHEMA), rows(1, "a", "b"), rows(2, "c", "a"), failed]
+    run_in_memory(ListSource(items), sink, restarted=lambda: sink, state=tmp_path, rules=rules(server))
+    assert server.texts == ["a", "b", "c"]
+    assert sorted(row["b"][0] for row in sink.rows(T)) == ["A", "A", "B", "C"]
+    assert list((tmp_path / "answers").iterdir()) == []
+
+
+def test_a_server_that_is_away_is_asked_again_with_what_it_answered_before_kept(
+    server: ModelServer, tmp_path: Path
+) -> None:
+    sink = ListSink()
+    items = [CreateTable(T, SCHEMA), rows(1, "a"), rows(2, "b")]
+    answered = rules(server)
+    seen: list[int] = []
+
+    class Source(ListSource):
+        def read(self, *args: Any) -> Iterator[ChangeBlock]:
+            for number, each in enumerate(super().read(*args)):
+                if number == 1 and not seen:
+                    seen.append(len(server.requests))
+                    server.failures = [503] * 1_000
+                elif number == 0 and seen:
+                    server.failures = []
+                yield each
+
+    run_in_memory(Source(items), sink, state=tmp_path, rules=answered)
+    assert seen == [1]
+    assert server.texts.count("a") == 1
+    assert server.texts.count("b") > 2
+    assert sorted(row["b"][0] for row in sink.rows(T)) == ["A", "B"]
+
+
+def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
+    server.answering.clear()
+    model = rules(server).models[0].model
+    with pytest.raises(ModelUnavailable, match=r"no answer within 0\.05 s") as caught:
+        Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).ask(["a"])
+    assert KEY not in str(caught.value)
+    assert KEY not in repr(model)
+
+
+def test_who_only_compares_rows_asks_nothing_and_leaves_answers_out(server: ModelServer) -> None:
+    asking = rules(server)
+    with asking.runner() as runner:
+        made = runner.apply(rows(1, "a", "b"), datetime(2026, 1, 1, tzinfo=UTC))
+    assert made.rows.column("b").to_pylist() == [None, None]
+    assert asking.unrepeatable(T, SCHEMA) == ["b"]
+    assert server.requests == []
