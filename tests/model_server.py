@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -44,8 +46,8 @@ def asked(body: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def model_server() -> Iterator[ModelServer]:
-    """A server that runs as long as the block."""
+def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
+    """A server that runs as long as the block, behind TLS with the key and certificate of a PEM file."""
     state = ModelServer()
     state.answering.set()
 
@@ -81,6 +83,10 @@ def model_server() -> Iterator[ModelServer]:
             """Nobody reads it."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if identity is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(identity)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     state.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

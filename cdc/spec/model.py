@@ -28,6 +28,7 @@ from cdc.options import (
 )
 from cdc.pattern import TablePattern
 from cdc.spec.life import LifeOptions
+from cdc.spec.models import without_keys
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -185,7 +186,9 @@ class PipelineOptions(LifeOptions):
     user_defined_function: list[dict[str, object]] | None = Field(
         None, alias="user-defined-function", description="The user's own functions for transforms, in Python."
     )
-    model: list[dict[str, object]] | None = Field(None, description="AI models that transforms ask, as functions.")
+    model: Annotated[list[dict[str, object]] | None, AfterValidator(without_keys)] = Field(
+        None, description="AI models that transforms ask, as functions."
+    )
 
     def problems(self) -> Iterator[Remark]:
         """What this version does not do is refused by name."""

@@ -16,6 +16,7 @@ from cdc.transform.texts import Model
 
 PATH: tree.Path = ("pipeline", "model")
 
+_KEY = "openai.apikey"
 _URL = "write https://HOST or https://HOST/v1"
 
 
@@ -90,6 +91,11 @@ class ModelBlock(Block):
             timeout_s=self.timeout_s,
             parallel=self.parallel,
         )
+
+
+def without_keys(blocks: list[dict[str, object]] | None) -> list[dict[str, object]] | None:
+    """The blocks as they may be shown, with stars for the keys; `ModelBlock` has them."""
+    return blocks and [{**block, **({_KEY: "**********"} if _KEY in block else {})} for block in blocks]
 
 
 def distinct(blocks: Iterable[tuple[int, ModelBlock]], taken: Iterable[str]) -> tuple[list[Model], list[int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from cdc.transform.texts import Model
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
+    from ssl import SSLContext
 
 EMBEDDED = 64
 """Texts of one request for embeddings."""
@@ -42,6 +44,12 @@ class Client:
     def __init__(self, model: Model, retry: RetryPolicy = RETRY) -> None:
         self._model, self._retry = model, retry
         self._where = f"model {model.name} ({model.url})"
+
+    @cached_property
+    def _trust(self) -> SSLContext:
+        import ssl
+
+        return ssl.create_default_context()  # verifies, whatever PYTHONHTTPSVERIFY says
 
     def ask(self, texts: Sequence[str]) -> list[Answer]:
         """An answer for each text: one for chat, up to `EMBEDDED` for embeddings.
@@ -110,8 +118,10 @@ class Client:
         from http.client import HTTPConnection, HTTPSConnection
 
         url = urlsplit(self._model.url)
-        kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
-        return kind(url.hostname or "", url.port, timeout=self._model.timeout_s)
+        host, wait_s = url.hostname or "", self._model.timeout_s
+        if url.scheme == "http":
+            return HTTPConnection(host, url.port, timeout=wait_s)
+        return HTTPSConnection(host, url.port, timeout=wait_s, context=self._trust)
 
     def _refusal(self, status: int, body: bytes) -> Exception:
         said = body.decode("utf-8", "replace").replace(self._model.api_key, "***").strip()[:_SHOWN]

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdc.block import ChangeBlock
-from cdc.errors import ModelUnavailable
+from cdc.errors import ModelUnavailable, TransformError
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
@@ -23,6 +24,7 @@ from cdc.testing.cases import STAND_INS
 from cdc.transform import models
 from cdc.transform.model_client import Client
 from cdc.transform.rules import Rules
+from tests.certificates import certificates
 from tests.model_server import ModelServer, model_server
 
 KEY = "sk-very-secret"
@@ -45,7 +47,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 def pipeline(server: ModelServer, rule: dict[str, Any], **options: Any) -> str:
     chat = {
         "model-name": "CHAT", "class-name": "OpenAIChatModel", "openai.model": "small",
-        "openai.host": f"http://127.0.0.1:{server.port}", "openai.apikey": KEY, "openai.chat.prompt": "Shout", **options,
+        "openai.host": f"http://127.0.0.1:{server.port}", "openai.apikey": KEY, "openai.chat.prompt": "Shout",
+        **options,
     }  # fmt: skip
     vector = {
         "model-name": "vector", "class-name": "OpenAIEmbeddingModel", "openai.model": "tiny",
@@ -213,6 +216,29 @@ def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
         Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).ask(["a"])
     assert KEY not in str(caught.value)
     assert KEY not in repr(model)
+
+
+def test_a_server_whose_certificate_is_not_trusted_is_told_nothing(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, identity = certificates(tmp_path)
+    model = rules(server).models[0].model
+    with model_server(identity) as behind:
+        client = partial(Client, replace(model, url=f"https://127.0.0.1:{behind.port}/v1"), RetryPolicy(timeout_s=0))
+        with pytest.raises(TransformError, match="certificate is not trusted"):
+            client().ask(["a"])
+        assert behind.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        assert client().ask(["a"]) == ["A 1"]
+
+
+def test_the_key_is_nowhere_to_be_seen_in_a_checked_file(server: ModelServer) -> None:
+    text = pipeline(server, {"projection": "id, chat(a) AS b"}, **{"openai.apikey": "${MODEL_KEY}"})
+    spec = check("p.yaml", text.encode(), env={"MODEL_KEY": KEY}, stand_ins=STAND_INS).spec
+    assert spec.secret_variables == ("MODEL_KEY",)
+    assert [model.api_key for model in spec.rule_settings.models] == [KEY, KEY]
+    assert KEY not in repr(spec)
+    assert KEY not in spec.model_dump_json(exclude={"rules", "rule_settings"})
 
 
 def test_who_only_compares_rows_asks_nothing_and_leaves_answers_out(server: ModelServer) -> None:
