@@ -17,7 +17,7 @@
     |   |-- LoadsLost                 the sink gave up rows that were decided, for good; names their tables
     |   `-- ChangeRefused             a schema change that the sink cannot carry out
     |-- TransformError       exit 5   a value that an expression of a transform rule fails on
-    |   `-- ModelUnavailable          an AI model gives no answer; retryable
+    |-- ModelUnavailable     exit 5   an AI model that a transform rule asks gives no answer; retryable
     `-- EngineError          exit 5   Spark, Java or the state directory
         |-- WorkerLost                a process that planned or read a batch has ended; retryable
         |-- StateError                the state directory is locked, unreadable, full or from another pipeline
@@ -212,7 +212,7 @@ class TransformError(CdcError):
     """A value that makes an expression of a transform rule fail: table, key, column and expression are named."""
 
 
-class ModelUnavailable(TransformError):
+class ModelUnavailable(CdcError):
     """An AI model that a transform rule asks gives no answer; asking again later is safe."""
 
     retryable = True

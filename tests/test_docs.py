@@ -39,7 +39,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands())
 ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.CdcError)]
 ENVIRONMENT = {"MYSQL_PASSWORD": "secret", "DORIS_PASSWORD": "secret", "STARROCKS_PASSWORD": "secret"}
-ENVIRONMENT["HASH_KEY"] = "sixteen characters, or more"
+ENVIRONMENT |= {"HASH_KEY": "sixteen characters, or more", "MODEL_KEY": "secret"}
 
 
 def prose(page: str) -> str:

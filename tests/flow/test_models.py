@@ -14,6 +14,7 @@ import pytest
 
 from cdc.block import ChangeBlock
 from cdc.errors import ModelUnavailable, TransformError
+from cdc.flow.restarts import RestartPolicy, Restarts
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.spec.check import check
@@ -214,6 +215,7 @@ def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
     model = rules(server).models[0].model
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.05 s") as caught:
         Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).ask(["a"])
+    assert Restarts(RestartPolicy()).failed(caught.value, batch=1, committed=False, now_s=0) is not None
     assert KEY not in str(caught.value)
     assert KEY not in repr(model)
 
