@@ -17,6 +17,7 @@ from cdc.spec.reader import typed
 
 _PLAIN = re.compile(r"[A-Za-z_\\/$][A-Za-z0-9_\\/.*+$(){}|\[\]^?-]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_UNSEEN = re.compile("[\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]")
 _LONGEST = 2000
 
 
@@ -25,7 +26,7 @@ def pipeline_text(name: str, source: str, draft: Draft, sink: str, options: type
     lines = [_comment(f"Written by `cdc init`: {draft.server}."), *_findings(draft)]
     lines += ["source:", f"  type: {source}", *_block(draft.keys)]
     lines += ["", "sink:", f"  type: {sink}", *_block(tuple(_sink_keys(sink, options, draft)))]
-    lines += ["", "pipeline:", f"  name: {scalar(name)}"]
+    lines += ["", "pipeline:", f"  name: {scalar(_as_is(name))}"]
     lines += [
         "  # Schema changes of the source are carried out in the sink as they are. The default, lenient, keeps",
         "  # columns that are dropped.",
@@ -54,7 +55,8 @@ def _sink_keys(sink: str, options: type[Options], draft: Draft) -> Iterator[Key]
         name = name or next(key for key, each in options.model_fields.items() if each is field)
         if name == "type" or (not field.is_required() and name not in drafted):
             continue
-        value = drafted.get(name, "").replace("{database}", draft.databases[0] if draft.databases else "tables")
+        database = _as_is(draft.databases[0]) if draft.databases else "tables"
+        value = drafted.get(name, "").replace("{database}", database)
         if field.annotation is SecretStr or not value:
             value = f"${{{re.sub(r'[^A-Z0-9]+', '_', f'{sink}_{name}'.upper())}}}"
         yield Key(name, value, (_first(field),))
@@ -81,4 +83,14 @@ def scalar(text: str) -> str:
     read = typed(text)
     whole = isinstance(read, int) and str(read) == text
     plain = _PLAIN.fullmatch(text) is not None and text.lower() not in _WORDS and isinstance(read, str)
-    return text if plain or whole else json.dumps(text, ensure_ascii=False)
+    return text if plain or whole else _UNSEEN.sub(_escape, json.dumps(text, ensure_ascii=False))
+
+
+def _as_is(text: str) -> str:
+    """A name from elsewhere: nothing in it is to be replaced from the environment or a file."""
+    return text.replace("${", "$${")
+
+
+def _escape(found: re.Match[str]) -> str:
+    """YAML folds some of these, such as U+0085 and U+2028, into a space, and refuses others."""
+    return f"\\U{ord(found[0]):08x}"

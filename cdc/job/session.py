@@ -33,7 +33,16 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 
 def with_retries(master: str) -> str:
-    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try."""
+    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try.
+
+    Raises EngineError for `local-cluster[...]`.
+    """
+    if master.startswith("local-cluster"):
+        raise EngineError(
+            f"{master} is Spark's test of itself: its workers write into the folder that Spark is installed in",
+            where="--master",
+            hint="local[4] uses four cores of this machine; docs/cluster.md tells how to start a standalone cluster",
+        )
     match = _LOCAL.fullmatch(master)
     return master if match is None else f"local[{match[1] or 1},4]"
 
@@ -120,9 +129,15 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
         return builder.getOrCreate()
     except Exception as error:
         raise EngineError(
-            f"Spark does not start with {java}: {str(error).splitlines()[0]}",
+            f"Spark does not start with {java}: {reason_of(str(error))}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+def reason_of(text: str) -> str:
+    """The line of an error that says most: of one from Java the one behind the name of what was called."""
+    lines = text.splitlines() or ["?"]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def end_spark(spark: SparkSession) -> None:

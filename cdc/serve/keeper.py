@@ -217,8 +217,10 @@ class Keeper:
             return
         with self._changed:
             if self._closed or self._jobs or self._history.held:
-                self._plan(why)
+                if not self._history.held:  # else it was stopped while Spark was waited for
+                    self._plan(why)
                 return
+            self._due = None
             self._control = control = Control(log=cast("IO[str]", self.log), shared=session, again=why == "restart")
             self._run = RunView(time.time(), None, None, why)
             self._state = "starting"

@@ -27,6 +27,8 @@ class Runs:
         self.begun: queue.Queue[dict[str, Any]] = queue.Queue()
         self.ends: queue.Queue[CdcError | None] = queue.Queue()
         self.alive, self.told = True, list[LogLine]()
+        self.asked, self.spark_up = queue.Queue[None](), threading.Event()
+        self.spark_up.set()
 
     def __call__(self, spec: Any, *, control: Control, **options: Any) -> None:
         self.begun.put({"spec": spec, "control": control, **options})
@@ -40,6 +42,8 @@ class Runs:
             return
 
     def session(self) -> Any:
+        self.asked.put(None)
+        self.spark_up.wait()
         return object()
 
     def spark_alive(self) -> bool:
@@ -102,6 +106,30 @@ def test_a_continuous_pipeline_runs_until_it_is_stopped_and_that_is_kept(kept: K
     assert again.view().state == "stopped"
     again.start()
     assert kept.begun()["control"].stop.is_set() is False
+
+
+def test_what_is_stopped_while_spark_starts_waits_for_a_start(kept: Kept) -> None:
+    kept.runs.spark_up.clear()
+    keeper = kept.keep()
+    kept.runs.asked.get(timeout=WAIT_S)
+    keeper.stop()
+    kept.runs.spark_up.set()
+    kept.none_begins()
+    assert (keeper.view().state, kept.runs.asked.qsize()) == ("stopped", 0)
+    keeper.start()
+    kept.begun()
+
+
+def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
+    kept.runs.spark_up.clear()
+    keeper = kept.keep()
+    kept.runs.asked.get(timeout=WAIT_S)
+    keeper.start()
+    kept.runs.spark_up.set()
+    kept.begun()
+    kept.runs.ends.put(None)
+    assert len(shown(keeper, "finished").runs) == 1
+    kept.none_begins()
 
 
 def test_a_run_can_be_drained(kept: Kept) -> None:

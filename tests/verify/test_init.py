@@ -81,12 +81,26 @@ def test_every_sink_gets_a_block_that_validates(sink: str, tmp_path: Path, monke
     assert spec.source.username == "yes: #it is"
 
 
-ODD = ("yes", "a: b", "# c", "- d", "*x", "1.5", "", " a", "x\ny", "{a}", "[b", "a #b", "'", '"', "null", "0x1f", "~")
+ODD = (
+    "yes", "a: b", "# c", "- d", "*x", "1.5", "", " a", "x\ny", "{a}", "[b", "a #b", "'", '"', "null", "0x1f", "~",
+    "a\x85b", "a\u2028b", "a\x7fb", "\ufeffa", "\xa0 \U0001f600", "\u202ea",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ODD)
 def test_a_scalar_is_read_as_the_text_it_was(text: str) -> None:
     assert yaml.safe_load(f"key: {scalar(text)}")["key"] == text
+
+
+def test_names_on_a_server_take_nothing_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "secret")
+    keys = (Key("hostname", "db"), Key("username", "u"), Key("password", "${DB_PASSWORD}"), Key("tables", "a.b"))
+    draft = Draft("MySQL 9", keys, (), ("x${DB_PASSWORD}",))
+    text = pipeline_text(draft.databases[0], "mysql", draft, "duckdb", options("sink", "duckdb"))
+    (tmp_path / "p.yaml").write_text(text)
+    spec = check_file(str(tmp_path / "p.yaml")).spec
+    assert spec.name == "x${DB_PASSWORD}"
+    assert "x${DB_PASSWORD}" in str(spec.sink.path)
 
 
 @pytest.mark.parametrize(
