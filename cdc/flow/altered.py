@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from cdc.schema import CreateTable, TableId
 
 if TYPE_CHECKING:
     from cdc.flow.sink_schemas import Schemas
-    from cdc.sink import Describes, Sink
+    from cdc.sink import Describes
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,13 @@ def altered_tables(describes: Describes, known: Schemas) -> Sequence[Altered]:
     return found
 
 
-def put_back(sink: Sink, describes: Describes, known: Schemas, tables: Iterable[TableId], batch: int) -> None:
-    """Add the columns that were dropped in these sink tables, and say what was altered. Driver, before `batch`.
+def put_back(
+    describes: Describes, known: Schemas, tables: Iterable[TableId], apply: Callable[[Sequence[CreateTable]], None]
+) -> None:
+    """Add the columns that were dropped in these sink tables, and say what was altered. Driver, before the first batch.
 
-    A table that rows cannot go into any more is told of; the run stops when there are some. Raises SinkError.
+    `apply` carries changes out. A table that rows cannot go into any more is told of; the run stops when there are
+    some. Raises SinkError.
     """
     there = {table: known[table] for table in sorted(tables)}
     creations = [CreateTable(table, schema) for table, schema in there.items()]
@@ -83,7 +86,7 @@ def put_back(sink: Sink, describes: Describes, known: Schemas, tables: Iterable[
     for altered in altered_tables(describes, there):
         again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
         log.warning("%s: %s%s", altered.table, altered.text, again)
-    sink.apply(batch, creations)
+    apply(creations)
 
 
 def _refused(describes: Describes, change: CreateTable) -> str:

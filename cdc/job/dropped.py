@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from cdc.errors import SinkError
 from cdc.evolution import journal
@@ -52,7 +53,7 @@ class DroppedTables:
         missing = sorted(sink.missing(wanted)) if wanted else []
         describes: object = sink
         if isinstance(describes, Describes):
-            put_back(sink, describes, known, set(wanted) - set(missing), last + 1)
+            put_back(describes, known, set(wanted) - set(missing), partial(self._apply, last))
         if not missing:
             return
         asked, asking = self._log.resyncs(last), Asking(self._source)
@@ -66,12 +67,20 @@ class DroppedTables:
             asking.ask(last + 1, sources, "its table was dropped in the sink", asked=True)
             log.warning("%s: it was dropped in the sink; it is created, and copied anew as was asked for", table)
         self._let_go(missing)
-        sink.apply(last + 1, [CreateTable(table, known[table]) for table in missing])
+        self._apply(last, [CreateTable(table, known[table]) for table in missing])
 
     def _half_applied(self, last: int) -> bool:
         """Whether a batch that is not decided has begun to change the sink's tables: it may have dropped some."""
         begun = self._state.sink.read_json(journal.FILE)
         return begun is not None and begun.get("batch", -1) > last
+
+    def _apply(self, last: int, creations: Sequence[CreateTable]) -> None:
+        """Behind the last batch that is decided, as the next one has not begun to change anything.
+
+        The sink's notes are of that batch, or of an earlier time that the same was put back: none counts any more.
+        """
+        self._state.sink.remove(journal.FILE)
+        self._sink.apply(last, creations)
 
     def _let_go(self, tables: Sequence[TableId]) -> None:
         """Take the rows of tables out of what is decided and not committed."""

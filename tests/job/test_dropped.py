@@ -52,7 +52,7 @@ class Live(ListSource):
         if request not in self.requests:
             self.requests[request] = table
             copied = replace(self.now[table], during=During.NEW)
-            self._items = (*self._items, CopyTable(table, SMALL), copied, TableCopied(table))
+            self._items = (*self._items, CopyTable(table, copied.schema), copied, TableCopied(table))
 
 
 class Failing(DuckDbSink):
@@ -163,3 +163,26 @@ def test_tables_that_a_batch_has_dropped_itself_before_a_crash_are_not_missed(tm
     life.check()
     life.run()
     assert life.sql("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'orders'") == [(0,)]
+
+
+def test_what_is_put_back_may_be_dropped_again_before_a_batch_comes(tmp_path: Path) -> None:
+    noted = TableSchema((*SMALL.columns, Column("note", DataType.parse("STRING"))), ("id",))
+    first = block(ORDERS, noted, [("+I", {"id": 1, "note": "a"})], sequence=1)
+    anew = block(ORDERS, noted, [("+I", {"id": 2, "note": "b"})], sequence=9)
+    life = Life(tmp_path, Live([CreateTable(ORDERS, noted), first], {ORDERS: anew}))
+    life.run()
+    for _ in range(2):
+        life.sql("ALTER TABLE shop.orders DROP COLUMN note")
+        life.check()
+        assert life.sql("SELECT id, note FROM shop.orders") == [(1, None)]
+    life.sql("DROP TABLE shop.orders")
+    with pytest.raises(SinkError, match=r"not there any more.*: shop\.orders"):
+        life.check()
+    life.resync(ORDERS)
+    for _ in range(2):
+        life.check()
+        assert life.sql("SELECT id, note FROM shop.orders") == []
+        life.sql("DROP TABLE shop.orders")
+    life.check()
+    life.run()
+    assert life.sql("SELECT id, note FROM shop.orders") == [(2, "b")]
