@@ -87,7 +87,7 @@ def run(
     control = control or Control()
     reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
-    state = StateDir(state_root(state_dir, spec))
+    state = StateDir(state_root(state_dir, spec).absolute())
     lock = RunLock(state.root)
     lock.acquire()
     try:

@@ -120,9 +120,15 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
         return builder.getOrCreate()
     except Exception as error:
         raise EngineError(
-            f"Spark does not start with {java}: {str(error).splitlines()[0]}",
+            f"Spark does not start with {java}: {reason_of(str(error))}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+def reason_of(text: str) -> str:
+    """The line of an error that says most: of one from Java the one behind the name of what was called."""
+    lines = text.splitlines() or ["?"]
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def end_spark(spark: SparkSession) -> None:

@@ -265,7 +265,7 @@ class _Checker:
     def _make(self, path: Path, model: type[AnyBlock], given: dict[str, Any]) -> tuple[AnyBlock | None, bool]:
         """Build a model; with problems, once more without the wrong values, so that its other rules are checked."""
         given = {key: value for key, value in given.items() if key not in self.wrong.below(path)}
-        context = {"folder": str(self.folder)}
+        context = {"folder": str(self.folder.absolute())}
         try:
             return model.model_validate(given, context=context), not self.wrong.below(path)
         except ValidationError as error:

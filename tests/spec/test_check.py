@@ -95,6 +95,15 @@ def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
     assert spec.sink.path == str(tmp_path / "shop.duckdb")
 
 
+def test_paths_are_absolute_where_the_files_own_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors run in other folders than the driver."""
+    monkeypatch.chdir(tmp_path)
+    text = "source:\n  type: binlog-files\n  path: logs/a.*\n  tables: a.b\n" + SINK + PIPELINE
+    spec = checked(text, "p.yaml").spec
+    assert isinstance(spec.source, BinlogFilesSourceOptions)
+    assert spec.source.paths == (str(tmp_path / "logs/a.*"),)
+
+
 def test_a_secret_file_is_read_beside_the_pipeline_file(tmp_path: Path) -> None:
     (tmp_path / "pw.txt").write_text("from-file\n")
     file = tmp_path / "p.yaml"

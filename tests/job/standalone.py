@@ -1,0 +1,104 @@
+"""A Spark standalone cluster on the loopback interface, started from the installed PySpark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+from cdc_process import wait_for
+
+from cdc.job.java import choose_java
+
+SPARK_HOME = Path(pyspark.__file__).parent
+SETTINGS = "spark.executor.memory=460m;spark.cores.max=2"
+"""For CDC_SPARK_CONF: executors that fit the workers; 450 MB is the least that Spark starts one with."""
+_OPTIONS = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false"]
+_DEPLOY = "org.apache.spark.deploy"
+
+
+@dataclass
+class Worker:
+    """One worker: its process leads a process group, in which its executors are too."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    def runs(self, pid: int) -> bool:
+        """Whether a process was started by this worker, or by what it started."""
+        while pid > 1 and pid != self.process.pid:
+            pid = _parent(pid)
+        return pid == self.process.pid
+
+    def kill9(self) -> None:
+        """SIGKILL of the worker and its executors, as when the machine is gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Cluster:
+    """A master and its workers, each in a folder of its own with its own place for temporary files."""
+
+    folder: Path
+    url: str = ""
+    workers: list[Worker] = field(default_factory=list)
+
+    def start(self, stack: ExitStack, count: int) -> None:
+        """Start all of it; the stack ends it."""
+        log = self._start(stack, "master", f"{_DEPLOY}.master.Master", "--port", "0").folder / "log"
+        started = re.compile(r"Starting Spark master at (spark://\S+)")
+        wait_for("the master", lambda: started.search(log.read_text()))
+        found = started.search(log.read_text())
+        assert found is not None
+        self.url = found[1]
+        size = ("--cores", "1", "--memory", "512m")
+        for number in range(count):
+            place = self.folder / f"worker-{number}"
+            arguments = (*size, "--work-dir", str(place / "work"), self.url)
+            self.workers.append(self._start(stack, place.name, f"{_DEPLOY}.worker.Worker", *arguments))
+        wait_for("the workers", lambda: log.read_text().count("Registering worker") == count)
+
+    def _start(self, stack: ExitStack, name: str, main: str, *arguments: str) -> Worker:
+        folder = self.folder / name
+        (folder / "tmp").mkdir(parents=True)
+        java = choose_java(os.environ).runtime / "bin" / "java"
+        environment = {
+            **os.environ, "TMPDIR": str(folder / "tmp"), "SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13",
+        }  # fmt: skip
+        command = [str(java), *_OPTIONS, "-cp", f"{SPARK_HOME}/jars/*", main, "--host", "127.0.0.1"]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "--webui-port", "0", *arguments], cwd=folder, env=environment, stdout=log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        worker = Worker(folder, process)
+        stack.callback(worker.kill9)
+        return worker
+
+
+@contextmanager
+def standalone(folder: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A cluster, which has ended after the block."""
+    with ExitStack() as stack:
+        cluster = Cluster(folder)
+        cluster.start(stack, workers)
+        yield cluster
+
+
+def _parent(pid: int) -> int:
+    """0 for a process that is gone."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
