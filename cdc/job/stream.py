@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
-WAIT_S = 0.2
-"""Long poll of `latestOffset`: new events end it at once, an idle pipeline costs five calls a second."""
+WAIT_S = 0.5
+"""Long poll of `latestOffset`: new events end it at once, an idle pipeline costs two calls a second."""
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             if self._plan.state.stop_requested():
                 self.stop()  # again and again: what waits may only begin to
-            time.sleep(WAIT_S)
+            time.sleep(_LOOK_S)
 
     @crossing
     def reportLatestOffset(self) -> dict[str, Any] | None:

@@ -29,6 +29,7 @@ from cdc.state.waits import Waits
 from cdc.status.recording import Recording
 
 _TICK_S = 0.2
+_IDLE_TICK_S = 0.5  # each costs a few calls into Java, which count where many pipelines have nothing to do
 _INITIALIZING = "Initializing sources"
 _AGAIN = "a start of the query"
 
@@ -94,6 +95,7 @@ class Watch:
         self._reporter, self._state, self._signals, self._copying = reporter, state, signals, copying
         self._recording = recording
         self._counts: dict[str, int] = {}
+        self._tick_s = _TICK_S
         self._note, self._notices = "", Notices(state.store)
         self._notices.begin()
         self._waits = Waits(state.sink), Waits(state.source)
@@ -149,7 +151,7 @@ class Watch:
             if self._runner.error is not None and self._query.isActive:
                 self._query.stop()
             if self._query.isActive:
-                self._query.awaitTermination(_TICK_S)  # type: ignore[arg-type]  # documented as int, takes fractions
+                self._query.awaitTermination(self._tick_s)  # type: ignore[arg-type]  # takes fractions
             return not self._query.isActive and self._raise_failure()
         except PySparkException as error:
             return self._failed(error)
@@ -250,6 +252,8 @@ class Watch:
             self._copying.update(last=self._over)
         bars = self._copying.bars() if self._copying is not None else ()
         self._reporter.status(now, self._progress.running, bars)
+        busy = now.rate or self._progress.running is not None or bars or self._stopping or not now.batches
+        self._tick_s = _TICK_S if busy else _IDLE_TICK_S
         if self._recording is not None:
             self._recording.copies(self._copying.tables if self._copying is not None else ())
             self._recording.tick()
