@@ -33,7 +33,16 @@ _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
 
 def with_retries(master: str) -> str:
-    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try."""
+    """The master with which a task is tried four times: plain `local`, `local[2]` and `local[*]` give it one try.
+
+    Raises EngineError for `local-cluster[...]`.
+    """
+    if master.startswith("local-cluster"):
+        raise EngineError(
+            f"{master} is Spark's test of itself: its workers write into the folder that Spark is installed in",
+            where="--master",
+            hint="local[4] uses four cores of this machine; docs/cluster.md tells how to start a standalone cluster",
+        )
     match = _LOCAL.fullmatch(master)
     return master if match is None else f"local[{match[1] or 1},4]"
 

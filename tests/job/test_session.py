@@ -1,8 +1,11 @@
-"""What is said of a Spark that does not start."""
+"""Masters that are taken, and what is said of a Spark that does not start."""
 
 from __future__ import annotations
 
-from cdc.job.session import reason_of
+import pytest
+
+from cdc.errors import EngineError
+from cdc.job.session import reason_of, with_retries
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
@@ -14,3 +17,15 @@ def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
     assert reason_of(text).startswith("org.apache.spark.SparkException: Exiting due to error from cluster scheduler")
     assert reason_of("[JAVA_GATEWAY_EXITED] Java ended\nmore") == "[JAVA_GATEWAY_EXITED] Java ended"
     assert reason_of("") == "?"
+
+
+def test_a_master_of_this_machine_gets_retries_and_others_stay_as_they_are() -> None:
+    masters = ("local", "local[2]", "local[*]", "local[2,1]", "spark://host:7077")
+    assert [with_retries(each) for each in masters] == [
+        "local[1,4]", "local[2,4]", "local[*,4]", "local[2,1]", "spark://host:7077",
+    ]  # fmt: skip
+
+
+def test_the_cluster_inside_of_one_process_is_refused_with_the_reason() -> None:
+    with pytest.raises(EngineError, match=r"local-cluster\[2,1,512\] is Spark's test of itself"):
+        with_retries("local-cluster[2,1,512]")
