@@ -189,6 +189,11 @@ class Source(ABC):
         """
 
 
+def past_changes(source: Source, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+    """What leads from no tables to those at `end`, where the pipeline began at `start`, many batches before. Driver."""
+    return source.past_changes(start, end) if isinstance(source, TellsPast) else source.schema_changes(start, end)
+
+
 def close(source: Source) -> None:
     """Let a source that holds something open close it."""
     if isinstance(source, Closes):
@@ -228,6 +233,14 @@ class TellsFirst(Protocol):
 
     def first_tables(self) -> Mapping[TableId, TableSchema]:
         """Their schemas at the beginning. Driver, before the first run. Raises SourceError."""
+
+
+@runtime_checkable
+class TellsPast(Protocol):
+    """Optional capability: a batch has changes, such as `CopyTable`, that mean nothing in a row of many batches."""
+
+    def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The changes of the source's tables in many batches, one after the other, without those. Driver."""
 
 
 @runtime_checkable

@@ -1,9 +1,11 @@
 """Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
 
-    <state>/attempted.json   {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places]}
+    <state>/attempted.json   {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places],
+                              "through": [sha256 of each that was carried out]}
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
-after the other, and it is noted which are through, as changes of names do not show in the tables.
+after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
+so when the batch has other changes as it runs again, such as without those of a table that is left out now.
 """
 
 from __future__ import annotations
@@ -66,22 +68,24 @@ class Attempts:
         Raises ChangeRefused for what must not be left out, what `apply` raises.
         """
         noted = self._store.read_json(_FILE) or {}
-        mine = (noted.get("batch"), noted.get("digest")) == (batch, digest(changes))
+        noted = noted if noted.get("batch") == batch else {}
+        mine = noted.get("digest") == digest(changes)
         if not mine and not any(isinstance(change, _NOT_TWICE) for change in changes):
             try:
                 apply(changes)
                 return list(changes), []
             except ChangeRefused as error:
                 log.info("schema changes are tried one by one: %s", error)
-        return self._one_by_one(batch, before, changes, apply, noted if mine else {})
+        return self._one_by_one(batch, before, changes, apply, noted if mine else {"through": noted.get("through", ())})
 
     def _one_by_one(
         self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, noted: dict[str, Any]
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
         done, refused = int(noted.get("done", 0)), set(noted.get("refused", ()))
         schemas, left = dict(before), [change for place, change in enumerate(changes) if place in refused]
+        through = _places(changes, noted.get("through", ()))
         for place, change in enumerate(changes):
-            if place < done:
+            if place < done or place in through:
                 schemas = schemas if place in refused else apply_changes(schemas, [change])
                 continue
             try:
@@ -91,13 +95,25 @@ class Attempts:
                     after = apply_changes(schemas, [change])
                     apply([change])
                     schemas = after
+                    through.add(place)
             except (ChangeRefused, EngineError) as error:
                 if not self._tolerance.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
                 refused.add(place)
                 left.append(change)
+            carried_out = [digest([changes[each]]) for each in sorted(through)]
             note = {"batch": batch, "digest": digest(changes), "done": place + 1, "refused": sorted(refused)}
-            self._store.write_json(_FILE, note)
+            self._store.write_json(_FILE, {**note, "through": carried_out})
         accepted = [change for place, change in enumerate(changes) if place not in refused]
         return accepted, [change for place, change in enumerate(changes) if place in refused]
+
+
+def _places(changes: Sequence[SchemaChange], through: Sequence[str]) -> set[int]:
+    """Where in these changes those are that were carried out before, in the same order."""
+    found, left = set[int](), list(through)
+    for place, change in enumerate(changes):
+        if (name := digest([change])) in left:
+            del left[: left.index(name) + 1]
+            found.add(place)
+    return found

@@ -45,7 +45,7 @@ from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import SchemaChange
 from cdc.sink import Prepared, Sink
-from cdc.source import Learns, Offset, Source
+from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
@@ -265,7 +265,7 @@ class BatchRunner:
         if first is None:
             return ()
         start, _ = self._offsets(batch)
-        return self._source.schema_changes(source_offset(first), source_offset(start))
+        return past_changes(self._source, source_offset(first), source_offset(start))
 
     def _changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The source's changes of a batch."""

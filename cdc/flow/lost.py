@@ -27,7 +27,7 @@ from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import CreateTable, RenameTable, TableId
 from cdc.sink import Prepared
-from cdc.source import Resyncs, Split, close
+from cdc.source import Resyncs, Split, close, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
 
@@ -126,7 +126,7 @@ class LostLoads:
             return {}
         source = pickle.loads(pickle.dumps(self._task.source))
         try:
-            changes = source.schema_changes(source_offset(first), source_offset(decision.end))
+            changes = past_changes(source, source_offset(first), source_offset(decision.end))
         finally:
             close(source)
         tables = [change.table for change in changes if isinstance(change, CreateTable)]

@@ -29,7 +29,7 @@ from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
 from cdc.schema import TableId
 from cdc.sink import Remembers, Sink
-from cdc.source import Source
+from cdc.source import Source, past_changes
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
@@ -110,7 +110,7 @@ class Edits:
         first, decision = self._state.initial_offset(), self._log.get(last)
         if first is None or decision is None:
             return []
-        return sorted(tables_after((), source.schema_changes(source_offset(first), source_offset(decision.end))))
+        return sorted(tables_after((), past_changes(source, source_offset(first), source_offset(decision.end))))
 
     def _check_moved(
         self,

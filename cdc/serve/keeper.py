@@ -67,6 +67,7 @@ class Keeper:
         self._due: tuple[str, float] | None = None
         self._state: State = "starting"
         self.file_errors: tuple[str, ...] = ()
+        self._after: Keeper | None = None
         self._thread = threading.Thread(target=self._work, name=f"keep-{spec.name}", daemon=True)
         self._use(spec)
 
@@ -77,8 +78,10 @@ class Keeper:
         self._restarts = Restarts(restart_policy(spec.pipeline, "exponential-delay"))
         self._shown = spec.model_dump(mode="json", by_alias=True, exclude={"rules", "rule_settings"})
 
-    def begin(self) -> None:
-        """Start its thread: the first run begins at once, or at the first time of the schedule."""
+    def begin(self, after: Keeper | None = None) -> None:
+        """Start its thread: the first run begins at once, or at the first time of the schedule; and once `after`, which
+        has the same state directory and ends, has ended."""
+        self._after = after
         with self._changed:
             if self._history.held:
                 self._state = "stopped"
@@ -185,6 +188,9 @@ class Keeper:
 
     def _work(self) -> None:
         try:
+            if self._after is not None:
+                self._after.join()
+                self._after = None
             while (why := self._next()) is not None:
                 self._run_once(why)
         finally:

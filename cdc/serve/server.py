@@ -53,6 +53,7 @@ class Server:
         self._keepers: dict[str, Keeper] = {}
         self._wrong: dict[Path, Version] = {}
         self._of_file: dict[Path, str] = {}
+        self._ending: dict[Path, Keeper] = {}
         self._turn = threading.Lock()
         self._spark: SharedSession | None = None
         self._spark_up = threading.Event()
@@ -178,7 +179,7 @@ class Server:
             return
         try:
             keeper = Keeper(spec, self._settings.state_root / folder_name(spec.name), self)
-            keeper.begin()
+            keeper.begin(self._ending.pop(keeper.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")
             self._wrong[version.file] = Version(version.file, version.digest, problems=(str(error),))
@@ -196,6 +197,7 @@ class Server:
             keeper = self._keepers.pop(name, None) if name is not None else None
         if keeper is not None:
             keeper.close()
+            self._ending[keeper.root] = keeper
             self.say(f"{file}: is gone, pipeline {name} ends")
             threading.Thread(target=keeper.join, name=f"end-{name}", daemon=True).start()
 

@@ -243,6 +243,11 @@ class MySqlSource(AskedSource):
         changes = schemas.changes(begin.schemas, stop.schemas)
         return of_captured(self._chunk_splits().with_copies(changes, begin, stop, schema), self._wanted)
 
+    def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
+        """The history's entries between the two offsets: copies that tables had since then are through or go on."""
+        begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
+        return of_captured(self._schemas().changes(begin.schemas, stop.schemas), self._wanted)
+
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range of the log, or copy chunks, over connections of its own."""
         split = opened(split)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.spec.model import RouteRule
-from cdc.testing import FailAt, ListSink, block, run_in_memory
+from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
 from cdc.testing.memory import Middle
 
 A, B, ALL = TableId("shop", "a"), TableId("shop", "b"), TableId("ods", "all")
@@ -133,3 +134,26 @@ def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[s
     with pytest.raises(ChangeRefused, match="not in place"):
         run_in_memory(source, sink, middle=how(behavior, *rules))
     assert source.requests == {}
+
+
+def test_a_swap_of_names_is_not_undone_when_a_table_is_left_out_after_a_refusal(tmp_path: Path) -> None:
+    spare = TableId("shop", "spare")
+    swap = [RenameTable(A, spare), RenameTable(B, A), RenameTable(spare, B)]
+    first: list[Any] = [CreateTable(table, BEFORE) for table in (A, B, ALL)]
+    first += [block(table, BEFORE, [("+I", {"id": number})]) for number, table in ((1, A), (2, B))]
+    sink = Stubborn()
+    sink.curable = False
+    begun = run_in_memory(ListSource(first), sink, middle=how(), state=tmp_path)
+
+    def goes_on(last: SchemaChange) -> None:
+        run_in_memory(
+            ListSource([*first, *swap, last]), sink, middle=how(), state=tmp_path, start=begun.offset,
+            first_batch=begun.batches,
+        )  # fmt: skip
+
+    with pytest.raises(ChangeRefused, match="not in place"):
+        goes_on(replace(REFUSED, table=ALL))
+    goes_on(AddColumn(ALL, Column("more", INT)))
+    assert [row["id"] for row in sink.rows(A)] == [2]
+    assert [row["id"] for row in sink.rows(B)] == [1]
+    assert spare not in sink.tables

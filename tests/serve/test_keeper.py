@@ -132,6 +132,19 @@ def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
     kept.none_begins()
 
 
+def test_a_run_begins_once_the_keeper_before_it_has_ended(kept: Kept) -> None:
+    first = kept.keep()
+    kept.begun()
+    spec = first.spec
+    again = Keeper(spec, kept.folder / "state", kept.runs, kept.runs)  # type: ignore[arg-type]
+    kept.keepers.append(again)
+    again.begin(first)
+    kept.none_begins()
+    first.close()
+    kept.begun()
+    assert first.join(WAIT_S)
+
+
 def test_a_run_can_be_drained(kept: Kept) -> None:
     keeper = kept.keep()
     control = kept.begun()["control"]

@@ -25,8 +25,8 @@ class Kept:
         self.spec, self.root, self.file_errors = spec, root, tuple[str, ...]()
         self.versions, self.closed = [spec], False
 
-    def begin(self) -> None:
-        """Nothing to do."""
+    def begin(self, after: Any = None) -> None:
+        self.after = after
 
     def change(self, spec: Any) -> None:
         self.spec = spec
@@ -82,6 +82,18 @@ def test_a_file_that_appears_changes_and_goes(folder: Folder) -> None:
     (folder.folder / "a.yaml").unlink()
     folder.look()
     assert (kept.closed, folder.shown()) == (True, {})
+
+
+def test_a_pipeline_whose_file_is_renamed_waits_for_the_end_of_its_run(folder: Folder) -> None:
+    named = SOUND + "pipeline: {name: shop}\n"
+    folder.write("a.yaml", named)
+    first = folder.kept("shop")
+    (folder.folder / "a.yaml").rename(folder.folder / "b.yaml")
+    folder.look()
+    again = folder.kept("shop")
+    assert (first.after, first.closed, again.after) == (None, True, first)
+    folder.write("c.yaml", SOUND)
+    assert folder.kept("c").after is None
 
 
 def test_a_mistake_leaves_what_runs_alone_and_is_shown_until_it_is_mended(folder: Folder) -> None:
