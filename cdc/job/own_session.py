@@ -27,6 +27,15 @@ def chosen_java(spec: PipelineSpec) -> Java:
         return choose_java(os.environ)
 
 
+def own_settings(spec: PipelineSpec) -> EngineError:
+    """What is said of a pipeline with settings of Spark that is to share a session."""
+    return EngineError(
+        f"this pipeline shares one Spark with others, which cannot have its {', '.join(sorted(spec.pipeline.spark))}",
+        where=f"{spec.file}: pipeline",
+        hint="remove the keys and start `cdc serve` with CDC_SPARK_CONF, for all of its pipelines; or use `cdc run`",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class OwnSession:
     """How the session is to be started. `guest` and `stop` are those of the run's `Control`."""
@@ -47,7 +56,8 @@ class OwnSession:
             if self.guest:
                 stack.enter_context(as_guest())
             with self.json_log.of_children(), without_variables(self.spec.secret_variables):
-                start = partial(start_session, self.pipeline, self.master, self.java, self.lock.make_scratch())
+                scratch, given = self.lock.make_scratch(), self.spec.pipeline.spark
+                start = partial(start_session, self.pipeline, self.master, self.java, scratch, given)
                 spark = _started(start, self.stop)
             if spark is None:
                 yield None

@@ -26,7 +26,7 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records, same_run
-from cdc.job.own_session import OwnSession, chosen_java
+from cdc.job.own_session import OwnSession, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
 from cdc.job.session import DEFAULT_MASTER, check_executors, warm_workers, with_retries
@@ -85,6 +85,8 @@ def run(
     the next run with the same state directory continues there.
     """
     control = control or Control()
+    if control.shared is not None and spec.pipeline.spark:
+        raise own_settings(spec)
     reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
     state = StateDir(state_root(state_dir, spec).absolute())

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -55,11 +56,17 @@ _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSyst
 
 
 def session_settings(
-    name: str, master: str, environment: Mapping[str, str], scratch: Path, java: str = ""
+    name: str,
+    master: str,
+    environment: Mapping[str, str],
+    scratch: Path,
+    java: str = "",
+    given: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Spark settings of a pipeline; `CDC_SPARK_CONF` (`key=value` separated by `;`) overrides any of them.
 
-    `scratch` is for temporary files of the driver; `java` are further options for the driver's Java.
+    `scratch` is for temporary files of the driver; `java` are further options for the driver's Java; `given` are the
+    pipeline's own settings.
 
     Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
     (code generation, adaptive plans) are off. Spark's local checksum file system forks a process per file; the raw one
@@ -91,6 +98,7 @@ def session_settings(
             "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(scratch),
         }
+    settings |= given
     for pair in filter(None, environment.get("CDC_SPARK_CONF", "").split(";")):
         key, _, value = pair.partition("=")
         settings[key.strip()] = value.strip()
@@ -107,7 +115,9 @@ def without_variables(names: Sequence[str]) -> Iterator[None]:
         os.environ.update(taken)
 
 
-def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSession:
+def start_session(
+    name: str, master: str, java: Java, scratch: Path, given: Mapping[str, str] = MappingProxyType({})
+) -> SparkSession:
     """Start Java and Spark, with `scratch` for their temporary files. Raises EngineError when they do not start.
 
     Workers get the interpreter of this environment: without PYSPARK_PYTHON they would take whatever `python3` the PATH
@@ -121,7 +131,8 @@ def start_session(name: str, master: str, java: Java, scratch: Path) -> SparkSes
         del os.environ["SPARK_LOCAL_IP"]
     _quiet_at_the_end_of_java()
     builder = SparkSession.builder
-    for key, value in session_settings(name, master, os.environ, scratch, archive_options(os.environ, java)).items():
+    archive = archive_options(os.environ, java)
+    for key, value in session_settings(name, master, os.environ, scratch, archive, given).items():
         builder = builder.config(key, value)
     with pandas_hidden():
         importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy

@@ -20,6 +20,7 @@ from cdc.options import Block, Options
 from cdc.registry import Role
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
+from cdc.spec.spark import SparkOptions
 from cdc.units import duration_text, size_text
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -38,7 +39,7 @@ def block_schema(model: type[BaseModel]) -> dict[str, Any]:
         if not node.get("internal")
     }
     patterns: dict[str, Any] = {}
-    if issubclass(model, Options):
+    if issubclass(model, Options | SparkOptions):
         patterns |= {_prefix(name): _passed(meaning) for name, meaning in model.prefixes.items()}
     if issubclass(model, Block):
         for name, reason in model.flink_only.items():

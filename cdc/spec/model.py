@@ -28,6 +28,7 @@ from cdc.options import (
 )
 from cdc.pattern import TablePattern
 from cdc.spec.life import LifeOptions
+from cdc.spec.spark import SparkOptions, spark_problems
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -117,7 +118,7 @@ class TransformRule(Block):
     )
 
 
-class PipelineOptions(LifeOptions):
+class PipelineOptions(LifeOptions, SparkOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {
@@ -189,6 +190,7 @@ class PipelineOptions(LifeOptions):
 
     def problems(self) -> Iterator[Remark]:
         """What this version does not do is refused by name."""
+        yield from spark_problems(self.spark)
         if self.runtime_mode == "batch":
             hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"
             yield Remark("execution.runtime-mode", f"`batch` {_LATER}", hint)

@@ -8,6 +8,7 @@ from typing import Any
 from cdc.options import Block, Options
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
+from cdc.spec.spark import SparkOptions
 
 _HEAD = """# Options
 
@@ -41,7 +42,7 @@ def _section(title: str, model: type[Block]) -> str:
     for key, node in schema["properties"].items():
         if key not in model.flink_only:
             lines.append(_row(key, node, required=key in schema["required"]))
-    if issubclass(model, Options):
+    if issubclass(model, Options | SparkOptions):
         lines += [f"| `{prefix}*` | | {_cell(meaning)} |" for prefix, meaning in model.prefixes.items()]
     lines.append("")
     if model.flink_only:
