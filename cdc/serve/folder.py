@@ -40,7 +40,8 @@ class Folder:
     """Looks at a folder. One thread.
 
     A file is `NAME.yaml` or `NAME.yml` right in the folder; tests of pipelines, hidden files and folders are none. Two
-    files with one name of a pipeline would share a state directory: the second is refused.
+    files with one name of a pipeline, or names that make one folder, would share a state directory: the second is
+    refused.
     """
 
     path: Path
@@ -72,6 +73,7 @@ class Folder:
         return version
 
     def _read(self, path: Path, digest: str) -> Version:
+        from cdc.job.state_location import folder_name
         from cdc.spec.check import check_file
 
         try:
@@ -79,8 +81,13 @@ class Folder:
         except SpecError as error:
             return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
         for other, version in self._known.items():
-            if other != path and version.spec is not None and version.spec.name == spec.name:
-                problem = f"{path}: its name {spec.name} is that of {other} (give one of them another pipeline.name)"
+            if other == path or version.spec is None:
+                continue
+            if folder_name(version.spec.name) == folder_name(spec.name):
+                same = (
+                    f"is that of {other}" if version.spec.name == spec.name else f"and that of {other} name one folder"
+                )
+                problem = f"{path}: its name {spec.name} {same} (give one of them another pipeline.name)"
                 return Version(path, digest, problems=(problem,))
         return Version(path, digest, spec)
 

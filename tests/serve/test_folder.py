@@ -37,6 +37,14 @@ def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tm
     assert "its name shop is that of" in second.problems[0]
 
 
+def test_two_names_that_make_one_folder_are_refused_as_they_would_share_their_state(tmp_path: Path) -> None:
+    for file, name in (("a", "shop 1"), ("b", "shop-1")):
+        (tmp_path / f"{file}.yaml").write_text(SOUND + f"pipeline:\n  name: {name}\n")
+    first, second = Folder(tmp_path).look().read
+    assert (first.spec is not None, second.spec) == (True, None)
+    assert "its name shop-1 and that of" in second.problems[0]
+
+
 def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:
     error = ErrorView("SinkError", "no", "t", "look", 5.0, False)
     history = History(tmp_path, kept=3)
