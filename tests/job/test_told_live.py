@@ -19,6 +19,6 @@ def test_changes_that_the_log_does_not_tell_are_told(mysql_server: MySqlServer, 
     made = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*", scan__startup__mode="earliest-offset")
     with ended(made) as pipeline:
         output = pipeline.catch_up().output
-    told = [line for line in output.splitlines() if f"{database}.t: " in line and "may have changed column a " in line]
+    told = [line for line in output.splitlines() if f"{database}.t: " in line and "may have changed column a;" in line]
     assert ["another list of labels" in line for line in told] == [False, True, True, True, True]
     assert all(" warning: " in line for line in told)
