@@ -20,6 +20,7 @@ Type names follow Flink CDC's, plus UNSIGNED integers, JSON, GEOMETRY and VECTOR
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -303,3 +304,17 @@ SchemaChange = (
     | CopyTable
     | TableCopied
 )
+
+
+def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
+    """Which tables there are after the changes, where these were there before them."""
+    there = set(tables)
+    for change in changes:
+        if isinstance(change, CreateTable):
+            there.add(change.table)
+        elif isinstance(change, DropTable):
+            there.discard(change.table)
+        elif isinstance(change, RenameTable):
+            there.discard(change.table)
+            there.add(change.new_table)
+    return there

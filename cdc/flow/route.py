@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from cdc.errors import Problem, SpecError, StateError
 from cdc.pattern import TablePattern
-from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
+from cdc.schema import SchemaChange, TableId, tables_after
 from cdc.state.store import RESTORE
 
 
@@ -172,20 +172,6 @@ def check_collisions(tables: Iterable[TableId], route: RouteTable, *, file: str 
     problems = [Problem(file, 1, 1, "route", text, hint) for text in collisions(tables, route)]
     if problems:
         raise SpecError(problems)
-
-
-def tables_after(tables: Iterable[TableId], changes: Iterable[SchemaChange]) -> set[TableId]:
-    """Which tables there are after the changes, where these were there before them."""
-    there = set(tables)
-    for change in changes:
-        if isinstance(change, CreateTable):
-            there.add(change.table)
-        elif isinstance(change, DropTable):
-            there.discard(change.table)
-        elif isinstance(change, RenameTable):
-            there.discard(change.table)
-            there.add(change.new_table)
-    return there
 
 
 class RouteGuard:

@@ -23,11 +23,11 @@ from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.asking import Asking
 from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
-from cdc.flow.route import RouteTable, Target, tables_after
+from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.dropped import DroppedTables
 from cdc.options import SinkOptions
-from cdc.schema import TableId
+from cdc.schema import TableId, tables_after
 from cdc.sink import Remembers, Sink
 from cdc.source import Source, past_changes
 from cdc.spec.model import PipelineSpec, RouteRule

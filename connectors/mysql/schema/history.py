@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.schema import CreateTable, DropTable, RenameTable, SchemaChange, TableId
+from cdc.schema import SchemaChange, TableId, tables_after
 from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
@@ -120,16 +120,7 @@ class SchemaHistory:
 
     def followed(self, count: int) -> set[TableId]:
         """Tables that the changes of the first `count` entries leave in the sink: captured then, or at some time."""
-        found: set[TableId] = set()
-        for change in self.changes(0, count):
-            if isinstance(change, CreateTable):
-                found.add(change.table)
-            elif isinstance(change, DropTable):
-                found.discard(change.table)
-            elif isinstance(change, RenameTable):
-                found.discard(change.table)
-                found.add(change.new_table)
-        return found
+        return tables_after((), self.changes(0, count))
 
     def tables(self, count: int) -> dict[TableId, MySqlTable]:
         """All definitions after the first `count` entries, of captured and other tables. Quick when `count` grows."""
