@@ -7,7 +7,7 @@ makes columns of them: `placing` finds the values of many images, `columns` conv
 
 from pathlib import Path
 
-from connectors.shared.kernels import Kernels
+from connectors.shared.kernels import Kernels, text
 
 FOLDER = Path(__file__).parent
 """Where the sources of these kernels are, for the packages whose kernels call them."""
@@ -15,5 +15,5 @@ FOLDER = Path(__file__).parent
 EVENTS = FOLDER.parent / "log" / "events.py"
 """Constants that these kernels are compiled with and share with Python code."""
 
-kernel = Kernels(FOLDER, "log", EVENTS)
+kernel = Kernels(FOLDER, "log", EVENTS, text.FOLDER)
 """Declares a kernel of this package."""

@@ -84,8 +84,11 @@ def _choose(vb: Word, vbl: Word, vbr: Word, k: Int) -> Pair:
 
 
 @kernel
-def _digits64(bits: Word) -> Pair:
-    """(digits, exponent) of a positive double given by its bits, not zero."""
+def shortest_digits(bits: Word) -> Pair:
+    """(digits, exponent) with digits * 10**exponent the shortest decimal that reads back as the positive finite double.
+
+    `bits` is its uint64 pattern without the sign bit, not zero. The digits may end in zeros.
+    """
     biased = np.int64(bits >> np.uint64(52))
     c = bits & np.uint64((1 << 52) - 1)
     q = np.int64(-1074)
@@ -147,7 +150,7 @@ def double_text(bits: Word, to: Int) -> Int:
     if bits == _U0:
         poke8(to, 48)
         return to + 1
-    digits, exponent = _digits64(bits)
+    digits, exponent = shortest_digits(bits)
     return _layout(digits, exponent, to)
 
 

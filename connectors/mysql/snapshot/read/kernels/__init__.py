@@ -6,7 +6,7 @@ Their compiled code has a cache folder of its own, so an edit here does not comp
 from pathlib import Path
 
 from connectors.mysql.kernels import EVENTS, FOLDER
-from connectors.shared.kernels import Kernels
+from connectors.shared.kernels import Kernels, text
 
-kernel = Kernels(Path(__file__).parent, "snapshot", FOLDER, EVENTS)
+kernel = Kernels(Path(__file__).parent, "snapshot", FOLDER, EVENTS, text.FOLDER)
 """Declares a kernel of this package."""
