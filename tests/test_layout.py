@@ -48,6 +48,7 @@ CONTRACTS = (
     "errors",
     "finding",
     "disk",
+    "processes",
     "draft",
     "schema",
     "evolution.certain",
