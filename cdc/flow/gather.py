@@ -83,9 +83,10 @@ def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
         batch = batch.take(pa.array(order))
         sequence, number, kinds, times = sequence[order], number[order], kinds[order], times[order]
     metadata = merged_metadata(blocks)
+    schema = _common([block.schema for block in blocks])
     return replace(
-        first, schema=_common([block.schema for block in blocks]), metadata=metadata, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence), row=pa.array(number),
-        timestamps_ms=pa.array(times),
+        first, schema=schema, metadata=metadata, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence),
+        row=pa.array(number), timestamps_ms=pa.array(times),
     )  # fmt: skip
 
 
