@@ -191,7 +191,7 @@ class AlterColumnType:
     Attributes:
         copied: the source copies the table's rows anew from this change on, so what becomes of those that are there
             counts only until then. Not part of the change's JSON.
-        keeps: no server has converted the rows that are there: the sink's column gets room for other values besides, and
+        keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
             theirs stay, spelled as `cdc.flow.casts` spells them in the new type. Not part of the change's JSON.
     """
 

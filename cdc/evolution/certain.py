@@ -119,7 +119,7 @@ def not_kept(new: DataType, old: DataType) -> Rows | None:
     """
     if new.kind is Kind.DOUBLE and old.kind in RANGES:
         low, high = RANGES[old.kind]
-        exact = -_EXACT_IN_DOUBLE <= low and high <= _EXACT_IN_DOUBLE
+        exact = low >= -_EXACT_IN_DOUBLE and high <= _EXACT_IN_DOUBLE
         return None if exact else OutsideOf(-_EXACT_IN_DOUBLE, _EXACT_IN_DOUBLE)
     zoned = new.kind is Kind.TIMESTAMP_LTZ and old.kind is not Kind.TIMESTAMP_LTZ
     long_decimal = new.kind is Kind.DECIMAL and (new.length or 10) > _LONGEST_DECIMAL

@@ -61,7 +61,9 @@ class ColumnPlanner(Generic[T]):
         if against is not None:
             query = f"SELECT 1 FROM {dialect.table_name(table.id)} WHERE "
             query += f"{dialect.condition(dialect.quoted(there.name), against)} LIMIT 1"
-            reason = f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
+            reason = (
+                f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
+            )
             yield Check(table.id, query, reason)
         yield from self._change_to(table, there, new, value or f"CAST(NULL AS {new.type})")
         yield from self._comment(table.id, column)

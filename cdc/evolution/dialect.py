@@ -16,7 +16,6 @@ from cdc.evolution import certain
 from cdc.evolution.table import ActualColumn, ActualTable, T
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 
-
 _PLAIN = frozenset({*certain.RANGES, *certain.TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
 """Kinds whose values every system casts to the same text."""
 

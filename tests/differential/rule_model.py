@@ -115,26 +115,30 @@ def _both(row: Row) -> bool | None:
     return False if False in sides else None if None in sides else True
 
 
+def _keyed(value: str) -> str:
+    return hmac.new(HASH_KEY.encode(), value.encode(), hashlib.sha256).hexdigest()
+
+
 COMPUTED = (
     Computed("more", "n + 7", strict(lambda n: n + 7, "n")),
     Computed("upper", "UPPER(v)", strict(str.upper, "v")),
     Computed("joined", "v || '-' || CAST(n AS VARCHAR)", strict(lambda v, n: f"{v}-{n}", "v", "n")),
     Computed("filled", "COALESCE(n, -1)", lambda row: -1 if row["n"] is None else row["n"]),
-    Computed("size", "CASE WHEN n > 3 THEN 'big' ELSE 'small' END", lambda row: "big" if (row["n"] or 0) > 3 else "small"),
+    Computed("size", "IF(n > 3, 'big', 'small')", lambda row: "big" if (row["n"] or 0) > 3 else "small"),
     Computed("long", "CHAR_LENGTH(v)", strict(len, "v")),
     Computed("part", "SUBSTR(v, 1, 2)", strict(lambda v: v[:2], "v")),
     Computed("total", "d * n", strict(lambda d, n: d * n, "d", "n")),
     Computed("missing", "n IS NULL", lambda row: row["n"] is None),
     Computed("tried", "TRY_CAST(v AS INT)", strict(lambda v: int(v) if v.isdigit() else None, "v")),
     Computed("from_table", "__table_name__", lambda row: row["__table__"]),
-    Computed("hashed", "HASH(v)", strict(lambda v: hmac.new(HASH_KEY.encode(), v.encode(), hashlib.sha256).hexdigest(), "v")),
+    Computed("hashed", "HASH(v)", strict(_keyed, "v")),
 )  # fmt: skip
 FILTERS: tuple[tuple[str, Callable[[Row], Any]], ...] = (
     ("n >= 0", strict(lambda n: n >= 0, "n")),
     ("n >= 0 AND v LIKE 'a%'", _both),
     ("v IS NOT NULL", lambda row: row["v"] is not None),
     ("NOT (n = 3)", strict(lambda n: n != 3, "n")),
-    ("n IN (1, 2, 3) OR d > 1.5", lambda row: row["n"] in (1, 2, 3) or (row["d"] is not None and row["d"] > Decimal("1.5"))),
+    ("n IN (1, 2, 3) OR d > 1.5", lambda row: row["n"] in (1, 2, 3) or (row["d"] or 0) > 1.5),
     ("COALESCE(n, 0) BETWEEN 0 AND 6", lambda row: 0 <= (row["n"] or 0) <= 6),
 )  # fmt: skip
 MASKS: dict[str, Callable[[str], str]] = {
@@ -261,12 +265,12 @@ class Behavior:
             return False
         return self.include is None or any(part == change or part in _PARTS[change] for part in self.include)
 
-    def merge(self, sink: Sink, types: Types, defaults: Row | None = None) -> None:
-        """Room in a table that several go to for one of them; a default is for all rows that are there."""
+    def merge(self, sink: Sink, types: Types) -> None:
+        """Room in a table that several go to for one of them."""
         for name, kind in types.items():
             if name not in sink.types:
                 if self.allows("add.column"):
-                    sink.widen(name, kind, (defaults or {}).get(name))
+                    sink.widen(name, kind)
             elif wider(sink.types[name], kind) != sink.types[name] and self.allows("alter.column.type"):
                 sink.widen(name, kind)
 

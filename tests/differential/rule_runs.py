@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import yaml
-from load_pipeline import finished
+from load_pipeline import finished, own_standin, sink_of
 from rule_model import Row, shown
 from rule_world import World
 
@@ -69,7 +68,9 @@ class Runs:
         try:
             while (end := source.latest_offset(at, self.random.choice(LIMITS), 0.0)) != at:
                 failures = self.random.sample([*FailAt], self.random.choice([0, 0, 0, 1, 3]))
-                pipeline.batch(numbered(at, self._batch), numbered(end, self._batch + 1), self.random.randint(1, 3), failures)
+                pipeline.batch(
+                    numbered(at, self._batch), numbered(end, self._batch + 1), self.random.randint(1, 3), failures
+                )
                 source.commit(end)
                 at, self._batch = end, self._batch + 1
             pipeline.finished(self._batch, at)
@@ -156,3 +157,20 @@ def duckdb_rows(path: Path) -> Rows:
             return [dict(zip(names, row, strict=True)) for row in found]
 
     return rows
+
+
+def differing_world(server: MySqlServer, kind: str, seed: int, folder: Path) -> list[str]:
+    """Play the world of a seed into a sink of a kind (`duckdb`, `doris`, `starrocks`); what differs."""
+    world = World(seed, (server.new_database("w"), server.new_database("w")), load=kind != "duckdb")
+    with ExitStack() as stack:
+        if kind == "duckdb":
+            path = folder / "sink.duckdb"
+            sink, rows = {"type": "duckdb", "path": str(path)}, duckdb_rows(path)
+        else:
+            standin = stack.enter_context(own_standin(kind))
+            sink, rows = sink_of(standin), load_rows(standin)
+        runs = Runs(server, world, folder, sink, seed)
+        found = played(runs, rows)
+        (folder / "world.sql").write_text("\n".join([f"-- {runs.text}".replace("\n", "\n-- "), *runs.ran]))
+    server.execute(*(f"DROP DATABASE `{database}`" for database in world.databases))
+    return found
