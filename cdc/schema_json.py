@@ -15,8 +15,9 @@
             {"change": "copy.table", "table": ..., "schema": {...}}
             {"change": "table.copied", "table": ...}
 
-Keys with their default value (nullable true, no default, no comment, no type or
-character set of the source, last position) are left out. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot in it.
+Keys with their default value (nullable true, no default, no comment, no type or character set of the source, last
+position) are left out. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot
+in it.
 """
 
 from __future__ import annotations

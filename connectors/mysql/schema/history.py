@@ -41,8 +41,8 @@ class SchemaEntry:
     """One step of the history.
 
     Attributes:
-        at: where in the log: `file`, and `pos` after the statement; of a statement of the log also where it begins, when
-            and by which server and transaction it was written. Empty for what was read at the start.
+        at: where in the log: `file`, and `pos` after the statement; of a statement of the log also where it begins,
+            when and by which server and transaction it was written. Empty for what was read at the start.
         changes: for the sink, of captured tables.
         delta: definitions and names that are new or gone.
         sql: the statement; empty for definitions read from the server.
