@@ -290,6 +290,13 @@ class TableCopied:
     table: TableId
 
 
+@dataclass(frozen=True, slots=True)
+class CopyDropped:
+    """The copy that began with `CopyTable` is not wanted any more; what is there of it goes. From the engine alone."""
+
+    table: TableId
+
+
 SchemaChange = (
     CreateTable
     | AddColumn
@@ -303,6 +310,7 @@ SchemaChange = (
     | AlterTableComment
     | CopyTable
     | TableCopied
+    | CopyDropped
 )
 
 
