@@ -1,6 +1,7 @@
 """Schemas and schema changes as JSON objects, and back. Pure; used by state files and by the `values` connector.
 
-    schema  {"columns": [{"name": "id", "type": "INT", "nullable": false, "default": "0", "comment": "..."}],
+    schema  {"columns": [{"name": "id", "type": "INT", "nullable": false, "default": "0", "comment": "...",
+                          "source_type": "mediumint"}],
              "primary_key": ["id"], "comment": "..."}
     change  {"change": "create.table", "table": "shop.orders", "schema": {...}}
             {"change": "add.column", "table": ..., "column": {...}, "position": "first" | {"after": "id"}}
@@ -14,8 +15,8 @@
             {"change": "copy.table", "table": ..., "schema": {...}}
             {"change": "table.copied", "table": ...}
 
-Keys with their default value (nullable true, no default, no comment, last position) are left out. A table id is
-`db.table`, or `{"database": ..., "table": ...}` when the database name has a dot in it.
+Keys with their default value (nullable true, no default, no comment, no source type, last position) are left out. A
+table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot in it.
 """
 
 from __future__ import annotations
@@ -73,19 +74,22 @@ def column_to_json(column: Column) -> Json:
         value["default"] = column.default
     if column.comment:
         value["comment"] = column.comment
+    if column.source_type:
+        value["source_type"] = column.source_type
     return value
 
 
 def column_from_json(value: object) -> Column:
     """The column that `column_to_json` wrote. Raises ValueError with the reason."""
-    fields = _fields(value, "a column", {"name", "type", "nullable", "default", "comment"})
+    fields = _fields(value, "a column", {"name", "type", "nullable", "default", "comment", "source_type"})
     nullable, default = fields.get("nullable", True), fields.get("default")
     if not isinstance(nullable, bool):
         raise ValueError(f"nullable must be true or false, got {nullable!r}")
     if default is not None and not isinstance(default, str):
         raise ValueError(f"default must be text, got {default!r}")
     data_type = DataType.parse(_text(fields, "type"))
-    return Column(_text(fields, "name"), data_type, nullable, default, _text(fields, "comment", ""))
+    comment, source_type = (_text(fields, key, "") for key in ("comment", "source_type"))
+    return Column(_text(fields, "name"), data_type, nullable, default, comment, source_type)
 
 
 def schema_to_json(schema: TableSchema) -> Json:

@@ -117,10 +117,11 @@ class KafkaSink(Sink):
         warm()
 
     def _write(self, blocks: Iterator[ChangeBlock], outgoing: Outgoing, tally: Tally) -> None:
-        encoders: dict[tuple[TableId, TableSchema], Encoder] = {}
+        encoders: dict[tuple[TableId, TableSchema, tuple[str, ...]], Encoder] = {}
         for block in blocks:
             tally.add(block)
-            key = (block.table, block.schema)
+            # Equal schemas may differ in the source's own types, such as the labels of an ENUM.
+            key = (block.table, block.schema, tuple(column.source_type for column in block.schema.columns))
             if key not in encoders:
                 encoders[key] = self._encoder(block)
             for messages in encoders[key].encode(block):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
+from cdc.schema import SchemaChange
+from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context, Split
 from cdc.state.store import LocalStore
+from cdc.testing import run_in_memory
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Layout
 from connectors.mysql.binlog_files import BinlogFilesSource, _buffers
@@ -35,8 +37,28 @@ class _WithMetadata(BinlogFilesSource):
             yield from metadata.blocks(buffer, rows.decode)
 
 
-def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
-    """The row changes of a recorded binlog, in log order within each table."""
+class _Blocks(Sink):
+    """Keeps what the engine hands to a sink."""
+
+    def __init__(self) -> None:
+        self.blocks: list[ChangeBlock] = []
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Nothing."""
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        self.blocks += blocks
+        return []
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Nothing."""
+
+    def abort(self, batch: int) -> None:
+        """Nothing."""
+
+
+def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
+    """The row changes of a recorded binlog as a sink gets them, in log order within each table."""
     options = BinlogFilesSourceOptions.model_validate(
         {
             "type": "binlog-files",
@@ -44,13 +66,9 @@ def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
             "tables": r"types_db.\.*,shop.\.*",
         }
     )
-    source = _WithMetadata(options, Context("recorded", LocalStore(folder)))
-    at = source.initial_offset()
-    while (end := source.latest_offset(at, None, 0.0)) != at:
-        for split in source.splits(at, end, 1):
-            for block in source.read(split, lambda reason, number: None, lambda report: None):
-                yield replace(block, position_text=source.position_text)
-        at = end
+    sink = _Blocks()
+    run_in_memory(_WithMetadata(options, Context("recorded", LocalStore(folder))), sink)
+    return sink.blocks
 
 
 def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:
