@@ -84,6 +84,7 @@ class _Work(Moves):
 
     def take(self, change: SchemaChange) -> None:
         """One change of a source table."""
+        self._statement = change.statement
         if isinstance(change, RenameTable):
             self._rename(change)
             return
