@@ -325,7 +325,7 @@ class TableCopied(_Change):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyDropped:
+class CopyDropped(_Change):
     """The copy that began with `CopyTable` is not wanted any more; what is there of it goes. From the engine alone."""
 
     table: TableId
