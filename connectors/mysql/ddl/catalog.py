@@ -20,7 +20,7 @@ from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.names import known_name
+from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import StatementDml, Unparsed
@@ -137,9 +137,9 @@ class Catalog:
                 if self._concerned(statement.tables) or self._beside(statement.tables):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
-                if self._concerned(statement.tables):
+                if self._concerned(statement.tables) or names_in(sql, database, self.captured):
                     unparsed.append(statement)
-                work.forget(statement.tables)
+                work.forget((*statement.tables, *names_in(sql, database, self.tables)))
             else:
                 carry_out(statement, work)
                 follow_copies(statement, sql, work)
