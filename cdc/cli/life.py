@@ -112,7 +112,7 @@ def stop(
     server = target.server()
     if server is not None:
         server.post(target.name, "drain" if drain else "stop")
-        _wait(lambda: server.get(f"pipelines/{target.name}")["state"] not in _ENDING, target)
+        _wait(lambda: server.one(target.name)["state"] not in _ENDING, target)
     else:
         state = StateDir(target.root)
         _check_runs(target)

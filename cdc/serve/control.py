@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-State = Literal[
-    "starting", "running", "stopping", "waiting", "scheduled", "paused", "stopped", "finished", "failed", "invalid"
-]
+State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "failed", "invalid"]
 """Where a pipeline is in its life.
 
 | state | meaning |
@@ -22,7 +20,6 @@ State = Literal[
 | stopping | a run finishes its batch, and ends |
 | waiting | the last run failed with what may pass; the next one begins at `next_run_s` (`pipeline.restart`) |
 | scheduled | there is no run; the next one begins at `next_run_s` (`pipeline.schedule`) |
-| paused | the schedule is held, and no run begins until `start` |
 | stopped | stopped on request; no run begins until `start` |
 | finished | a bounded source was read to its end |
 | failed | the last run failed with what no restart mends, or once too often; see `last_error` |

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, PipelineUnknown
 from cdc.printed import printed
+from cdc.processes import started
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version
 from cdc.serve.keeper import Keeper
@@ -101,7 +102,7 @@ class Server:
         web = WebServer(self, settings)
         url = web.start()
         stack.callback(web.stop)
-        Served(url, os.getpid(), settings.token).write(root)
+        Served(url, os.getpid(), settings.token, started(os.getpid())).write(root)
         stack.callback(forget, root)
         self.say(f"web page and API: {url}")
 

@@ -38,7 +38,6 @@ PLAIN: dict[str, list[Any]] = {
 OTHERS: dict[str, list[Any]] = {
     "BOOLEAN": [True, False],
     "DECIMAL(30, 30)": [Decimal("0.000000000000000000000000000001"), Decimal("-0.5" + "0" * 29)],
-    "FLOAT": [0.5, -16.0, 0.0],
     "DOUBLE": [0.1, 1.0, -123456.789, 999_999_999.5],
     "TIMESTAMP(6)": [datetime(2024, 5, 6, 7, 8, 9), datetime(2024, 5, 6, 7, 8, 9, 120_000)],
     "TIMESTAMP_LTZ(3)": [datetime(2024, 5, 6, 7, 8, 9, 100_000, UTC), datetime(2024, 5, 6, 0, 0, 0, 0, UTC)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -129,6 +130,12 @@ def _table(number: int) -> Table:
         time.time() - 2,
         copy,
     )
+
+
+def form(page: str, action: str) -> dict[str, str]:
+    """The hidden fields of a page's form for an action."""
+    found = next(each for each in page.split("<form")[1:] if f'value="{action}"' in each)
+    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', found))
 
 
 def told(control: FakeControl, name: str, document: Status) -> None:

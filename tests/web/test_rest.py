@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from fake_control import FakeControl, shop
+from fake_control import FakeControl, fake, form, shop, view
 from web_client import TestClient
 
 from cdc.errors import SinkError
@@ -13,6 +14,7 @@ from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
+from cdc.web.layout import link
 from cdc.web.settings import WebSettings
 
 BASE = "/api/v1/pipelines"
@@ -134,3 +136,20 @@ def test_the_page_of_the_documentation_names_every_address(client: TestClient) -
         assert f"GET /api/v1/pipelines/NAME/{part}" in page
     for action in ACTIONS:
         assert f"POST /api/v1/pipelines/NAME/{action}" in page
+
+
+@pytest.mark.parametrize("name", ["shop/plan", "shop/stop", "a/b", "\u00e4 b%2Fc?d#e", "shop"])
+def test_a_name_with_slashes_or_odd_letters_is_one_name(tmp_path: Path, name: str) -> None:
+    control = fake(view("shop", tmp_path), view("other", tmp_path))
+    control.put(view(name, tmp_path))
+    client = TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380", follow_redirects=False)
+    at = quote(name, safe="")
+    assert client.get(f"{BASE}/{at}").json()["name"] == name
+    assert client.get(f"{BASE}/{at}/tables").json()["total"] == 0
+    assert client.post(f"{BASE}/{at}/stop", headers=SENT).json()["done"] == "stop"
+    assert control.asked == [("stop", name)]
+    page = client.get(link(name))
+    assert page.status_code == 200
+    fields = form(page.text, "stop")
+    assert client.post(f"/actions/{at}", data=fields).headers["location"].startswith(link(name) + "?said=")
+    assert control.asked == [("stop", name)] * 2
