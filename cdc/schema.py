@@ -233,7 +233,7 @@ class AlterColumnType(_Change):
     column: Column
     old: Column | None = None
     copied: bool = False
-    keeps: bool = False
+    keeps: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
