@@ -85,9 +85,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the last planned batch is behind the end of the source's log, in bytes.
+    """How far the last planned batch is behind the end of the source's log, as the source knows it.
 
     Attributes:
+        bytes: of the log. Spark tells it once the batch is committed.
         transactions: the same in transactions; None where the source does not count them.
         note: what the source is doing when it is not simply reading: waiting for a server that is gone.
         notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.

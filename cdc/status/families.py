@@ -91,11 +91,11 @@ FAMILIES: tuple[Family, ...] = (
         _one(lambda status: status.lag.seconds),
     ),
     Family(
-        "cdc_lag_bytes", "gauge", "Bytes of the source's log that were read and are in no batch yet.",
+        "cdc_lag_bytes", "gauge", "Bytes from the last batch to the end of the source's log.",
         _one(lambda status: status.lag.bytes),
     ),
     Family(
-        "cdc_lag_transactions", "gauge", "Transactions of the source's log that were read and are in no batch yet.",
+        "cdc_lag_transactions", "gauge", "Transactions from the last batch to the end of the source's log.",
         _one(lambda status: status.lag.transactions),
     ),
     Family(
