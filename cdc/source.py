@@ -292,7 +292,7 @@ class CopiesAnew(Protocol):
     def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
         """Ask for a copy that begins, in a later batch, with a `CopyTable` that has the table's schema.
 
-        Driver. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
+        Any process. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
         himself where `asked`: a table of any size is copied then. Raises StateError.
         """
 

@@ -15,6 +15,7 @@ from typing import Any
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
+from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_schemas import Pair, Schemas, SinkSchemas
@@ -37,6 +38,8 @@ class RouteStage:
     Attributes:
         held: counts what the last batch held back, by change and sink table.
         asked: source tables of which it needs a copy.
+        taken: requests to pause and to resume tables that the last batch has taken in.
+        resumed: those of them whose tables wait for their copy.
     """
 
     name = "sink"
@@ -48,6 +51,9 @@ class RouteStage:
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
         self.asked: Sequence[TableId] = ()
+        self._requests = TableRequests(store)
+        self.taken: Sequence[TableRequest] = ()
+        self.resumed: Sequence[TableRequest] = ()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold; a version without the second gave one number."""
@@ -62,18 +68,22 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked = Counter(), ()
+        self.held, self.asked, self.resumed = Counter(), (), ()
+        self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
-        if not changes and marks.routes == self._routing.table.to_json():
+        if not changes and not self.taken and marks.routes == self._routing.table.to_json():
             return ()
         self._before = dict(self._sinks.at(batch))
-        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes)
+        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes, self.taken)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"held-back {held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
         self._record(batch, found)
-        self.asked = sorted({source for source, _ in found.after.marks.waiting - marks.waiting})
+        after = found.after.marks
+        self.asked = sorted({source for source, _ in after.waiting - marks.waiting - after.paused - after.resumed})
+        waiting = {source for source, _ in after.resumed}
+        self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
@@ -121,12 +131,18 @@ class RouteStage:
         """The sink's tables before the batch that was derived last."""
         return self._before
 
+    def decided(self) -> None:
+        """The batch that was derived last is decided. Raises StateError."""
+        self._requests.remove(self.taken)
+
     def state(self) -> list[int]:
         """How many entries hold, of both logs."""
         return [len(self._sources), len(self._sinks)]
 
-    def _derived(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-        return derived(self._routing.table, self._routing.policy, before, changes)
+    def _derived(
+        self, before: Sides, changes: Sequence[SchemaChange], requests: Sequence[TableRequest] = ()
+    ) -> Derived:
+        return derived(self._routing.table, self._routing.policy, before, changes, requests)
 
     def _record(self, batch: int, found: Derived) -> None:
         self._sinks.record(batch, found.after.sinks, found.after.marks)

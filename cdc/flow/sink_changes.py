@@ -15,7 +15,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave, told
 from cdc.evolution.merge import find
-from cdc.flow.moves import Moves
+from cdc.flow.pausing import Pausing, TableRequest
 from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_tables import Held, Sides, with_shard
 from cdc.schema import (
@@ -52,19 +52,27 @@ class Derived:
     held: tuple[Held, ...]
 
 
-def derived(route: RouteTable, policy: Policy, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-    """Everything that the changes mean for the sink, given the tables before them.
+def derived(
+    route: RouteTable,
+    policy: Policy,
+    before: Sides,
+    changes: Sequence[SchemaChange],
+    requests: Sequence[TableRequest] = (),
+) -> Derived:
+    """Everything that the changes, behind the requests, mean for the sink, given the tables before them.
 
     Raises ChangeRefused for what must not be carried out, EngineError for a change that does not fit its table.
     """
     work = _Work(route, policy, before)
     work.move(before.marks.routes)
+    for request in requests:
+        work.ask(request)
     for change in changes:
         work.take(change)
     return Derived(tuple(work.out), work.after(), tuple(work.held))
 
 
-class _Work(Moves):
+class _Work(Pausing):
     """Takes changes one after another."""
 
     def take(self, change: SchemaChange) -> None:

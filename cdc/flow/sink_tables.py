@@ -92,6 +92,7 @@ class SinkTables:
         self.sources, self.sinks = dict(before.sources), dict(before.sinks)
         self.merged, self.over = set(before.marks.merged), set(before.marks.over)
         self.waiting = set(before.marks.waiting)
+        self.paused, self.resumed = set(before.marks.paused), set(before.marks.resumed)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
         self._created: dict[TableId, int] = {}  # tables that are created here, with the place of their CreateTable
@@ -101,8 +102,9 @@ class SinkTables:
 
     def after(self) -> Sides:
         """The tables as they are by now."""
-        over, waiting = frozenset(self.over), frozenset(self.waiting)
-        marks = Marks(frozenset(self.merged), over, waiting, self._route.to_json())
+        merged, over, waiting = frozenset(self.merged), frozenset(self.over), frozenset(self.waiting)
+        paused, resumed = frozenset(self.paused), frozenset(self.resumed)
+        marks = Marks(merged, over, waiting, self._route.to_json(), paused, resumed)
         return Sides(self.sources, self.sinks, marks)
 
     def _join(self, source: TableId) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
+from cdc.flow.held import check_not_paused
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.job.state_location import state_root
 from cdc.schema import TableId
@@ -18,7 +19,7 @@ from cdc.state.directory import StateDir
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
-    source does not capture the table or cannot read it anew.
+    source does not capture the table or cannot read it anew, NotNow when it is paused.
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
     """
@@ -34,15 +35,16 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
     if not isinstance(source, Resyncs):
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
     found, log = TableId.parse(table), CommitLog(state.commits)
+    check_not_paused(state, found)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
     sink_tables = made_routing(spec).table(found)
-    _check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
+    check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
     source.resync(found)
     for sink_table in sink_tables:
         log.note_resync(sink_table, last)
 
 
-def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], schemas: SinkSchemas, last: int) -> None:
+def check_told_apart(table: TableId, sink_tables: Sequence[TableId], schemas: SinkSchemas, last: int) -> None:
     """Raise SourceError when the rows of a table are among those of others, and nothing tells them apart."""
     known, merged = schemas.at(last), schemas.merged(last)
     for sink_table in sink_tables:
