@@ -77,6 +77,7 @@ class _Work(Pausing):
 
     def take(self, change: SchemaChange) -> None:
         """One change of a source table."""
+        self._statement = change.statement
         if isinstance(change, RenameTable):
             self._rename(change)
             return

@@ -24,6 +24,7 @@ from cdc.schema import (
     Position,
     RenameTable,
     SchemaChange,
+    SourceStatement,
     TableId,
     TableSchema,
 )
@@ -95,6 +96,7 @@ class SinkTables:
         self.paused, self.resumed = set(before.marks.paused), set(before.marks.resumed)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
+        self._statement: SourceStatement | None = None  # of the change that is taken
         self._created: dict[TableId, int] = {}  # tables that are created here, with the place of their CreateTable
         self._members: dict[TableId, set[TableId]] = {}
         for source in before.sources:
@@ -176,6 +178,7 @@ class SinkTables:
             self._behave(change, self.sinks[table], new)
 
     def _emit(self, change: SchemaChange) -> None:
+        change = replace(change, statement=self._statement)
         if not isinstance(change, CreateTable):
             self._created.pop(change.table, None)
         self.sinks = apply_changes(self.sinks, [change]) if isinstance(change, RenameTable) else self.sinks

@@ -234,7 +234,7 @@ class ChangedTables:
         self._lower_case_table_names = lower_case_table_names
         self.tables: set[TableId] = set()
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         """Remember what it redefines; nothing is told to the segmenter."""
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
@@ -22,6 +23,8 @@ Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTabl
 
 _FROM_METADATA = "-- from the metadata of its rows"
 _ROLLED_BACK = "-- rows that were rolled back"
+_CHECKSUM_BYTES = 4
+_SERVER_ID = 5  # of an event's header
 _WORDS = re.compile(r"[\w$]+|(?<=`)[^`]+(?=`)")
 
 
@@ -42,7 +45,7 @@ class Tracker:
         self.entries = history.count()
         self._notices = notices
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
@@ -51,7 +54,7 @@ class Tracker:
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
         if result.delta or result.changes:
-            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+            at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         return result.touched | {change.table for change in result.changes}
 
@@ -140,6 +143,16 @@ class Tracker:
                 where=where,
                 hint="remove schema-change.enabled, or start anew after this position",
             )
+
+
+def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
+    """Where a statement is in the log, when and by which server it was written."""
+    begin, end = int(buffer.start[index]), int(buffer.end_position[index])
+    size = int(buffer.end[index]) - begin + (_CHECKSUM_BYTES if buffer.checksum else 0)
+    server = int.from_bytes(buffer.data[begin + _SERVER_ID : begin + _SERVER_ID + 4].tobytes(), "little")
+    return {
+        "file": buffer.file, "pos": end, "begin": end - size, "ms": int(buffer.commit_ms[index]), "server_id": server
+    }  # fmt: skip
 
 
 def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:

@@ -48,7 +48,7 @@ def tracker(made: Schemas, count: int) -> Tracker:
 
 
 def told(made: Tracker, statement: str) -> frozenset[TableId]:
-    return made.statement(chunk([seen(1), sql(statement)]), 1)
+    return made.statement(chunk([seen(1), sql(statement)]), 1, "")
 
 
 def test_the_history_begins_with_what_holds_at_the_start(tmp_path: Path) -> None:
