@@ -40,7 +40,8 @@ class DdlResult:
         touched: captured tables whose definition is new or gone, also when no change came of it (a column moved).
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
-        dml: row changes in statement format that may concern captured tables: they are not followed.
+        dml: row changes in statement format that may concern captured tables, as a view or by a trigger too: they are
+            not followed.
         unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
     """
 
@@ -132,7 +133,7 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in parse(sql, database=database, dialect=dialect):
             if isinstance(statement, StatementDml):
-                if self._concerned(statement.tables):
+                if self._concerned(statement.tables) or self._beside(statement.tables):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
                 if self._concerned(statement.tables):
@@ -181,6 +182,11 @@ class Catalog:
 
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
+
+    def _beside(self, tables: tuple[TableId, ...]) -> bool:
+        """Whether a captured table is in the same database: the name may be a view of it, a trigger may write to it."""
+        databases = {table.database.casefold() for table in tables}
+        return any(table.database.casefold() in databases for table in self.captured)
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))

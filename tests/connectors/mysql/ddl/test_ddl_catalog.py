@@ -213,7 +213,8 @@ def test_statement_dml_is_reported_when_it_may_concern_captured_tables() -> None
     one = catalog("CREATE TABLE t (a INT)", wanted="t")
     assert one.apply("INSERT INTO t VALUES (1)", "shop").dml == (StatementDml("insert", (T,)),)
     assert one.apply("UPDATE x SET a = 1", "shop").dml == (StatementDml("update"),)
-    assert not one.apply("INSERT INTO u VALUES (1)", "shop").captured
+    assert one.apply("INSERT INTO u VALUES (1)", "shop").captured  # a view of t, or a table with a trigger
+    assert not one.apply("INSERT INTO other.u VALUES (1)", "shop").captured
 
 
 def test_definitions_read_anew_give_the_changes_from_what_was_known() -> None:
