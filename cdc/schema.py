@@ -324,6 +324,13 @@ class TableCopied(_Change):
     table: TableId
 
 
+@dataclass(frozen=True, slots=True)
+class CopyDropped(_Change):
+    """The copy that began with `CopyTable` is not wanted any more; what is there of it goes. From the engine alone."""
+
+    table: TableId
+
+
 SchemaChange = (
     CreateTable
     | AddColumn
@@ -337,6 +344,7 @@ SchemaChange = (
     | AlterTableComment
     | CopyTable
     | TableCopied
+    | CopyDropped
 )
 
 

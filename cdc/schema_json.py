@@ -32,6 +32,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyDropped,
     CopyTable,
     CreateTable,
     DataType,
@@ -145,7 +146,7 @@ def change_to_json(change: SchemaChange) -> Json:
         case CopyTable(created=created):
             if created is not None:
                 value |= {**change_to_json(created), "change": value["change"]}
-        case TruncateTable() | DropTable() | TableCopied():
+        case TruncateTable() | DropTable() | TableCopied() | CopyDropped():
             pass
     return value
 
@@ -184,6 +185,7 @@ _NAMES: dict[type[SchemaChange], str] = {
     AlterTableComment: "alter.table.comment",
     CopyTable: "copy.table",
     TableCopied: "table.copied",
+    CopyDropped: "copy.dropped",
 }
 
 
@@ -212,7 +214,7 @@ def _alter_column(table: TableId, fields: Json) -> SchemaChange:
     return AlterColumnType(table, column, None if old is None else column_from_json(old))
 
 
-CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied))
+CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied, CopyDropped))
 """What the changes of a source's tables are called."""
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
@@ -231,6 +233,7 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChang
     "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
     "copy.table": (("schema", "options", "partition_keys"), _copy_table),
     "table.copied": ((), lambda table, _: TableCopied(table)),
+    "copy.dropped": ((), lambda table, _: CopyDropped(table)),
 }
 
 

@@ -28,17 +28,17 @@ class Asking:
         """Ask for the copy that a table goes on with. Raises as `ask`."""
         self._ask(request.table, request.copy, RESUMED, asked=True)
 
-    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool) -> None:
+    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
 
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
             name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
-            self._ask(table, f"{batch}-{name}", reason, asked=asked)
+            self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
 
-    def _ask(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):
             hint = "take the edit back, or start anew with another --state-dir"
             raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
-        self._source.copy_anew(table, request, reason, asked=asked)
+        self._source.copy_anew(table, request, reason, asked=asked, fits=fits)

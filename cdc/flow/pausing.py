@@ -84,17 +84,27 @@ class Pausing(Moves):
         """Take a request in. One about a table that is not there, or is as it asks for already, changes nothing."""
         table = request.table
         if request.pause and table in self.sources:
-            for target in self._route.targets(table):
-                pair = table, target.table
-                if pair not in self.paused:
-                    self._hold(target.table, f"table.paused {table}: its rows stay as they are until it is resumed")
-                self.paused.add(pair)
-                self.resumed.discard(pair)
-                self.waiting.add(pair)
+            self._pause(table)
         elif not request.pause:
             pairs = {pair for pair in self.paused if pair[0] == table}
             self.paused -= pairs
             self.resumed |= pairs
+
+    def _pause(self, table: TableId) -> None:
+        pairs = [(table, target.table) for target in self._route.targets(table)]
+        for pair in pairs:
+            if pair[1] in self.merged:
+                self._hold(pair[1], f"table.paused {table}: it goes on, as other tables go there too")
+                return
+        for pair in pairs:
+            if pair not in self.paused:
+                text = f"table.paused {table}: its rows stay as they are until it is resumed"
+                self._hold(pair[1], text, done=True)
+            self.over.discard(pair)
+            self._no_part(*pair)
+            self.resumed.discard(pair)
+            self.paused.add(pair)
+            self.waiting.add(pair)
 
     def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
         pair = change.table, table

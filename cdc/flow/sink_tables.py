@@ -5,7 +5,7 @@ Every change that is to be carried out goes through here, whatever it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cdc.errors import ChangeRefused
@@ -35,11 +35,15 @@ _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's."""
+    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's.
+
+    `done`: it is no change that was held back, the text tells of what is carried out.
+    """
 
     table: TableId
     change: str
     text: str
+    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,11 +92,14 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
 class SinkTables:
     """The tables on both sides. `out` is what is to be carried out, `held` what is not."""
 
-    def __init__(self, route: RouteTable, policy: Policy, before: Sides) -> None:
-        self._route, self._policy = route, policy
+    def __init__(
+        self, route: RouteTable, policy: Policy, before: Sides, copies: Callable[[TableId], bool] | None = None
+    ) -> None:
+        self._route, self._policy, self._copies = route, policy, copies
         self.sources, self.sinks = dict(before.sources), dict(before.sinks)
         self.merged, self.over = set(before.marks.merged), set(before.marks.over)
-        self.waiting = set(before.marks.waiting)
+        self.waiting, self.left = set(before.marks.waiting), set(before.marks.left)
+        self.together = dict(before.marks.together)
         self.paused, self.resumed = set(before.marks.paused), set(before.marks.resumed)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
@@ -104,9 +111,10 @@ class SinkTables:
 
     def after(self) -> Sides:
         """The tables as they are by now."""
-        merged, over, waiting = frozenset(self.merged), frozenset(self.over), frozenset(self.waiting)
-        paused, resumed = frozenset(self.paused), frozenset(self.resumed)
-        marks = Marks(merged, over, waiting, self._route.to_json(), paused, resumed)
+        marks = Marks(
+            frozenset(self.merged), frozenset(self.over), frozenset(self.waiting), frozenset(self.left), self.together,
+            self._route.to_json(), frozenset(self.paused), frozenset(self.resumed),
+        )  # fmt: skip
         return Sides(self.sources, self.sinks, marks)
 
     def _join(self, source: TableId) -> None:
@@ -190,5 +198,5 @@ class SinkTables:
                 self.sinks[change.table] = new
         self.out.append(change)
 
-    def _hold(self, table: TableId, text: str) -> None:
-        self.held.append(Held(table, text.split()[0].rstrip(":"), text))
+    def _hold(self, table: TableId, text: str, *, done: bool = False) -> None:
+        self.held.append(Held(table, text.split()[0].rstrip(":"), text, done))

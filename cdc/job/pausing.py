@@ -13,7 +13,6 @@ from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.job.resync import check_told_apart
 from cdc.job.state_location import state_root
 from cdc.schema import TableId
 from cdc.source import Context, Source
@@ -39,7 +38,11 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
     if not Asking(source).possible(found):
         hint = "leave it out with the options of the source, or stop the pipeline"
         raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
-    check_told_apart(found, made_routing(spec).table(found), SinkSchemas(state.store), last)
+    merged = SinkSchemas(state.store).merged(last)
+    for sink_table in made_routing(spec).table(found):
+        if sink_table in merged:
+            hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
+            raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)
     if found in Held(state).tables().paused:
         return f"{table} is paused already."
     TableRequests(state.store).add(found, pause=True)

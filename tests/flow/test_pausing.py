@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from asked_source import AskedSource
-from test_moved_routes import ID, NEW, NOTE, SMALL, WIDE, rows, to
+from test_moved_routes import ID, NEW, NOTE, OLD, SMALL, WIDE, rows, to
 
+from cdc.block import During
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import (
     AddColumn,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropTable,
     RenameTable,
+    TableCopied,
     TableId,
     TableSchema,
     TruncateTable,
@@ -160,14 +164,39 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
     assert pipeline.source.requests == {}
 
 
-def test_one_of_several_tables_of_a_sink_table_is_paused_alone(tmp_path: Path) -> None:
+def test_one_of_several_tables_of_a_sink_table_goes_on(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path, to((A, NEW), (B, NEW)))
     pipeline.pause(B)
     pipeline.run(late(3, table=B), late(4))
-    assert pipeline.ids(NEW) == [1, 2, 4]
-    pipeline.resume(B, now=late(1, 3, table=B, sequence=20))
-    pipeline.run(late(5, sequence=8))
-    assert pipeline.ids(NEW) == [1, 2, 3, 4, 5]
+    assert pipeline.ids(NEW) == [1, 2, 3, 4]
+    assert pipeline.held == (set(), set())
+
+
+def test_a_table_that_is_joined_by_another_while_it_is_paused_is_whole_with_it(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, to((A, NEW), (B, OLD), (C, NEW)))
+    pipeline.pause()
+    pipeline.run(late(3), CreateTable(C, SMALL), late(7, table=C, sequence=6))
+    assert pipeline.ids(NEW) == [1, 2, 7]
+    pipeline.source.now[C] = late(7, table=C, sequence=20)
+    pipeline.source.copy_anew(C, "somebody", "it is uncertain", asked=True)
+    pipeline.run()
+    assert pipeline.ids(NEW) == [1, 2, 7]
+    pipeline.resume(now=late(2, 3, sequence=30))
+    pipeline.run(late(9, table=B, sequence=31))
+    assert pipeline.ids(NEW) == [2, 3, 7]
+    assert pipeline.held == (set(), set())
+
+
+def test_the_copy_that_is_under_way_when_a_table_is_paused_never_takes_its_place(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.run(CopyTable(A), replace(late(2, sequence=20), during=During.NEW))
+    pipeline.pause()
+    pipeline.run(late(2, table=B))
+    pipeline.run(replace(late(3, sequence=21), during=During.NEW), TableCopied(A))
+    assert pipeline.ids() == [1, 2]
+    pipeline.resume(now=late(2, 3, sequence=30))
+    pipeline.run(late(9, table=B, sequence=31))
+    assert pipeline.ids() == [2, 3]
 
 
 def test_a_paused_table_that_goes_elsewhere_stays_paused_there(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from typing import Any
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql.ddl.delta import Delta, Uncertain
+from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.collations import charset_of
@@ -25,7 +25,6 @@ _FROM_METADATA = "-- from the metadata of its rows"
 _ROLLED_BACK = "-- rows that were rolled back"
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
-_WORDS = re.compile(r"[\w$]+|(?<=`)[^`]+(?=`)")
 
 
 class Tracker:
@@ -114,13 +113,11 @@ class Tracker:
         return replace(defined, delta=delta)
 
     def _meant(self, result: DdlResult, query: Query) -> frozenset[TableId]:
-        """The captured tables that a statement names, or whose names are in its text."""
+        """The captured tables that a statement names, or whose names are in its text; all where it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
-        if named:
-            return frozenset(filter(catalog.wanted, named))
-        words = {word.casefold() for word in _WORDS.findall(query.sql)}
-        return frozenset(table for table in catalog.captured if table.table.casefold() in words)
+        found = frozenset(filter(catalog.wanted, named)) | names_in(query.sql, query.schema, catalog.captured)
+        return found or frozenset(catalog.captured)
 
     def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
         if result.dml:
