@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
+from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
@@ -214,6 +215,7 @@ class BatchRunner:
         if changes:
             self._commits.finish()
             changes = self._carried_out(batch, changes)
+            announce(self._sink, self._retry, batch, self._routes.before, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()
