@@ -454,7 +454,12 @@ class World:
                 sink.rows = []
 
     def again(self, table: Table) -> None:
-        """Dropped and created, perhaps with other columns."""
+        """Dropped and created, perhaps with other columns.
+
+        Not where a mirror of several tables would be copied anew if one batch has both, and keep the rows if not.
+        """
+        if self.behavior.allows("truncate.table") and any(self.sinks[name].merged for name, _ in table.targets):
+            return
         self.statements.append(f"DROP TABLE {table.sql}")
         table.there = False
         for sink, _ in self.targets(table):

@@ -151,3 +151,16 @@ def test_a_column_that_was_dropped_and_comes_back_as_text_keeps_its_old_values(t
     back = AddColumn(ONE, Column("n", DataType.parse("VARCHAR(20)")))
     run(sink, tmp_path / "engine", [*items, DropColumn(ONE, "n"), back], Behavior.LENIENT)
     assert read(path) == [{"id": 1, "n": "7"}]
+
+
+def test_a_time_of_day_that_a_date_does_not_hold_is_lost_as_the_policy_says(tmp_path: Path) -> None:
+    """The column stays a DATE: what does not fit is NULL, and counted."""
+    sink, path = in_duckdb(tmp_path)
+    old, new = schema(day="DATE"), schema(day="TIMESTAMP(0)")
+    rows = [("+I", {"id": 1, "day": datetime(2024, 5, 6)}), ("+I", {"id": 2, "day": datetime(2024, 5, 6, 13)})]
+    items = [CreateTable(ONE, old), AlterColumnType(ONE, new.columns[1], old.columns[1])]
+    routing = Routing(RouteTable([]), Policy(Behavior.IGNORE), Coercion("null"))
+    done = run_in_memory(ListSource([*items, block(ONE, new, rows, sequence=1)]), sink, middle=Middle(routing))
+    with duckdb.connect(str(path), read_only=True) as file:
+        assert file.execute("SELECT * FROM s1.t ORDER BY id").fetchall() == [(1, date(2024, 5, 6)), (2, None)]
+    assert done.reasons["does-not-fit-to-null s1.t.day"] == 1
