@@ -37,7 +37,8 @@ class DdlResult:
 
     Attributes:
         changes: for the sink, in order; of captured tables only.
-        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved).
+        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved), and
+            names that a MariaDB sequence takes or leaves: what the log has as its rows is nobody's data only that long.
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
         dml: row changes in statement format that may concern captured tables, as a view or by a trigger too: they are
@@ -192,7 +193,10 @@ class Catalog:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
         touched = frozenset(
             table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)
-        )
+        ) | frozenset(
+            table for table, new in delta.marks.items()
+            if self.wanted(table) and (new == "sequence") != (self.marks.get(table) == "sequence")
+        )  # fmt: skip
         self.update(delta)
         return DdlResult(tuple(work.changes), touched, delta, tuple(work.notices), dml, unparsed)
 
