@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.job.resync import request_resync
+from cdc.job.resync import ask
 from cdc.source import Context, Resyncs, Source, close
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -27,5 +27,5 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
     finally:
         close(source)
     for table in tables:
-        request_resync(spec, str(table), state.root)
+        ask(spec, str(table), state)
     return len(tables)
