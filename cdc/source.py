@@ -288,8 +288,9 @@ class CopiesAnew(Protocol):
     def copies_anew(self, table: TableId) -> bool:
         """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        """Ask for a copy that begins, in a later batch, with a `CopyTable` that has the table's schema.
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+        """Ask for a copy that begins, in a later batch, with a `CopyTable`. It has the table's schema unless it `fits`:
+        the sink's table has these columns and goes on with the log meanwhile.
 
         Driver. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
         himself where `asked`: a table of any size is copied then. Raises StateError.

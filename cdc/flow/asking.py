@@ -23,7 +23,7 @@ class Asking:
         """Whether the source copies this table when it is asked."""
         return isinstance(self._source, CopiesAnew) and self._source.copies_anew(table)
 
-    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool) -> None:
+    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
 
         Raises ChangeRefused when the source does not copy a table, StateError.
@@ -33,4 +33,4 @@ class Asking:
                 hint = "take the edit back, or start anew with another --state-dir"
                 raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
             name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
-            self._source.copy_anew(table, f"{batch}-{name}", reason, asked=asked)
+            self._source.copy_anew(table, f"{batch}-{name}", reason, asked=asked, fits=fits)

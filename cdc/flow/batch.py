@@ -43,8 +43,9 @@ from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.together import JOINED
 from cdc.schema import SchemaChange
-from cdc.sink import Prepared, Sink
+from cdc.sink import CopiesBeside, Prepared, Sink
 from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -88,7 +89,10 @@ class BatchRunner:
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
-        self._routes, self._asking = RouteStage(routing, state.store), Asking(source)
+        self._asking = Asking(source)
+        self._routes = RouteStage(
+            routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
+        )
         self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
         self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
         self._recovered = False
@@ -203,6 +207,7 @@ class BatchRunner:
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
+        self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:
             self._commits.finish()

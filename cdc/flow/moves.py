@@ -18,7 +18,9 @@ from typing import Any
 
 from cdc.errors import EditRefused
 from cdc.flow.route import RouteTable, Target
-from cdc.flow.sink_tables import SinkTables, with_shard
+from cdc.flow.sink_schemas import Part
+from cdc.flow.sink_tables import with_shard
+from cdc.flow.together import Together
 from cdc.schema import (
     CopyTable,
     CreateTable,
@@ -34,7 +36,7 @@ MOVED = "its rows go to another table of the sink"
 """Why a table is copied anew."""
 
 
-class Moves(SinkTables):
+class Moves(Together):
     """See `SinkTables`."""
 
     def move(self, routes: Mapping[str, Any] | None) -> None:
@@ -67,13 +69,18 @@ class Moves(SinkTables):
                 self._emit(CreateTable(table, there))  # nobody has looked after it
                 self._emit(TruncateTable(table, copied=True))
             self._widen(table, there, schema)
+            self._follow_copy(source, table, there, Part.WANTED)
         self.waiting.add((source, table))
-        self._hold(table, f"route.moved {source}: it goes here from now on, and is copied anew for that")
+        self._hold(table, f"route.moved {source}: it goes here from now on, and is copied anew for that", done=True)
 
     def _part(self, source: TableId, table: TableId) -> None:
         self.over.discard((source, table))
         self.waiting.discard((source, table))
-        self._hold(table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are")
+        self._no_part(source, table)
+        self.left.add((source, table))
+        self._hold(
+            table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are", done=True
+        )
 
     def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
         """Whether a change of a source table is behind the sink's table, as its rows wait for a copy."""
@@ -86,10 +93,17 @@ class Moves(SinkTables):
         if not isinstance(change, CopyTable) or change.schema is None:
             return True
         self.waiting.discard(pair)
-        if table in self.merged:
-            return False
         assert source is not None, "a table that is copied has a schema"
-        self._emit(CopyTable(table, source, change.options, change.partition_keys))
+        if table not in self.merged:
+            self._begin_alone(change.table, CopyTable(table, source, change.options, change.partition_keys))
+            return True
+        there = self.sinks[table]
+        if pair in self.together or pair in self.left or not there.primary_key:
+            return False
+        self._check_key(change.table, table, there, source)
+        self.over.add(pair)  # there are no rows of it yet
+        self._widen(table, there, source)
+        self._follow_copy(change.table, table, there, Part.WANTED)
         return True
 
     def _rename_marks(self, change: RenameTable, old: Target | None, new: Target | None) -> None:
@@ -99,6 +113,12 @@ class Moves(SinkTables):
                 marked.discard((change.table, old.table))
                 if new is not None:
                     marked.add((change.new_table, new.table))
+        if old is None or (change.table, old.table) not in self.together:
+            return
+        if new is not None and new.table == old.table:
+            self.together[change.new_table, new.table] = self.together.pop((change.table, old.table))
+        else:
+            self._no_part(change.table, old.table)
 
 
 def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
-from cdc.flow.sink_schemas import Pair, Schemas, SinkSchemas
+from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
 from cdc.flow.sink_tables import Sides, with_shard
 from cdc.schema import SchemaChange, TableId
 from cdc.schema_json import change_name
@@ -36,18 +36,21 @@ class RouteStage:
 
     Attributes:
         held: counts what the last batch held back, by change and sink table.
-        asked: source tables of which it needs a copy.
+        asked: source tables of which it needs a copy, as they go elsewhere.
+        wanted: those of which it needs one, as another table of their sink table is copied.
     """
 
     name = "sink"
 
-    def __init__(self, routing: Routing, store: Store) -> None:
-        self._routing = routing
+    def __init__(self, routing: Routing, store: Store, copies: Callable[[TableId], bool] | None = None) -> None:
+        """`copies` as in `cdc.flow.sink_changes.derived`."""
+        self._routing, self._copies = routing, copies
         self._sources = routed_schemas(store)
         self._sinks = SinkSchemas(store)
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
         self.asked: Sequence[TableId] = ()
+        self.wanted: Sequence[TableId] = ()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold; a version without the second gave one number."""
@@ -62,18 +65,19 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked = Counter(), ()
+        self.held, self.asked, self.wanted = Counter(), (), ()
         marks = self._sinks.marks(batch)
-        if not changes and marks.routes == self._routing.table.to_json():
+        if not changes and marks.routes == self._routing.table.to_json() and not self._waits_in_vain(marks):
             return ()
         self._before = dict(self._sinks.at(batch))
         found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
-            self.held[f"held-back {held.change} {held.table}"] += 1
+            self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
         self._record(batch, found)
         self.asked = sorted({source for source, _ in found.after.marks.waiting - marks.waiting})
+        self.wanted = [source for source in found.wanted if source not in self.asked]
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
@@ -126,7 +130,11 @@ class RouteStage:
         return [len(self._sources), len(self._sinks)]
 
     def _derived(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-        return derived(self._routing.table, self._routing.policy, before, changes)
+        return derived(self._routing.table, self._routing.policy, before, changes, self._copies)
+
+    def _waits_in_vain(self, marks: Marks) -> bool:
+        """Whether a copy that is under way is to have a source table that is not copied any more."""
+        return self._copies is not None and not all(self._copies(source) for source, _ in marks.together)
 
     def _record(self, batch: int, found: Derived) -> None:
         self._sinks.record(batch, found.after.sinks, found.after.marks)

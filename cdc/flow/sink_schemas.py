@@ -11,7 +11,8 @@ cut when it runs again, which therefore starts from the same schemas.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -30,6 +31,17 @@ Pair = tuple[TableId, TableId]
 FILE, KIND = "sink_schemas.jsonl", "log of sink schemas"
 
 
+class Part(StrEnum):
+    """How far a source table is in a copy of a sink table (`cdc.flow.together`)."""
+
+    WANTED = "wanted"
+    """The source has been asked to copy it; what comes of an earlier copy of it does not count."""
+    BEGUN = "begun"
+    """Its rows come twice: for the table, and for the copy."""
+    WHOLE = "whole"
+    """Its rows come once, and go to both."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """What is known of sink tables besides their schemas.
@@ -37,6 +49,8 @@ class Marks:
     Attributes:
         merged: those that several source tables go to, or went to.
         over: whose copies are written over the rows that are there.
+        left: rows of the source table are in the sink table from an earlier time, and nobody has followed them since.
+        together: what each source table has to do with the copy beside its sink table, where one is under way.
         waiting: rows and changes of the source table do not go to the sink table, until a copy that was asked for
             begins with all of them.
         routes: what led rows to their tables, as `RouteTable.to_json` says; None where nobody has said it.
@@ -45,6 +59,8 @@ class Marks:
     merged: frozenset[TableId] = frozenset()
     over: frozenset[Pair] = frozenset()
     waiting: frozenset[Pair] = frozenset()
+    left: frozenset[Pair] = frozenset()
+    together: Mapping[Pair, Part] = field(default_factory=dict)
     routes: Mapping[str, Any] | None = None
 
 
@@ -154,6 +170,11 @@ def _new_marks(before: Marks, after: Marks) -> dict[str, Any]:
         new["over"] = _pairs_to_json(after.over)
     if after.waiting != before.waiting:
         new["waiting"] = _pairs_to_json(after.waiting)
+    if after.left != before.left:
+        new["left"] = _pairs_to_json(after.left)
+    if after.together != before.together:
+        pairs = sorted(after.together)
+        new["together"] = [[*map(table_to_json, pair), str(after.together[pair])] for pair in pairs]
     if after.routes != before.routes:
         new["routes"] = after.routes
     return new
@@ -167,6 +188,8 @@ def _with_new(marks: Marks, entry: Mapping[str, Any]) -> Marks:
         merged=marks.merged | merged,
         over=_pairs_from_json(entry["over"]) if "over" in entry else marks.over,
         waiting=_pairs_from_json(entry["waiting"]) if "waiting" in entry else marks.waiting,
+        left=_pairs_from_json(entry["left"]) if "left" in entry else marks.left,
+        together=_parts_from_json(entry["together"]) if "together" in entry else marks.together,
         routes=entry.get("routes", marks.routes),
     )
 
@@ -177,6 +200,10 @@ def _pairs_to_json(pairs: Collection[Pair]) -> list[list[Any]]:
 
 def _pairs_from_json(items: Iterable[Any]) -> frozenset[Pair]:
     return frozenset((table_from_json(source), table_from_json(sink)) for source, sink in items)
+
+
+def _parts_from_json(items: Iterable[Any]) -> dict[Pair, Part]:
+    return {(table_from_json(source), table_from_json(sink)): Part(part) for source, sink, part in items}
 
 
 def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:

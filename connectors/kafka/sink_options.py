@@ -213,7 +213,7 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """What the messages say of the place in the log."""
         if self.value_format == "debezium-json":
             return "binlog_file", "binlog_begin", "server_id", "gtid"
-        return ("binlog_file", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
+        return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """What every message of a table has as headers. MySQL's tables have no namespace."""
