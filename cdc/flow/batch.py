@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
+from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
@@ -207,11 +208,14 @@ class BatchRunner:
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
+        for resumed in self._routes.resumed:
+            self._asking.resume(resumed)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
             changes = self._carried_out(batch, changes)
+            announce(self._sink, self._retry, batch, self._routes.before, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()
@@ -224,6 +228,7 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
+        self._routes.decided()
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
 

@@ -120,7 +120,8 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
+            blocks_read = self._wanted(batch, seen.watch(self.source.read(split, count, reports.append)))
+            read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
@@ -147,6 +148,11 @@ class PrepareTask:
             read=seen.changes(),
             phases=spent,
         )
+
+    def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without those of tables that are paused: no rule meets their rows."""
+        left_out = self.schemas.marks(batch).left_out
+        return (block for block in blocks if block.table not in left_out)
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""

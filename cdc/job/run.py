@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
+from cdc.flow.held import Held
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.sink_schemas import SinkSchemas
@@ -130,7 +131,8 @@ def _recording(
         behavior=behavior_text(spec), bounded=mode.until_caught_up,
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.name)
-    return Recording(first, state.root, control.progress, partial(reporter.line, level="warning"), file, seen)
+    warn, held = partial(reporter.line, level="warning"), Held(state).tables
+    return Recording(first, state.root, control.progress, warn, file, seen, held)
 
 
 def _run_locked(

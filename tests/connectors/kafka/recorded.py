@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.schema import SchemaChange
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Announced, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import run_in_memory
@@ -28,6 +28,10 @@ class _Blocks(Sink):
 
     def __init__(self) -> None:
         self.blocks: list[ChangeBlock] = []
+        self.announced: list[Announced] = []
+
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
+        self.announced += changes
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Nothing."""
@@ -45,6 +49,15 @@ class _Blocks(Sink):
 
 def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
     """The row changes of a recorded binlog as a sink gets them, in log order within each table."""
+    return _sunk(flavor, folder).blocks
+
+
+def announced(flavor: str, folder: Path) -> list[Announced]:
+    """The schema changes of a recorded binlog as a sink is told of them."""
+    return _sunk(flavor, folder).announced
+
+
+def _sunk(flavor: str, folder: Path) -> _Blocks:
     options = BinlogFilesSourceOptions.model_validate(
         {
             "type": "binlog-files",
@@ -55,7 +68,7 @@ def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
     context = Context("recorded", LocalStore(folder), metadata=("binlog_file", "binlog_begin", "server_id", "gtid"))
     sink = _Blocks()
     run_in_memory(options.build(context), sink)
-    return sink.blocks
+    return sink
 
 
 def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:
