@@ -21,6 +21,7 @@
     `-- EngineError          exit 5   Spark, Java or the state directory
         |-- WorkerLost                a process that planned or read a batch has ended; retryable
         |-- StateError                the state directory is locked, unreadable, full or from another pipeline
+        |   `-- StateUnavailable        the object store that holds it does not answer; retryable
         |-- PipelineUnknown           `cdc serve` has no pipeline of that name
         `-- NotNow                    what was asked cannot be done in the state that the pipeline is in
 
@@ -232,6 +233,12 @@ class StateError(EngineError):
     """The state directory is locked, unreadable, full, or belongs to another pipeline."""
 
 
+class StateUnavailable(StateError):
+    """The object store that holds the state does not answer, or says that it cannot now. It may soon."""
+
+    retryable = True
+
+
 class PipelineUnknown(EngineError):
     """There is no pipeline of that name."""
 
@@ -246,7 +253,7 @@ _BY_NAME: dict[str, type[CdcError]] = {
         CdcError, PatternTimeout, EditRefused,
         SourceError, SourceUnavailable, PositionLost, CorruptLog, UnsupportedChange, SchemaUnknown,
         SinkError, SinkUnavailable, CommitFailed, CommitUnknown, LoadsLost, ChangeRefused, TransformError, EngineError,
-        StateError, WorkerLost, PipelineUnknown, NotNow,
+        StateError, StateUnavailable, WorkerLost, PipelineUnknown, NotNow,
     )
 }  # fmt: skip
 

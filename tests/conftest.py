@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
@@ -14,6 +14,9 @@ from servers import FLAVORS, ServerFactory, own_servers, shared_server
 from starrocks_servers import StarRocksServer, own_starrocks, shared_starrocks
 
 from cdc_services.server import MySqlServer
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
 
 # Processes that tests start use the servers of this source tree too (pytest itself: `pythonpath` in pyproject.toml).
 _SERVERS = str(Path(__file__).parent / "devservers")
@@ -106,4 +109,13 @@ def doris() -> Iterator[DorisServer]:
 def doris_standin() -> Iterator[DorisServer]:
     """A stand-in of this test's own: faults, kills and restarts are welcome."""
     with own_doris() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """The session's S3 server."""
+    from s3_server import s3_server
+
+    with s3_server() as server:
         yield server

@@ -26,6 +26,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.timing",
         "cdc.finding",
         "cdc.disk",
+        "cdc.processes",
         "cdc.draft",
     ),
     ("cdc.flow.retry",),

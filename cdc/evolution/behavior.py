@@ -36,6 +36,7 @@ from cdc.schema import (
     Position,
     RenameColumn,
     SchemaChange,
+    TableId,
     TableSchema,
     TruncateTable,
 )
@@ -73,6 +74,11 @@ class Policy:
         if _named(name, self.exclude or ()):
             return False
         return self.include is None or isinstance(change, CreateTable) or _named(name, self.include)
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether rows may go from a sink's table as they are gone from the source's."""
+        return self.behavior is not Behavior.IGNORE and self.allows(TruncateTable(TableId("", "")))
 
     @property
     def exact(self) -> bool:

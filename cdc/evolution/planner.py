@@ -23,6 +23,7 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
+    CopyDropped,
     CopyTable,
     CreateTable,
     DropColumn,
@@ -72,6 +73,8 @@ class Planner(Generic[T]):
                 yield from self._copy(change)
             case TableCopied(table=table):
                 yield from beside.take_place(self._dialect, self._layout, replace(self._table(table), id=table))
+            case CopyDropped(table=table):
+                yield from beside.let_go(self._dialect, self._layout, table)
             case DropTable(table=table):
                 yield from beside.let_go(self._dialect, self._layout, table)
                 if self._layout.get(table) is not None:

@@ -48,8 +48,10 @@ class Coercion:
         """
         if block.schema is sink:
             return block
+        types = tuple(column.source_type for column in block.schema.columns)
+        schema = _with_source_types(sink, block.schema, types)
         if block.schema.columns == sink.columns:
-            return replace(block, schema=sink)
+            return replace(block, schema=schema)
         steps, left = _steps(block.schema, sink, self.zone)
         columns = [self._column(block, sink, index, step, count) for index, step in enumerate(steps)]
         for index in left:
@@ -58,7 +60,7 @@ class Coercion:
                 name = block.schema.columns[index].name
                 count(f"no-column-in-sink {block.table}.{name}", len(values) - values.null_count)
         rows = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(sink))
-        return replace(block, schema=sink, rows=rows)
+        return replace(block, schema=schema, rows=rows)
 
     def _column(self, block: ChangeBlock, sink: TableSchema, index: int, step: _Step, count: Count) -> pa.Array:
         if step.source is None:
@@ -119,6 +121,20 @@ def _shown(block: ChangeBlock, name: str, row: int) -> str:
     at = place_of(block.schema, name)
     value: Any = None if at is None else block.rows.column(at)[row]
     return "NULL" if value is None else f"{value.as_py()!r:.80}"
+
+
+@lru_cache(maxsize=4096)
+def _with_source_types(sink: TableSchema, source: TableSchema, types: tuple[str, ...]) -> TableSchema:
+    """The sink's schema with the types that the source itself has for its columns, where they hold the same values.
+
+    `types` are those, by the source's columns: equal schemas may differ in them.
+    """
+    columns = []
+    for column in sink.columns:
+        at = place_of(source, column.name)
+        same = at is not None and source.columns[at].type == column.type
+        columns.append(replace(column, source_type=types[at] if at is not None and same else ""))
+    return replace(sink, columns=tuple(columns))
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.flow.merged_metadata import merged_metadata
-from cdc.schema import TableId
+from cdc.schema import TableId, TableSchema
 
 REORDERED_BYTES = 64 << 20
 """So many bytes of rows, at most, may come from blocks of different tables before they are in order."""
@@ -66,7 +66,7 @@ def _released(held: _Held) -> Iterator[ChangeBlock]:
 
 
 def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
-    """One block of all, its rows by sequence and row; all are of one schema."""
+    """One block of all, its rows by sequence and row; all are of one schema but for the source's own types."""
     first = blocks[0]
     if len(blocks) == 1:
         return first
@@ -83,10 +83,21 @@ def _ordered(blocks: list[ChangeBlock]) -> ChangeBlock:
         batch = batch.take(pa.array(order))
         sequence, number, kinds, times = sequence[order], number[order], kinds[order], times[order]
     metadata = merged_metadata(blocks)
+    schema = _common([block.schema for block in blocks])
     return replace(
-        first, metadata=metadata, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence), row=pa.array(number),
-        timestamps_ms=pa.array(times),
+        first, schema=schema, metadata=metadata, rows=batch, kinds=pa.array(kinds), sequence=pa.array(sequence),
+        row=pa.array(number), timestamps_ms=pa.array(times),
     )  # fmt: skip
+
+
+def _common(schemas: list[TableSchema]) -> TableSchema:
+    """The schema, with the source's own type of a column where all have the same one."""
+    columns = zip(*(schema.columns for schema in schemas), strict=True)
+    kept = (
+        same[0] if len({column.source_type for column in same}) == 1 else replace(same[0], source_type="")
+        for same in columns
+    )
+    return replace(schemas[0], columns=tuple(kept))
 
 
 def _cut(block: ChangeBlock) -> Iterator[ChangeBlock]:

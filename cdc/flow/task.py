@@ -18,7 +18,7 @@ import numpy as np
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
-from cdc.flow.copying import block_for
+from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
 from cdc.flow.rule_steps import RuleSteps
@@ -120,11 +120,14 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
+            blocks_read = self._wanted(batch, seen.watch(self.source.read(split, count, reports.append)))
+            read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
-                blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
+                blocks = phases.of(
+                    "transform", gathered(routed, gathered_tables(self.sink, self.schemas.merged(batch)))
+                )
                 with phases.phase("prepare"):
                     prepared = self.sink.prepare(
                         TaskAttempt(batch, split.index, attempt, generation, _digest(split)), blocks
@@ -146,6 +149,11 @@ class PrepareTask:
             phases=spent,
         )
 
+    def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without those of tables that are paused: no rule meets their rows."""
+        left_out = self.schemas.marks(batch).left_out
+        return (block for block in blocks if block.table not in left_out)
+
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""
         position_text = self.source.position_text if isinstance(self.source, Positions) else str
@@ -162,18 +170,20 @@ class PrepareTask:
                 if pair in marks.waiting:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
-                found = block_for(self.sink, routed, over=pair in marks.over)
-                if found is None or (only is not None and str(found.table) not in only):
+                taken = blocks_for(self.sink, routed, marks.together.get(pair), over=pair in marks.over)
+                found = [one for one in taken if only is None or str(one.table) in only]
+                if not found:
                     continue
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
                     if self.routing.policy.leaves_out_missing:
-                        count(f"no-table-in-sink {target.table}", len(found))
+                        count(f"no-table-in-sink {target.table}", len(routed))
                     else:
-                        yield found
+                        yield from found
                     continue
                 check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
-                yield self.routing.coercion(found, known, count)
+                fitted = self.routing.coercion(found[0], known, count)
+                yield from (replace(fitted, table=one.table) for one in found)
 
 
 class _Seen:

@@ -21,6 +21,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 GRACE_S = 2.0
@@ -42,7 +44,8 @@ def serve(path: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # a terminal sends them to all; each ends with the one it works for
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(path)
+        with reached(path) as short:
+            listening.bind(short)
         os.chmod(path, 0o600)
         listening.listen(64)
         os.write(1, b"k")
@@ -53,6 +56,17 @@ def serve(path: str) -> None:
             connection, _ = listening.accept()
             with connection:
                 _answer(listening, connection)
+
+
+@contextlib.contextmanager
+def reached(path: str | Path) -> Iterator[str]:
+    """A socket's path as the system takes it: not longer than 107 bytes, also where the place for temporary files has
+    a longer name. `fork_client` does the same."""
+    folder = os.open(os.path.dirname(path), os.O_PATH)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
 
 
 def _answer(listening: socket.socket, connection: socket.socket) -> None:

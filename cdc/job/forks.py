@@ -14,6 +14,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from cdc.errors import EngineError
+from cdc.job.fork_server import reached
 
 _READER = "pyspark.sql.streaming.python_streaming_source_runner"
 _LAUNCHER = """#!/bin/sh
@@ -45,7 +46,8 @@ class Forks:
         """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did."""
         data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-            server.connect(str(self._socket))
+            with reached(self._socket) as path:
+                server.connect(path)
             server.sendall(b"w" + len(data).to_bytes(8, "big") + data)
             answer = b"".join(iter(lambda: server.recv(4096), b""))
         return "" if answer == b"k" else answer.decode("utf-8", "replace")

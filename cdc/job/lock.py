@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from cdc.errors import StateError
+from cdc.processes import started
 from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
@@ -79,7 +80,7 @@ class RunLock:
 
     def name_java(self, pid: int) -> None:
         """Record the Java process of this run."""
-        self._write({**self._holder, "java": pid, "java_started": _started(pid)})
+        self._write({**self._holder, "java": pid, "java_started": started(pid)})
 
     def release(self) -> None:
         """Give the lock back; the Java process has ended."""
@@ -106,7 +107,7 @@ class RunLock:
         if not isinstance(pid, int) or pid == os.getpid():
             return
         waited = 0.0
-        while _started(pid) == holder.get("java_started") and _started(pid):
+        while started(pid) == holder.get("java_started") and started(pid):
             if waited >= self._wait_s:
                 raise StateError(
                     f"the Java process {pid} of an earlier run is still alive",
@@ -129,12 +130,3 @@ def _remove_scratch(holder: dict[str, int | str]) -> None:
     folder = Path(str(holder.get("scratch", "")))
     if folder.name.startswith(_SCRATCH) and not folder.is_symlink():
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _started(pid: int) -> str:
-    """When a process started, in kernel ticks, empty when it is gone: a pid alone may have been given to another."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdc.errors import EngineError, from_json
+from cdc.errors import EngineError, StateError, from_json
+from cdc.processes import started
 from cdc.state.store import LocalStore
 
 FILE_NAME = "serve.json"
@@ -28,6 +29,8 @@ class Served:
     url: str
     pid: int
     token: str = field(default="", repr=False)
+    started: str = ""
+    """Of the process: a number alone may have been given to another one since."""
 
     def write(self, state_root: Path) -> None:
         """Leave word for the commands. Raises StateError."""
@@ -37,10 +40,13 @@ class Served:
         """What the API answers below `/api/v1/`. Raises the CdcError that it answers with."""
         return self._asked("GET", path, None)
 
+    def one(self, name: str) -> dict[str, Any]:
+        """What the API tells of a pipeline. Raises the CdcError that it answers with."""
+        return self.get(_path(name))
+
     def post(self, name: str, action: str, **fields: str) -> str:
         """Do something to a pipeline; the server's word about it. Raises the CdcError that it answers with."""
-        path = f"pipelines/{urllib.parse.quote(name, safe='')}/{action}"
-        return str(self._asked("POST", path, fields)["message"])
+        return str(self._asked("POST", f"{_path(name)}/{action}", fields)["message"])
 
     def _asked(self, method: str, path: str, fields: Mapping[str, str] | None) -> dict[str, Any]:
         headers = {"x-cdc-request": "cdc", "content-type": "application/json"}
@@ -62,12 +68,23 @@ class Served:
             ) from error
 
 
+def _path(name: str) -> str:
+    return f"pipelines/{urllib.parse.quote(name, safe='')}"
+
+
 def served(state_root: Path) -> Served | None:
     """The server that has this state root, None when none runs. Raises StateError when its word cannot be read."""
     fields = LocalStore(state_root).read_json(FILE_NAME)
-    if fields is None or not _there(int(fields["pid"])):
+    if fields is None:
         return None
-    return Served(**fields)
+    try:
+        found = Served(**fields)
+    except TypeError as error:
+        where = str(state_root / FILE_NAME)
+        raise StateError(
+            f"cannot be read: {error}", where=where, hint="remove it, and start the server anew"
+        ) from error
+    return found if _there(found) else None
 
 
 def forget(state_root: Path) -> None:
@@ -75,14 +92,14 @@ def forget(state_root: Path) -> None:
     LocalStore(state_root).remove(FILE_NAME)
 
 
-def _there(pid: int) -> bool:
+def _there(server: Served) -> bool:
     try:
-        os.kill(pid, 0)
+        os.kill(server.pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True
-    return True
+        pass  # another user's process
+    return not server.started or started(server.pid) == server.started
 
 
 def _error(error: urllib.error.HTTPError) -> Exception:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-State = Literal[
-    "starting", "running", "stopping", "waiting", "scheduled", "paused", "stopped", "finished", "failed", "invalid"
-]
+State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "failed", "invalid"]
 """Where a pipeline is in its life.
 
 | state | meaning |
@@ -22,7 +20,6 @@ State = Literal[
 | stopping | a run finishes its batch, and ends |
 | waiting | the last run failed with what may pass; the next one begins at `next_run_s` (`pipeline.restart`) |
 | scheduled | there is no run; the next one begins at `next_run_s` (`pipeline.schedule`) |
-| paused | the schedule is held, and no run begins until `start` |
 | stopped | stopped on request; no run begins until `start` |
 | finished | a bounded source was read to its end |
 | failed | the last run failed with what no restart mends, or once too often; see `last_error` |
@@ -138,6 +135,15 @@ class Control(Protocol):
 
         Raises SourceError for a table that is not captured.
         """
+
+    def pause(self, name: str, table: str) -> str:
+        """Leave a table of the source out from the next batch on; a sentence about it.
+
+        Raises SourceError for a table that is not captured, or that could not be copied anew afterwards.
+        """
+
+    def resume(self, name: str, table: str) -> str:
+        """Copy a table that is paused anew, and go on with it; a sentence about it."""
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log, oldest first."""

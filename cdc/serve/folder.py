@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdc.errors import SpecError
+from cdc.errors import SpecError, StateError
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineSpec
@@ -78,12 +78,15 @@ class Folder:
 
         try:
             spec = check_file(str(path)).spec
+            folder = folder_name(spec.name)
         except SpecError as error:
             return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
+        except StateError as error:
+            return Version(path, digest, problems=(f"{path}: {error}",))
         for other, version in self._known.items():
             if other == path or version.spec is None:
                 continue
-            if folder_name(version.spec.name) == folder_name(spec.name):
+            if folder_name(version.spec.name) == folder:
                 same = (
                     f"is that of {other}" if version.spec.name == spec.name else f"and that of {other} name one folder"
                 )

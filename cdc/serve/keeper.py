@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from cdc.errors import CdcError, EngineError, NotNow
+from cdc.errors import CdcError, EngineError, NotNow, StateError
 from cdc.flow.restarts import Restarts
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
 from cdc.serve.history import History
@@ -121,17 +121,18 @@ class Keeper:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin a run now, unless one is under way; failures before are forgotten."""
+        """Begin a run now, unless one is under way; failures before are forgotten. Raises StateError when it cannot be
+        kept that it is not held any more: it begins all the same."""
         with self._changed:
-            self._history.hold(False)
             self._restarts.forget()
             if self._run is None:
                 self._plan("start")
+            self._history.hold(False)
 
     def stop(self, *, drain: bool = False) -> None:
-        """End the run, after what the log holds now where it is to `drain`; no other begins until `start`."""
+        """End the run, after what the log holds now where it is to `drain`; no other begins until `start`. Raises
+        StateError when it cannot be kept that it is held: it ends all the same."""
         with self._changed:
-            self._history.hold(True)
             self._due = None
             if self._run is None:
                 self._state = "stopped"
@@ -139,6 +140,7 @@ class Keeper:
                 self._state = "stopping"
                 (self._control.drain if drain else self._control.stop).set()
             self._changed.notify_all()
+            self._history.hold(True)
 
     def change(self, spec: PipelineSpec) -> None:
         """Go on with another version of the file: a run under way is stopped, and begun anew with it."""
@@ -192,9 +194,21 @@ class Keeper:
                 self._after.join()
                 self._after = None
             while (why := self._next()) is not None:
-                self._run_once(why)
+                try:
+                    self._run_once(why)
+                except Exception as error:  # noqa: BLE001 - shown; a thread that ended would leave the pipeline to nobody
+                    self._unforeseen(error)
         finally:
             self.log.close()
+
+    def _unforeseen(self, error: Exception) -> None:
+        """Something went wrong around a run: it has failed, until somebody starts it."""
+        from cdc.flow.commits import known
+
+        with self._changed:
+            self._state, self._due, self._run, self._control = "failed", None, None, None
+            self._last_error = error_view(known(error), time.time())
+        self._say(f"failed, and is not started again: {known(error)}", "error")
 
     def _next(self) -> str | None:
         """Wait for the next run, and do meanwhile what is to be done while nothing runs; None at the end."""
@@ -271,7 +285,7 @@ class Keeper:
         over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
         self._last_error = shown or (None if progress.batches else self._last_error)
-        self._history.add(over)
+        self._keep(over)
         if error is None:
             self._restarts.forget()
         if self._history.held or self._closed:
@@ -286,7 +300,7 @@ class Keeper:
     def _after_success(self, run: RunView) -> None:
         begins_s, skipped_s = self._times.next_s(run.started_s, time.time())
         if skipped_s is not None:
-            self._history.add(RunView(skipped_s, skipped_s, "skipped", "schedule"))
+            self._keep(RunView(skipped_s, skipped_s, "skipped", "schedule"))
         if begins_s is None:
             self._state = "finished"
         else:
@@ -309,6 +323,13 @@ class Keeper:
         else:
             self._plan("schedule", begins_s)
         self._say(f"failed, and is not started again ({self._restarts.given_up}): {error}", "error")
+
+    def _keep(self, run: RunView) -> None:
+        """Put a run into the history: where there is no room for it, the next one that has some brings it along."""
+        try:
+            self._history.add(run)
+        except StateError as error:
+            self._say(f"the history of its runs is not kept on disk: {error}", "warning")
 
     def _say(self, message: str, level: str) -> None:
         self._host.tell(self.spec.name, LogLine(time.time(), level, message))

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -24,6 +25,8 @@ _REMEMBERED = 500
 class LogFile(io.TextIOBase):
     """A text stream for `cdc.job`'s reporter. Any thread. Lines that are no JSON are kept as messages.
 
+    What cannot be written, on a disk that is full, is still remembered and told: no run ends for want of a line.
+
     Args:
         folder: the state directory.
         worrying: is told of each line that is not of level info.
@@ -33,9 +36,9 @@ class LogFile(io.TextIOBase):
         make_folder(folder)
         self._path, self._worrying, self._largest = folder / FILE_NAME, worrying, largest
         self._last = deque(read_log(folder, _REMEMBERED), _REMEMBERED)
-        self._file = open(self._path, "a", encoding="utf-8", opener=private)  # noqa: SIM115 - open as long as the log
+        self._file = self._open()
         self._lock = threading.Lock()
-        self._rest = ""
+        self._rest, self._lost = "", 0
 
     def writable(self) -> bool:
         """It is."""
@@ -46,21 +49,36 @@ class LogFile(io.TextIOBase):
         with self._lock:
             *whole, self._rest = (self._rest + text).split("\n")
             lines = [line_of(each) for each in whole if each.strip()]
-            for each in filter(str.strip, whole):
-                self._append(each)
+            trouble = self._kept([each for each in whole if each.strip()])
             self._last.extend(lines)
-        for line in lines:
+        for line in [*lines, *trouble]:
             if line.level != "info":
                 self._worrying(line)
         return len(text)
 
+    def _kept(self, texts: Sequence[str]) -> Sequence[LogLine]:
+        """Write lines; what to tell about it: the first one that is lost."""
+        try:
+            for text in texts:
+                self._append(text)
+        except OSError as error:
+            self._lost += 1
+            if self._lost == 1:
+                return [LogLine(time.time(), "warning", f"lines of {self._path} are lost: {error.strerror}")]
+        else:
+            self._lost = 0
+        return ()
+
     def _append(self, text: str) -> None:
-        if self._file.tell() + len(text) > self._largest:
-            self._file.close()
+        line = text.encode("utf-8", "replace") + b"\n"
+        if self._file.tell() + len(line) > self._largest:
             os.replace(self._path, self._path.with_name(FILE_NAME + ".1"))
-            self._file = open(self._path, "a", encoding="utf-8", opener=private)  # noqa: SIM115
-        self._file.write(text + "\n")
-        self._file.flush()
+            full, self._file = self._file, self._open()
+            full.close()
+        self._file.write(line)
+
+    def _open(self) -> io.FileIO:
+        return open(self._path, "ab", buffering=0, opener=private)
 
     def last(self, number: int) -> Sequence[LogLine]:
         """The last lines, oldest first; a few hundred at most."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import CdcError, PipelineUnknown
 from cdc.printed import printed
+from cdc.processes import started
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version
 from cdc.serve.keeper import Keeper
@@ -101,7 +102,7 @@ class Server:
         web = WebServer(self, settings)
         url = web.start()
         stack.callback(web.stop)
-        Served(url, os.getpid(), settings.token).write(root)
+        Served(url, os.getpid(), settings.token, started(os.getpid())).write(root)
         stack.callback(forget, root)
         self.say(f"web page and API: {url}")
 
@@ -245,6 +246,20 @@ class Server:
 
         keeper = self._keeper(name)
         request_resync(keeper.spec, table, keeper.root)
+
+    def pause(self, name: str, table: str) -> str:
+        """Leave a table out; a sentence about it. Raises PipelineUnknown, StateError, SourceError."""
+        from cdc.job.pausing import request_pause
+
+        keeper = self._keeper(name)
+        return request_pause(keeper.spec, table, keeper.root)
+
+    def resume(self, name: str, table: str) -> str:
+        """Go on with a table; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        from cdc.job.pausing import request_resume
+
+        keeper = self._keeper(name)
+        return request_resume(keeper.spec, table, keeper.root)
 
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log. Raises PipelineUnknown."""

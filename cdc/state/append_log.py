@@ -169,7 +169,10 @@ class AppendLog:
 
     def _write_anew(self, generation: int, items: Sequence[Mapping[str, Any]]) -> None:
         header = _line({**self._header, "generation": generation})
-        write_file(self.path, header + b"".join(map(_line, items)))
+        self._put_whole(header + b"".join(map(_line, items)))
+
+    def _put_whole(self, data: bytes) -> None:
+        write_file(self.path, data)
 
     def _failed(self, verb: str, error: OSError) -> StateError:
         return StateError(

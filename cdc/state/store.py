@@ -1,13 +1,14 @@
 """What a connector keeps over restarts: named documents and logs, in a place that every process of a run sees.
 
 Names are relative paths with `/`. Every write is on disk when it returns, and a crash leaves the old content or the
-new. A folder of this machine is the one place there is today; what else there will be (object stores) has the same
-methods, so a connector never makes a path of its own - but for bulk data, see `Store.bulk`.
+new. The place is a folder of this machine, or an object store with a working copy here (`cdc.state.remote`); the
+methods are the same, so a connector never makes a path of its own - but for bulk data, see `Store.bulk`.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,8 +61,29 @@ class Store(ABC):
     def bulk(self, folder: str) -> Path:
         """A folder of this machine's file system for bulk data, such as staged rows; it need not exist.
 
-        Who writes there syncs file and folder before the file counts (`cdc.state.durable.new_file`).
+        Who writes there syncs file and folder before the file counts (`cdc.state.durable.new_file`), and says `keep`.
         """
+
+    def keep(self, path: Path) -> None:  # noqa: B027 - a folder keeps what is in it
+        """A bulk file is whole and synced; when it returns it lasts as long as documents do. Where it was written."""
+
+    def drop(self, folder: Path) -> None:
+        """Remove a folder of bulk data; one that is not there is fine. Driver."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def write_later(self, name: str, data: bytes) -> None:
+        """Put a document that a restart can do without: it lasts, at the latest, once this process writes again."""
+        self.write(name, data)
+
+    def adopt(self, name: str) -> None:  # noqa: B027 - a folder has what is in it
+        """A file that somebody else writes below the folder belongs to the store: it lasts once this process writes
+        again."""
+
+    def check(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
+        """Raise StateError when this run may write nothing any more, as another has begun."""
+
+    def check_held(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
+        """Raise StateUnavailable when another run may have begun: a sink is then not to be asked for anything."""
 
     def read_json(self, name: str, *, hint: str = RESTORE) -> dict[str, Any] | None:
         """A document that is a JSON object; None when there is none. `hint` is the way out when it is damaged."""
@@ -75,6 +97,10 @@ class Store(ABC):
         if not isinstance(fields, dict):
             raise StateError("cannot be read: it is not a JSON object", where=self.where(name), hint=hint)
         return fields
+
+    def write_json_later(self, name: str, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
+        """Put a JSON object that a restart can do without."""
+        self.write_later(name, json.dumps(fields, indent=indent).encode("utf-8"))
 
     def write_json(self, name: str, fields: Mapping[str, Any], *, indent: int | None = None) -> None:
         """Put a JSON object in the place of the one before."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from cdc.errors import StateError
+from cdc.flow.held import HeldTables
 from cdc.flow.progress import BatchReport, Progress
 from cdc.source import TableProgress
 from cdc.status.events import EventFile
@@ -57,6 +58,7 @@ class Recording:
         warn: writes a line of warning to the log.
         events: where events go.
         seen: told of every new document (metrics).
+        held: tables that are paused.
     """
 
     def __init__(
@@ -67,11 +69,13 @@ class Recording:
         warn: Callable[[str], None],
         events: EventFile | None = None,
         seen: Callable[[Status], None] | None = None,
+        held: Callable[[], HeldTables] = HeldTables,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
         self._warn, self._events, self._seen = warn, events, seen
         self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
+        self._held, self._held_now = held, HeldTables()
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
         self.status = first
@@ -148,6 +152,7 @@ class Recording:
         if now < self._next_s and not at_once:
             return
         seen, running = self._progress.snapshot(), self._progress.running
+        self._try(self._look_at_held)
         told = (seen.lag_bytes, seen.lag_transactions, seen.note, running)
         if self._dirty or self._recorder.busy or told != self._last_told() or at_once:
             self._write(self._recorder.status(seen, running))
@@ -156,6 +161,12 @@ class Recording:
             self._beat_s = now
         took = self._clock() - now
         self._next_s = now + max(WRITE_S, took / _SHARE)
+
+    def _look_at_held(self) -> None:
+        held = self._held()
+        if held != self._held_now:
+            self._held_now, self._dirty = held, True
+            self._recorder.held(held)
 
     def _last_told(self) -> tuple[Any, ...]:
         lag = self.status.lag

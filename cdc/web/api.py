@@ -11,7 +11,7 @@
 | GET /api/v1/pipelines/NAME/plan | what a run would begin with, as text; connects to source and sink |
 | GET /api/v1/pipelines/NAME/log?last= | lines of its log |
 | GET /api/v1/pipelines/NAME/verify | the last comparison with the source that was asked for here |
-| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, resync (`{"table": "db.table"}`), verify |
+| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, verify; resync, pause, resume of `{"table": T}` |
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -34,7 +35,6 @@ from cdc.web.actions import ACTIONS, Desk
 from cdc.web.views import Shown, Views, summary, whole
 
 _MOST = 1000
-_BODY = 65_536
 
 
 class Api:
@@ -45,7 +45,7 @@ class Api:
 
     def routes(self) -> list[Route]:
         """Where they are."""
-        one = "/api/v1/pipelines/{name:path}"
+        one = "/api/v1/pipelines/{name}"
         reading = {
             "tables": self.tables, "batches": self.batches, "schemas": self.schemas, "errors": self.errors,
             "plan": self.plan, "log": self.log, "verify": self.verify,
@@ -103,7 +103,7 @@ class Api:
     def log(self, request: Request) -> Response:
         """Lines of its log, oldest first."""
         last = min(_MOST, max(1, _number(request, "last", 100)))
-        return JSONResponse({"log": [asdict(line) for line in self._desk.control.log(_name(request), last)]})
+        return JSONResponse({"log": [asdict(line) for line in self._desk.control.log(name_in(request), last)]})
 
     def verify(self, request: Request) -> Response:
         """The last comparison of its sink with its source."""
@@ -113,11 +113,11 @@ class Api:
     async def act(self, request: Request) -> Response:
         """Do something to it."""
         fields, what = _fields(await request.body()), request.url.path.rpartition("/")[2]
-        said = await run_in_threadpool(ACTIONS[what], self._desk, _name(request), fields)
+        said = await run_in_threadpool(ACTIONS[what], self._desk, name_in(request), fields)
         return JSONResponse({"done": what, "message": said})
 
     def _one(self, request: Request) -> Shown:
-        return self._views.one(_name(request))
+        return self._views.one(name_in(request))
 
 
 def plan_text(shown: Shown) -> str:
@@ -127,8 +127,9 @@ def plan_text(shown: Shown) -> str:
     return str(plan(shown.view.file))
 
 
-def _name(request: Request) -> str:
-    return str(request.path_params["name"])
+def name_in(request: Request) -> str:
+    """The pipeline's name in the path, which is percent-encoded there: it may have slashes."""
+    return unquote(request.path_params["name"])
 
 
 def _document(shown: Shown) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def _fields(body: bytes) -> Mapping[str, str]:
     if not body:
         return {}
     try:
-        fields = json.loads(body[:_BODY])
+        fields = json.loads(body)
     except ValueError as error:
         raise NotNow(
             f"the request is not JSON: {error}", hint='send an object, such as {"table": "shop.orders"}'

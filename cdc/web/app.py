@@ -24,7 +24,7 @@ from cdc.status.metrics import CONTENT_TYPE, metrics_text
 from cdc.status.schemas import schema_history
 from cdc.web import pages
 from cdc.web.actions import ACTIONS, Desk
-from cdc.web.api import Api, plan_text
+from cdc.web.api import Api, name_in, plan_text
 from cdc.web.detail import detail
 from cdc.web.guard import API, Guard, Sessions, same_site_path
 from cdc.web.layout import Visitor, link
@@ -34,7 +34,6 @@ from cdc.web.verifying import Verifications
 from cdc.web.views import Views
 
 _LOG_LINES: Final = 40
-_MOST_FORM: Final = 16_384
 _MOST_SAID: Final = 100
 
 
@@ -45,7 +44,7 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
     desk = Desk(control, Verifications(control))
     site = Site(desk, views, settings, sessions)
     metrics = metrics_text(views.documents)
-    one = "{name:path}"
+    one = "{name}"
     static = StaticFiles(directory=Path(str(files("cdc.web"))) / "static")
     return Starlette(
         routes=[
@@ -86,7 +85,7 @@ class Site:
 
     def detail(self, request: Request) -> Response:
         """One pipeline."""
-        name, asked = request.path_params["name"], request.query_params
+        name, asked = name_in(request), request.query_params
         number = int(asked["page"][:6]) if asked.get("page", "").isascii() and asked.get("page", "").isdigit() else 0
         shown, log = self._views.one(name), self._desk.control.log(name, _LOG_LINES)
         verified = self._desk.verifications.of(name)
@@ -97,20 +96,20 @@ class Site:
 
     def schemas(self, request: Request) -> Response:
         """The sink's tables with their history."""
-        name, asked = request.path_params["name"], request.query_params
+        name, asked = name_in(request), request.query_params
         history = schema_history(Path(self._views.one(name).view.state_dir))
         page = pages.schemas(name, self._visitor(request), history, asked.get("q", "")[:200], asked.get("table", ""))
         return HTMLResponse(page)
 
     def plan(self, request: Request) -> Response:
         """What a run would begin with; connects to source and sink, which may take seconds."""
-        name = request.path_params["name"]
+        name = name_in(request)
         return HTMLResponse(pages.plan(name, self._visitor(request), plan_text(self._views.one(name))))
 
     async def act(self, request: Request) -> Response:
         """Do what a form asks for, and go on to the pipeline's page with a word about it."""
         fields = await self._form(request)
-        name, what = request.path_params["name"], fields.get("action", "")
+        name, what = name_in(request), fields.get("action", "")
         if what not in ACTIONS:
             raise NotNow(f"there is no action {what!r}", where=name)
         said = await run_in_threadpool(ACTIONS[what], self._desk, name, fields)
@@ -157,12 +156,12 @@ class Site:
         if request.url.path.startswith(API):
             told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": told}, status)
-        name = request.path_params.get("name", "")
+        name = name_in(request) if "name" in request.path_params else ""
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
         return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
 
 
 def _fields(body: bytes) -> dict[str, str]:
     """The fields of a form; of one that comes twice the first counts."""
-    text = body[:_MOST_FORM].decode("utf-8", "replace")
+    text = body.decode("utf-8", "replace")
     return {name: values[0] for name, values in parse_qs(text, max_num_fields=20).items()}

@@ -7,6 +7,7 @@
 | another site's name leads to this machine | the Host header has to be one of ours |
 | a table's name or an error's text is HTML | everything is escaped, and no script in a page runs |
 | the page in somebody's frame | frame-ancestors 'none' |
+| a body without end | it is read up to a limit, before anything else looks at it |
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ SESSION_S: Final = 12 * 3600.0
 _MOST_SESSIONS: Final = 1000
 _OPEN: Final = ("/login", "/static/", "/healthz")
 _READING: Final = ("GET", "HEAD")
+MOST_BODY: Final = 65_536
+"""Bytes of a request: forms and the API's objects have a few hundred."""
 
 HEADERS: Final = {
     "content-security-policy": (
@@ -96,7 +99,10 @@ class Sessions:
 
 
 class Guard:
-    """ASGI middleware: refuses what must not come in, and puts the headers on what goes out."""
+    """ASGI middleware: refuses what must not come in, and puts the headers on what goes out.
+
+    Behind it `path` is the path as it was sent: a name in it is percent-encoded, so that a slash is part of the name.
+    """
 
     def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
         self._app, self._settings, self._sessions = app, settings, sessions
@@ -106,6 +112,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = {**scope, "path": scope["raw_path"].decode("latin-1")} if scope.get("raw_path") else scope
         request = Request(scope)
 
         async def sent(message: Message) -> None:
@@ -118,7 +125,16 @@ class Guard:
             await send(message)
 
         refused = self._refused(request)
-        await (self._app if refused is None else refused)(scope, receive, sent)
+        if refused is not None:
+            await refused(scope, receive, sent)
+            return
+        read = await _whole(receive) if request.method not in _READING else receive
+        if read is None:
+            refused = _refusal(request, 413, f"the request is longer than {MOST_BODY:,} bytes")
+            refused.headers["connection"] = "close"
+            await refused(scope, receive, sent)
+            return
+        await self._app(scope, read, sent)
 
     def _refused(self, request: Request) -> Response | None:
         headers, path = request.headers, request.url.path
@@ -150,6 +166,27 @@ class Guard:
         refusal = _refusal(request, 401, "log in, or send the token: Authorization: Bearer ...")
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
+
+
+async def _whole(receive: Receive) -> Receive | None:
+    """The request's body, read up to the limit and handed on; None when it is longer."""
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            break  # the client has gone: who asks for the body is told
+        body += message.get("body", b"")
+        if len(body) > MOST_BODY:
+            return None
+        if not message.get("more_body", False):
+            message = {"type": "http.request", "body": body, "more_body": False}
+            break
+    first: list[Message] = [message]
+
+    async def handed_on() -> Message:
+        return first.pop() if first else await receive()
+
+    return handed_on
 
 
 def _refusal(request: Request, status: int, text: str) -> Response:

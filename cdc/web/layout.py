@@ -12,7 +12,7 @@ from cdc.web.words import when
 
 _MARK = "M4 8h9l4 4h7M4 16h9l4-4"
 TONES = {
-    "running": "good", "finished": "good", "scheduled": "calm", "stopped": "calm", "paused": "calm", "starting": "busy",
+    "running": "good", "finished": "good", "scheduled": "calm", "stopped": "calm", "starting": "busy",
     "stopping": "busy", "waiting": "warn", "failed": "bad", "invalid": "bad", "lost": "bad", "ended": "calm",
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
 ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
 Guarantee = Literal["exactly-once", "at-least-once", "exactly_once", "at_least_once", "none"]
+_WITH_SCHEMA_CHANGES = ("debezium-json", "canal-json", "maxwell-json")
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -124,6 +125,18 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="sink.transactional-id-prefix",
         description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
     )
+    schema_changes: Annotated[Literal["none", "topic", "inline"], AnyCase] = Field(
+        "none",
+        alias="sink.schema-changes",
+        description="Whether schema changes are published, in the form that the tool of `value.format` has for them: "
+        "`topic`: to a topic of their own; `inline`: to the topics of the tables, between the rows.",
+    )
+    schema_changes_topic: Topic | None = Field(
+        None,
+        alias="sink.schema-changes.topic",
+        description="The topic of schema changes; it has one partition. Default: `topic.prefix`, as Debezium has it, "
+        "else `schema-changes`.",
+    )
     table_headers: bool = Field(
         False,
         alias="sink.add-tableId-to-header-enabled",
@@ -151,6 +164,11 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         True,
         alias="debezium-json.tombstones",
         description="Whether a message without a value follows a delete, so that a compacted topic forgets the key.",
+    )
+    skipped_operations: Annotated[Literal["t", "none"], AnyCase] = Field(
+        "t",
+        alias="debezium-json.skipped.operations",
+        description="As Debezium has it: `none` publishes a truncated table as a message with `op: t` and no key.",
     )
     include_schema: bool = Field(
         False,
@@ -187,6 +205,9 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         if self.include_schema and self.value_format == "debezium-json-flink":
             hint = "its values contradict their schema; debezium-json has values that obey it"
             yield Remark("debezium-json.include-schema.enabled", "is not written with debezium-json-flink", hint)
+        if self.schema_changes != "none" and self.value_format not in _WITH_SCHEMA_CHANGES:
+            hint = f"formats that have such messages: {', '.join(_WITH_SCHEMA_CHANGES)}"
+            yield Remark("sink.schema-changes", f"schema changes are not written with {self.value_format}", hint)
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
@@ -198,6 +219,11 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
     def settings(self) -> KafkaSettings:
         """The connection."""
         return self.cluster_settings({key: text for key, text in self.passed.items() if key.startswith(PREFIX)})
+
+    def schema_topic(self) -> str | None:
+        """The topic of all schema changes; None where they go to the tables' topics."""
+        own = self.schema_changes_topic or self.topic_prefix or "schema-changes"
+        return own if self.schema_changes == "topic" else None
 
     def topic_config(self) -> dict[str, str]:
         """Settings of new topics."""
@@ -213,7 +239,7 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """What the messages say of the place in the log."""
         if self.value_format == "debezium-json":
             return "binlog_file", "binlog_begin", "server_id", "gtid"
-        return ("binlog_file", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
+        return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """What every message of a table has as headers. MySQL's tables have no namespace."""

@@ -48,7 +48,7 @@ class Live(ListSource):
     def copies_anew(self, table: TableId) -> bool:
         return True
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if request not in self.requests:
             self.requests[request] = table
             copied = replace(self.now[table], during=During.NEW)

@@ -142,7 +142,7 @@ class Copying:
     def copies_anew(self, table: TableId) -> bool:
         return True
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         self.requests.add((table, request))
 
 

@@ -92,3 +92,19 @@ def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path
         connection.close()
         process.wait(60)
     assert "the fork server does not answer" in (tmp_path / "err").read_text()
+
+
+def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
+    folder = tmp_path / ("long-" * 12) / ("longer-" * 12)
+    folder.mkdir(parents=True)
+    forks = Forks(folder)
+    forks.start()
+    try:
+        assert forks.load(int) == ""
+        with spark() as listening:
+            launcher = started(forks, listening)
+            connection, pid = connected(listening)
+            assert (launcher.wait(60), pid == launcher.pid) == (0, False)
+            connection.close()
+    finally:
+        forks.stop()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StateError
-from cdc.job.lock import RunLock, _started
+from cdc.job.lock import RunLock
+from cdc.processes import started
 
 
 def never(seconds: float) -> None:
@@ -64,7 +65,7 @@ def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
     lock.acquire()
     lock.name_java(os.getpid())
     assert json.loads((tmp_path / "lock").read_text()) == {
-        "driver": os.getpid(), "java": os.getpid(), "java_started": _started(os.getpid()),
+        "driver": os.getpid(), "java": os.getpid(), "java_started": started(os.getpid()),
     }  # fmt: skip
     lock.release()
     assert json.loads((tmp_path / "lock").read_text()) == {}
@@ -72,9 +73,9 @@ def test_the_java_process_is_on_record_while_it_runs(tmp_path: Path) -> None:
 
 def test_a_killed_run_whose_java_is_gone_is_followed_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    started = _started(process.pid)
+    since = started(process.pid)
     process.wait()
-    left(tmp_path, driver=1, java=process.pid, java_started=started)
+    left(tmp_path, driver=1, java=process.pid, java_started=since)
     acquired_and_released(RunLock(tmp_path, sleep=never))
 
 
@@ -84,7 +85,7 @@ def test_a_pid_that_was_given_to_another_process_is_not_java(tmp_path: Path, str
 
 
 def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    left(tmp_path, driver=1, java=stranger.pid, java_started=_started(stranger.pid))
+    left(tmp_path, driver=1, java=stranger.pid, java_started=started(stranger.pid))
     waits: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -98,7 +99,7 @@ def test_it_waits_until_java_is_gone(tmp_path: Path, stranger: subprocess.Popen[
 
 
 def test_a_java_process_that_stays_is_named(tmp_path: Path, stranger: subprocess.Popen[bytes]) -> None:
-    left(tmp_path, driver=1, java=stranger.pid, java_started=_started(stranger.pid))
+    left(tmp_path, driver=1, java=stranger.pid, java_started=started(stranger.pid))
     waits: list[float] = []
     with pytest.raises(StateError, match=rf"Java process {stranger.pid} .* is still alive .*kill -9 {stranger.pid}"):
         RunLock(tmp_path, wait_s=1.0, sleep=waits.append).acquire()

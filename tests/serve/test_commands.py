@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from typer.testing import CliRunner, Result
 
 from cdc.cli import app
 from cdc.errors import CdcError, EngineError, NotNow, PipelineUnknown, StateError
+from cdc.processes import started
 from cdc.serve.client import Served, forget, served
 from cdc.state.directory import StateDir
+from cdc.state.store import LocalStore
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  name: shop\n"
 
@@ -32,7 +35,7 @@ class Api(BaseHTTPRequestHandler):
         self._note(None)
         one = {
             "name": "shop", "state": self.state, "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
-            "next_run_s": 0.0, "restarts": 2, "file_errors": [],
+            "next_run_s": 0.0, "restarts": 2, "file_errors": [], "paused": ["shop.archive"],
             "last_error": {"type": "SinkError", "message": "no \x1b[31m"},
         }  # fmt: skip
         self._answer(200, {"pipelines": [one]} if self.path == "/api/v1/pipelines" else one)
@@ -176,3 +179,14 @@ def test_a_pipeline_comes_from_standard_input() -> None:
     assert (found["name"], found["source"], found["tables"], found["under_way"]) == ("shop", "values", [], [])
     nameless = run("run", "-", text=FILE.partition("pipeline")[0])
     assert nameless.exit_code == 2
+
+
+def test_a_process_that_has_the_number_of_a_server_that_is_gone_is_no_server(tmp_path: Path) -> None:
+    server = Served("http://127.0.0.1:9/", os.getpid(), started=started(os.getpid()))
+    server.write(tmp_path)
+    assert served(tmp_path) == server
+    replace(server, started="12345").write(tmp_path)
+    assert served(tmp_path) is None
+    LocalStore(tmp_path).write_json("serve.json", {"url": "x"})
+    with pytest.raises(StateError, match="cannot be read"):
+        served(tmp_path)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from cdc.serve.control import ErrorView, LogLine, RunView
 from cdc.serve.folder import Folder
@@ -74,3 +80,31 @@ def test_a_log_is_kept_in_two_files_of_bounded_size(tmp_path: Path) -> None:
     kept = read_log(tmp_path, 100)
     assert [line.fields["number"] for line in kept[:-2]] == list(range(42 - len(kept), 40))
     assert read_log(tmp_path / "none", 5) == []
+
+
+@pytest.mark.parametrize("name", ["lock", "Savepoints", "serve.json", "..", ".lock."])
+def test_a_name_whose_folder_is_a_file_of_the_state_root_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.yaml").write_text(SOUND + f"pipeline:\n  name: '{name}'\n")
+    (found,) = Folder(tmp_path).look().read
+    assert found.spec is None
+    assert "give it another pipeline.name" in found.problems[0]
+
+
+def test_a_log_on_a_full_disk_is_told_once_and_ends_nothing(tmp_path: Path) -> None:
+    worrying: list[LogLine] = []
+    log = LogFile(tmp_path, worrying.append)
+
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with Full(tmp_path / "full", "w") as full:
+        sound, log._file = log._file, full
+        log.write("one\ntwo\n")
+        log.write("three\n")
+    assert [line.message for line in worrying] == [f"lines of {tmp_path / 'run.log'} are lost: No space left on device"]
+    assert [line.message for line in log.last(9)] == ["one", "two", "three"]
+    log._file = sound
+    log.write("four\n")
+    log.close()
+    assert [line.message for line in read_log(tmp_path, 9)] == ["four"]

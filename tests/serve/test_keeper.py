@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cdc_process import wait_for
 
 import cdc
-from cdc.errors import CdcError, NotNow, SourceUnavailable, TransformError, WorkerLost
+from cdc.errors import CdcError, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
 from cdc.serve.control import LogLine, PipelineView
+from cdc.serve.history import History
 from cdc.serve.keeper import Keeper
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
@@ -244,3 +246,39 @@ def test_secrets_are_masked(kept: Kept) -> None:
     spec = cdc.load("p.yaml", text=FILE + "pipeline: {hash-key: sixteen characters at least}\n").spec
     keeper = Keeper(spec, kept.folder / "other", kept.runs, kept.runs)  # type: ignore[arg-type]
     assert "sixteen" not in str(keeper.view())
+
+
+def no_room(*arguments: Any) -> None:
+    raise StateError("cannot write the state: No space left on device")
+
+
+def test_without_room_for_its_history_a_pipeline_is_kept_all_the_same(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 1 ms")
+    kept.begun()
+    monkeypatch.setattr(History, "_write", no_room)
+    kept.runs.ends.put(SourceUnavailable("gone"))
+    kept.begun()
+    with pytest.raises(StateError, match="No space left"):
+        keeper.stop()
+    wait_for("the end of the run", lambda: keeper.view().state == "stopped")
+    assert "the history of its runs is not kept" in " ".join(line.message for line in kept.runs.told)
+    monkeypatch.undo()
+    keeper.start()
+    kept.begun()
+    assert [run.outcome for run in keeper.view().runs] == [None, "stopped", "failed"]
+
+
+def test_what_nobody_foresaw_around_a_run_is_a_failure_and_a_start_mends_it(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    monkeypatch.setattr(Keeper, "_over", lambda *arguments: 1 / 0)
+    kept.runs.ends.put(None)
+    wait_for("the failure", lambda: keeper.view().state == "failed")
+    assert "division by zero" in str(keeper.view().last_error)
+    monkeypatch.undo()
+    keeper.start()
+    kept.begun()

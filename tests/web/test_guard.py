@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from fake_control import HOSTILE, FakeControl, shop, status, told, view
+from fake_control import HOSTILE, FakeControl, form, shop, status, told, view
+from starlette.types import Message
 from web_client import TestClient
 
 from cdc.errors import EngineError
@@ -42,12 +45,6 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-
-
-def form(page: str, action: str) -> dict[str, str]:
-    """The hidden fields of a page's form for an action."""
-    found = next(each for each in page.split("<form")[1:] if f'value="{action}"' in each)
-    return dict(re.findall(r'name="(\w+)" value="([^"]*)"', found))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.5", "::", "warehouse.local"])
@@ -229,3 +226,32 @@ def test_a_hundred_pipelines_of_a_hundred_tables_are_a_small_page(tmp_path: Path
     assert answer.text.count('data-live="p-') == 100
     assert len(answer.content) <= 100_000
     assert len(client(control).get("/pipelines/pipeline-with-a-name-007").content) <= 100_000
+
+
+@pytest.mark.parametrize("path", ["/login", "/logout", "/actions/shop", STOP])
+def test_a_body_without_end_is_not_read_to_its_end(control: FakeControl, path: str) -> None:
+    handed = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal handed
+        for _ in range(10_000):
+            handed += 1
+            yield b"x" * 10_000
+
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/x-www-form-urlencoded"}
+    app, told = make_app(control, OPEN), list[Message]()
+    parts = endless()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": next(parts), "more_body": True}
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    sent = [(name.encode(), value.encode()) for name, value in {"host": "10.0.0.5:8380", **headers}.items()]
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+             "headers": sent, "scheme": "http", "server": ("10.0.0.5", 8380), "root_path": ""}  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert told[0]["status"] == 413
+    assert handed <= 7
+    assert control.asked == []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from fake_control import FakeControl, shop
+from fake_control import FakeControl, fake, form, shop, view
 from web_client import TestClient
 
 from cdc.errors import SinkError
@@ -13,6 +14,7 @@ from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
 from cdc.web.guard import API_HEADER
+from cdc.web.layout import link
 from cdc.web.settings import WebSettings
 
 BASE = "/api/v1/pipelines"
@@ -104,6 +106,25 @@ def test_a_table_is_copied_anew(client: TestClient, control: FakeControl) -> Non
     assert control.asked == [("resync", "shop", "shop.orders")]
 
 
+@pytest.mark.parametrize("what", ["pause", "resume"])
+def test_a_table_is_paused_and_resumed(client: TestClient, control: FakeControl, what: str) -> None:
+    answer = client.post(f"{BASE}/shop/{what}", headers=SENT, json={"table": "shop.orders"})
+    assert answer.json()["message"] == f"shop.orders is {what}d."
+    assert control.asked == [(what, "shop", "shop.orders")]
+    assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was named"
+
+
+def test_paused_tables_are_shown_with_what_ends_that(client: TestClient, control: FakeControl) -> None:
+    assert {each["name"]: each["paused"] for each in client.get(BASE).json()["pipelines"]}["shop"] == ["shop.archive"]
+    page = client.get("/pipelines/shop").text
+    fields = form(page, "resume")
+    assert fields["table"] == "shop.archive"
+    client.post("/actions/shop", data=fields)
+    assert control.asked == [("resume", "shop", "shop.archive")]
+    assert "paused: shop.archive" in client.get("/").text
+    assert 'cdc_tables_paused{pipeline="shop"} 1' in client.get("/metrics").text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -134,3 +155,20 @@ def test_the_page_of_the_documentation_names_every_address(client: TestClient) -
         assert f"GET /api/v1/pipelines/NAME/{part}" in page
     for action in ACTIONS:
         assert f"POST /api/v1/pipelines/NAME/{action}" in page
+
+
+@pytest.mark.parametrize("name", ["shop/plan", "shop/stop", "a/b", "\u00e4 b%2Fc?d#e", "shop"])
+def test_a_name_with_slashes_or_odd_letters_is_one_name(tmp_path: Path, name: str) -> None:
+    control = fake(view("shop", tmp_path), view("other", tmp_path))
+    control.put(view(name, tmp_path))
+    client = TestClient(make_app(control, WebSettings()), base_url="http://127.0.0.1:8380", follow_redirects=False)
+    at = quote(name, safe="")
+    assert client.get(f"{BASE}/{at}").json()["name"] == name
+    assert client.get(f"{BASE}/{at}/tables").json()["total"] == 0
+    assert client.post(f"{BASE}/{at}/stop", headers=SENT).json()["done"] == "stop"
+    assert control.asked == [("stop", name)]
+    page = client.get(link(name))
+    assert page.status_code == 200
+    fields = form(page.text, "stop")
+    assert client.post(f"/actions/{at}", data=fields).headers["location"].startswith(link(name) + "?said=")
+    assert control.asked == [("stop", name)] * 2

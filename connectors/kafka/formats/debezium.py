@@ -29,8 +29,10 @@ from connectors.kafka.formats.groups import (
     gathered,
     times_of,
 )
+from connectors.kafka.formats.log_places import NOWHERE, PLACES, Places, places_of
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
+from connectors.kafka.formats.schema_changes import schema_change
 from connectors.kafka.formats.wrapped import Unwrapper, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
@@ -61,6 +63,14 @@ class DebeziumFormat:
     def natural(self, column: Column) -> Field:
         """As in `Format`: as the connector's modes say."""
         return self._modes.natural(column)
+
+    def places(self, messages: Messages) -> Places:
+        """Where the messages stand in the server's log."""
+        payloads = self._wrapped.payloads(messages.values)
+        found = places_of(PLACES.scan(payloads.texts))
+        at = np.full(len(messages), NOWHERE, np.int64)
+        at[payloads.numbers] = found.at
+        return Places(at, found.logs, found.servers)
 
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")
@@ -96,10 +106,7 @@ class DebeziumFormat:
         if scan.faults[place]:
             reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
         elif scan.cells("ddl").kinds[place] >= STRING:
-            ddl, database = (
-                convert.text(scan.cells(name).take([place]))[0].as_py() for name in ("ddl", "databaseName")
-            )
-            reading.statements.append(Statement(number, database or "", ddl))
+            reading.statements += schema_change(scan, place, number)
         elif scan.cells("op").kinds[place] >= STRING:
             reading.unreadable[number] = "Debezium's source.table is missing"
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:

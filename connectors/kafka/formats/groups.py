@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from cdc.block import RowKind
 from cdc.schema import Column, TableId
+from connectors.kafka.formats.alter import Altered
 from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.log_places import LogPlace
 from connectors.kafka.formats.scan import Texts
 from connectors.kafka.formats.simple_ddl import SimpleDdl
 
@@ -142,12 +144,15 @@ class Statement:
 
     Attributes:
         change: what it does, where the message says it whole; None for every other statement.
+        place: where it stands in the server's log, where the message says that: then its order with rows of other
+            topics and partitions is known by their places.
     """
 
     message: int
     database: str
     sql: str
-    change: SimpleDdl | None = None
+    change: SimpleDdl | Altered | None = None
+    place: LogPlace | None = None
 
 
 @dataclass(slots=True)

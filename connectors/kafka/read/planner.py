@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from confluent_kafka import Consumer
+
 from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
@@ -22,6 +24,7 @@ from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
 from connectors.kafka.read.history import Entry, History, Known, is_statement, partition_entry, schema_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
+from connectors.kafka.read.ordered import IDLE_S, Order
 from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -35,10 +38,14 @@ _DRAIN_S = 0.5
 
 @dataclass(slots=True)
 class _Fit:
-    """How many of a partition's messages fit, and what the first one needs when none does."""
+    """How many of a partition's messages fit, and what the first one needs when none does.
+
+    `behind`: the first one is behind a statement that is to be carried out before it.
+    """
 
     count: int
     needs: list[Entry]
+    behind: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +72,7 @@ class _Batch:
         for fit in self.held.values():
             for entry in fit.needs:
                 if is_statement(entry):
-                    return [entry]
+                    return fit.needs
                 found.setdefault(str(entry["table"]), entry)
         return list(found.values())
 
@@ -90,7 +97,10 @@ class Planner:
         self._cluster, self._policy, self._options, self._history = cluster, policy, options, history
         self._tables, self._pipeline, self._notices = tables, pipeline, notices
         self._formats = Formats(options)
+        self._order = Order(self._formats, self._ends_now)
+        self._behind = set[str]()
         self._reader: Fetcher | None = None
+        self._asker: Consumer | None = None
         self._parts: dict[tuple[str, int], Pending] = {}
         self._at: KafkaOffset | None = None
         self._ends: Mapping[str, int] | None = None
@@ -103,14 +113,24 @@ class Planner:
         """From now on nothing counts that comes after what there is now."""
         names = startup.find_partitions(self._cluster, self._policy, self._options)
         self._ends = self._asked(startup.ends_of, names)
+        self._order.idle_s = 0.0
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         """The end of the next batch, `start` when there is nothing. Raises SourceError."""
         self._begin(start)
+        while True:
+            end = self._next(start, limits, wait_s)
+            # A bounded run ends with `start`: not while partitions are put behind others.
+            if end != start or self._ends is None or self.stopped or (self._all_read(0) and not self._behind):
+                return end
+
+    def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
         found = self._discovered(start)
         # What the last batch left because it did not fit is not held up again by what others have meanwhile.
         batch = self._resolved(self._fitting(len(self._history)))
         self._gather(batch, limits, wait_s)
+        if self._order.waits and not batch.ends:
+            batch = self._fitting(batch.known.count)  # what a statement waits for may have come meanwhile
         resolved = self._resolved(batch)
         if resolved is not batch:
             batch = resolved
@@ -132,6 +152,8 @@ class Planner:
         needs = [] if batch.ends else batch.needs()
         if not needs:
             return batch
+        if is_statement(needs[0]):
+            self._order.carried(tuple(needs[0]["at"]), batch.known, self._parts)
         found = self._fitting(self._history.append(needs))
         if not found.ends:
             part = next(part for part in self._parts.values() if part.name in found.held)
@@ -147,6 +169,14 @@ class Planner:
             self._reader = records.fetcher(self._cluster, self._pipeline)
         return self._reader
 
+    def _ends_now(self, names: Sequence[str]) -> Mapping[str, int]:
+        """Where partitions end, as far as this run reads."""
+        if self._asker is None:
+            self._asker = records.asker(self._cluster, self._pipeline)
+        found = startup.ends_of(self._cluster, self._policy, self._asker, names)
+        limits = self._ends
+        return found if limits is None else {name: min(at, limits.get(name, 0)) for name, at in found.items()}
+
     def _asked(self, ask: Callable[..., dict[str, int]], names: Sequence[str]) -> dict[str, int]:
         """Offsets of partitions."""
         asker = records.asker(self._cluster, self._pipeline)
@@ -160,7 +190,8 @@ class Planner:
         if self._at == start:
             return
         self._history.truncate(start.schemas)
-        self._parts = {}
+        self._parts, self._behind = {}, set()
+        self._order = Order(self._formats, self._ends_now, idle_s=0.0 if self._ends is not None else IDLE_S)
         for name, at in start.partitions.items():
             topic, number = topic_partition(name)
             self._parts[topic, number] = Pending(topic, number, at)
@@ -168,7 +199,8 @@ class Planner:
         self._assign()
 
     def _assign(self) -> None:
-        records.assign(self._fetcher(), self._parts.values())
+        self._order.assigned(self._parts)
+        records.assign(self._fetcher(), [part for part in self._parts.values() if part.name not in self._behind])
 
     def _discovered(self, start: KafkaOffset) -> dict[str, int]:
         """Partitions that are new, with where they begin."""
@@ -195,9 +227,10 @@ class Planner:
         """Read and plan until the limits are reached, or nothing more is there."""
         rows = limits.max_rows if limits is not None else 1 << 62
         room = limits.max_bytes if limits is not None else 1 << 62
-        held = sum(len(part) for part in self._parts.values())
-        size = sum(part.bytes for part in self._parts.values()) + batch.bytes
-        read = batch.rows + held
+        # Statements that wait take no room from the rows that they wait for.
+        there = [part for part in self._parts.values() if not self._order.leads(part)]
+        size = sum(part.bytes for part in there) + batch.bytes
+        read = batch.rows + sum(map(len, there))
         began, wait = time.monotonic(), 0.0 if read else wait_s
         while read < rows and size < room and not self._all_read(read) and not self.stopped:
             if batch.waits and size >= _LOOK_BYTES:
@@ -217,17 +250,33 @@ class Planner:
 
     def _take(self, batch: _Batch) -> None:
         """Plan what fits of each partition, up to the first message that does not."""
+        if self._order.look(self._parts, batch.known, self._tables.takes) and self._behind:
+            self._behind.clear()
+            self._assign()
         for part in self._parts.values():
             if not part.parts or part.name in batch.held:
+                continue
+            if not self._order.open(part, self._parts):
+                self._put_behind(part)
                 continue
             messages = part.messages()
             fit = self._fit(part, messages, batch.known)
             if fit.count:
+                self._order.took(part, messages.part(0, fit.count))
                 batch.ends[part.name] = messages.place(fit.count - 1) + 1
                 batch.rows += fit.count
                 batch.bytes += part.drop(fit.count)
             if part.parts:
                 batch.held[part.name] = fit
+                if fit.behind:
+                    self._order.passed(part)
+                    self._put_behind(part)
+
+    def _put_behind(self, part: Pending) -> None:
+        """What waits for other partitions takes no room from them: it is read again later."""
+        self._behind.add(part.name)
+        part.forget()
+        self._assign()
 
     def _collect(self, found: Fetched) -> int:
         try:
@@ -259,9 +308,17 @@ class Planner:
         """Nothing more is to come for this batch, of which `read` messages are here."""
         if self._ends is None:
             return read > 0 and all(part.at_end for part in self._parts.values())
-        return all(part.at_end or part.position >= self._ends.get(part.name, 0) for part in self._parts.values())
+        return all(
+            part.at_end or part.position >= self._ends.get(part.name, 0) or part.name in self._behind
+            for part in self._parts.values()
+        )
 
     def _fit(self, part: Pending, messages: Messages, known: Known) -> _Fit:
+        limit = self._order.limit(part, messages, known)
+        behind = limit < len(messages)
+        if not limit:
+            return _Fit(0, [], behind)
+        messages = messages.part(0, limit)
         found = self._formats.of(part.topic, messages)
         reading = found.read(messages)
         count, first = len(messages), None
@@ -269,18 +326,18 @@ class Planner:
             misfit = self._tables.misfit(group, known, part.topic)
             if misfit is not None and misfit < count:
                 count, first = misfit, group
-        partitions = sum(topic == part.topic for topic, _ in self._parts)
-        due = statements.first_due(messages, reading, known, self._tables, partitions)
+        around = statements.Around(known, self._tables, self._order, self._parts)
+        due = statements.first_due(messages, reading, around)
         if due is not None and due[0] < count:
             count, first = due[0], None
         # Whether a statement can be carried out is only known when everything before it fits.
-        for offset, notice in statements.left_out(messages, reading, known, self._tables, partitions, count):
+        for offset, notice in statements.left_out(messages, reading, around, count):
             if offset >= self._told.get(part.name, 0):
                 self._told[part.name] = offset + 1
                 self._notices.append(notice)
-        if count or not len(messages):
-            return _Fit(count, [])
-        return _Fit(0, [self._need(first, known, part.topic)] if first is not None else [due[1]] if due else [])
+        if count:
+            return _Fit(count, [], behind and count == limit)
+        return _Fit(0, [self._need(first, known, part.topic)] if first is not None else due[1] if due else [])
 
     def _need(self, group: Group, known: Known, topic: str) -> Entry:
         return schema_entry(group.table, self._tables.needed(group, known.schemas.get(group.table)), topic)
@@ -301,5 +358,8 @@ class Planner:
         """Close the connection."""
         self.stopped = True
         reader, self._reader = self._reader, None
+        asker, self._asker = self._asker, None
         if reader is not None:
             reader.close()
+        if asker is not None:
+            asker.close()

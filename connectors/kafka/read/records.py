@@ -99,6 +99,11 @@ class Pending:
         before, self.bytes = self.bytes, left.size
         return before - self.bytes
 
+    def forget(self) -> None:
+        """What is there and not planned is to be read again."""
+        self.position = self.messages().place(0)
+        self.parts, self.bytes, self.at_end = [], 0, False
+
     def cut(self, end: int) -> None:
         """Leave out what comes at or after an offset."""
         while self.parts and self.parts[-1].place(-1) >= end:

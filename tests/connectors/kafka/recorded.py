@@ -4,39 +4,60 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from cdc.block import ChangeBlock
-from cdc.source import Context, Split
+from cdc.schema import SchemaChange
+from cdc.sink import Announced, Prepared, Sink, TaskAttempt
+from cdc.source import Context
 from cdc.state.store import LocalStore
+from cdc.testing import run_in_memory
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Layout
-from connectors.mysql.binlog_files import BinlogFilesSource, _buffers
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.rows.metadata import LogMetadata
-from connectors.mysql.snapshot.plan.payloads import opened
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
 Record = tuple[Any, Any, list[list[str]]]
 """Key and value as JSON values, and headers."""
 
 
-class _WithMetadata(BinlogFilesSource):
-    """The blocks of files as a live server's source makes them with `metadata.list`."""
+class _Blocks(Sink):
+    """Keeps what the engine hands to a sink."""
 
-    def read(self, split: Split, count: Any, report: Any) -> Iterator[ChangeBlock]:
-        part = opened(split).payload
-        rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        metadata = LogMetadata(("binlog_file", "binlog_begin", "server_id", "gtid"))
-        for buffer in _buffers(self._files(), part.start, part.end):
-            yield from metadata.blocks(buffer, rows.decode)
+    def __init__(self) -> None:
+        self.blocks: list[ChangeBlock] = []
+        self.announced: list[Announced] = []
+
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
+        self.announced += changes
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
+        """Nothing."""
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        self.blocks += blocks
+        return []
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Nothing."""
+
+    def abort(self, batch: int) -> None:
+        """Nothing."""
 
 
-def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
-    """The row changes of a recorded binlog, in log order within each table."""
+def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
+    """The row changes of a recorded binlog as a sink gets them, in log order within each table."""
+    return _sunk(flavor, folder).blocks
+
+
+def announced(flavor: str, folder: Path) -> list[Announced]:
+    """The schema changes of a recorded binlog as a sink is told of them."""
+    return _sunk(flavor, folder).announced
+
+
+def _sunk(flavor: str, folder: Path) -> _Blocks:
     options = BinlogFilesSourceOptions.model_validate(
         {
             "type": "binlog-files",
@@ -44,13 +65,10 @@ def blocks(flavor: str, folder: Path) -> Iterator[ChangeBlock]:
             "tables": r"types_db.\.*,shop.\.*",
         }
     )
-    source = _WithMetadata(options, Context("recorded", LocalStore(folder)))
-    at = source.initial_offset()
-    while (end := source.latest_offset(at, None, 0.0)) != at:
-        for split in source.splits(at, end, 1):
-            for block in source.read(split, lambda reason, number: None, lambda report: None):
-                yield replace(block, position_text=source.position_text)
-        at = end
+    context = Context("recorded", LocalStore(folder), metadata=("binlog_file", "binlog_begin", "server_id", "gtid"))
+    sink = _Blocks()
+    run_in_memory(options.build(context), sink)
+    return sink
 
 
 def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:

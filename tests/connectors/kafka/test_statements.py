@@ -229,5 +229,5 @@ def test_columns_are_dropped_and_renamed_between_the_rows(tmp_path: Path) -> Non
         "the column is part of the key",
         "the table has no column gone here",
         "there is a column id already",
-        "only such are carried out that empty, drop or rename one table or one column",
+        "only such are carried out that empty, drop or rename one table, or drop or rename its columns",
     ]

@@ -1,0 +1,197 @@
+"""The one place that talks to an object store: whole objects by name, and what its refusals mean for the user.
+
+Credentials, region and endpoint are those of the environment, by the names that the store's own tools use
+(`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_KEY`, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from cdc.errors import StateError, StateUnavailable
+from cdc.flow.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+T = TypeVar("T")
+
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+_REQUEST_S = 20
+_TRIES = 2
+"""Of the library itself, close together; after that the policy says how long."""
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_RIGHTS = "the state needs the rights to read, write, delete and list objects there (docs/state.md)"
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", re.IGNORECASE)
+_DENIED = re.compile(r"\b(401 Unauthorized|403 Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch)\b")
+_BUSY = re.compile(r"\b(429|500|502|503|504)\b")
+_NO_ACCOUNT = re.compile(r"credential|169\.254\.169\.254|metadata\.google|identity", re.IGNORECASE)
+
+
+class Bucket:
+    """The objects below one URL. Cheap to make; the client is made when something is asked. Not for a fork's child.
+
+    Every method tries again what may pass, as long as `retry` says. Raises StateUnavailable then, StateError at once
+    for what does not pass by itself. Threads may share it.
+    """
+
+    def __init__(self, url: str, retry: RetryPolicy | None = None) -> None:
+        self.url, self._retry = url, retry or RetryPolicy()
+
+    def get(self, name: str) -> bytes | None:
+        """An object; None when there is none."""
+        found = self.get_tagged(name)
+        return None if found is None else found[0]
+
+    def get_tagged(self, name: str) -> tuple[bytes, str] | None:
+        """An object and the tag of its version; None when there is none."""
+        import obstore
+
+        def attempt() -> tuple[bytes, str] | None:
+            try:
+                found = obstore.get(self._store, name)
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+            return bytes(found.bytes()), _tag(found.meta["e_tag"], found.meta["version"])
+
+        return self._asked(attempt, name, "read")
+
+    def put_new(self, name: str, data: bytes) -> bool:
+        """Put an object where none is; False when one is there, which may be ours from a try without an answer."""
+        return self._put_if(name, data, "create") is not None
+
+    def put_over(self, name: str, data: bytes, tag: str) -> str | None:
+        """Put an object in the place of the version with this tag; the new tag, None when another one is there."""
+        return self._put_if(name, data, tag)
+
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Put an object, or a file, whatever is there."""
+        import obstore
+
+        self._asked(lambda: obstore.put(self._store, name, data), name, "written")
+
+    def download(self, name: str, path: Path) -> None:
+        """Write an object into a new file. Raises StateError also when it is not there, OSError."""
+        import obstore
+
+        def attempt() -> None:
+            with open(path, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
+                for part in obstore.get(self._store, name):
+                    file.write(part)
+
+        self._asked(attempt, name, "read")
+
+    def names(self, folder: str) -> list[str]:
+        """The names of all objects below a folder, with it, sorted."""
+        import obstore
+
+        def attempt() -> list[str]:
+            return sorted(str(each["path"]) for part in obstore.list(self._store, folder) for each in part)
+
+        return self._asked(attempt, folder, "listed")
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Remove objects; those that are not there are fine."""
+        import obstore
+
+        for part in _parts(sorted(names)):
+            self._asked(lambda part=part: obstore.delete(self._store, part), part[0], "removed")  # type: ignore[misc]
+
+    def _put_if(self, name: str, data: bytes, condition: str) -> str | None:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        def attempt() -> str | None:
+            mode = "create" if condition == "create" else _version(condition)
+            try:
+                done = obstore.put(self._store, name, data, mode=mode, use_multipart=False)  # type: ignore[arg-type]
+            except (AlreadyExistsError, PreconditionError):
+                return None
+            return _tag(done["e_tag"], done["version"])
+
+        return self._asked(attempt, name, "written")
+
+    @property
+    def _store(self) -> ObjectStore:
+        return _opened(self.url, os.getpid())
+
+    def _asked(self, attempt: Callable[[], T], name: str, verb: str) -> T:
+        from obstore.exceptions import BaseError
+
+        def once() -> T:
+            try:
+                return attempt()
+            except (BaseError, OSError) as error:
+                raise refusal(self.url, name, verb, error) from error
+
+        return self._retry.call(once, f"state in {self.url}")
+
+
+def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
+    """What the refusal of an object store means for the user. Its text is cut to what holds no secret."""
+    text, where = _told(str(error)), f"{url}/{name}"
+    kind = type(error).__name__
+    if _NO_BUCKET.search(str(error)):
+        hint = "create it, or correct --state-dir"
+        return StateError("there is no such bucket", where=url, hint=hint)
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or _DENIED.search(text):
+        return StateError(f"the state cannot be {verb}: access denied: {text}", where=where, hint=_RIGHTS)
+    if kind == "NotSupportedError" or "501 Not Implemented" in text:
+        hint = "the store has to support conditional puts (If-None-Match and If-Match)"
+        return StateError(f"the state cannot be {verb}: {text}", where=where, hint=hint)
+    if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+        return StateError(f"the state cannot be {verb}: {error.strerror or error}", where=str(error.filename or where))
+    if _NO_ACCOUNT.search(text) and not _BUSY.search(text):
+        hint = "give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; see docs/state.md"
+        return StateUnavailable(f"the state cannot be {verb}: no credentials: {text}", where=where, hint=hint)
+    hint = "look at the store and the network; nothing was lost"
+    return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
+
+
+def _told(text: str) -> str:
+    """The first line of the library's message, without what stands in queries of addresses: there may be signatures."""
+    line = text.split("\n")[0]
+    return re.sub(r"\?[^\s)\"']*", "", line)[:300].strip()
+
+
+@cache
+def _opened(url: str, process: int) -> ObjectStore:
+    """The client for a URL, one for each process: its threads do not outlive a fork."""
+    from obstore.store import from_url
+
+    plain = any(_endpoint(name).startswith("http://") for name in _ENDPOINTS)
+    options = {"timeout": timedelta(seconds=_REQUEST_S), **({"allow_http": True} if plain else {})}
+    retry = {"max_retries": _TRIES, "retry_timeout": timedelta(seconds=_REQUEST_S)}
+    config = {"endpoint": _endpoint("AWS_ENDPOINT_URL_S3")} if _endpoint("AWS_ENDPOINT_URL_S3") else {}
+    try:
+        return from_url(url, config=config or None, client_options=options, retry_config=retry)  # type: ignore[call-overload,no-any-return]
+    except Exception as error:
+        hint = "write s3://bucket/prefix, gs://bucket/prefix or abfss://container@account.dfs.core.windows.net/prefix"
+        raise StateError(f"cannot keep state there: {_told(str(error))}", where=url, hint=hint) from error
+
+
+def _endpoint(name: str) -> str:
+    return os.environ.get(name, "")
+
+
+def _tag(tag: str | None, version: str | None) -> str:
+    """Both names of a version, as stores differ in which of them counts."""
+    return f"{tag or ''}\n{version or ''}"
+
+
+def _version(tag: str) -> dict[str, str]:
+    e_tag, _, version = tag.partition("\n")
+    return {key: value for key, value in (("e_tag", e_tag), ("version", version)) if value}
+
+
+def _parts(names: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(names), 500):
+        yield names[start : start + 500]

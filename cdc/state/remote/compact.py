@@ -1,0 +1,74 @@
+"""A base: all documents as they are behind a step, so that the steps before it can go. Driver, now and then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cdc.errors import StateError
+from cdc.state.durable import state_error
+from cdc.state.remote.entry import BASE, Change, Entry
+from cdc.state.remote.writer import FOLDER, Writer, entry_name
+
+OF_THIS_MACHINE = frozenset({
+    FOLDER, ".bulk", "control", "lock", "run.log", "run.log.1", "runs.json", "status.json",
+})  # fmt: skip
+"""What lies in a working copy and is no part of the state."""
+_OFFSETS, _METADATA = "checkpoint/offsets", "checkpoint/metadata"
+MOST_STEPS, MOST_BYTES = 200, 4 << 20
+"""Steps behind a base: how many a restart has to read."""
+
+
+def due(writer: Writer, base: int) -> bool:
+    """Whether there are many steps behind the base of this number."""
+    with writer.still() as (number, size):
+        return number - base > MOST_STEPS or size > MOST_BYTES
+
+
+def compact(writer: Writer, openings: Sequence[int], *, closed: bool = False) -> int:
+    """Put a base and remove what is not needed with it; the number of its step. Raises StateError.
+
+    The first steps of runs after one that ended without a word (`openings`) stay: such a run may only be paused, and
+    has to find its number taken.
+    """
+    with writer.still() as (number, _):
+        changes = tuple(documents(writer.copy))
+    last, bucket = number - 1, writer.bucket
+    notes = {"closed": closed, "openings": list(openings)}
+    base = Entry(BASE, writer.session.owner, last, "", changes, notes)
+    bucket.put(base_name(last), base.to_bytes())
+    writer.note_base()
+    kept = {entry_name(opening) for opening in openings}
+    steps = [name for name in bucket.names("log") if name <= entry_name(last) and name not in kept]
+    bucket.delete([*steps, *(name for name in bucket.names(BASE) if name < base_name(last))])
+    return last
+
+
+def base_name(number: int) -> str:
+    """The object of a base."""
+    return f"{BASE}/{number:012}"
+
+
+def documents(copy: Path) -> Iterator[Change]:
+    """All documents of a working copy that nobody writes to. Raises StateError."""
+    try:
+        for folder, folders, files in os.walk(copy):
+            within = Path(folder).relative_to(copy)
+            if within == Path():
+                folders[:] = [name for name in folders if name not in OF_THIS_MACHINE]
+                files = [name for name in files if name not in OF_THIS_MACHINE]
+            for name in files:
+                path = (within / name).as_posix()
+                if not name.startswith(".") and (not path.startswith("checkpoint/") or _kept(path)):
+                    yield Change(path, (copy / path).read_bytes())
+    except FileNotFoundError as error:  # somebody removed it who need not wait for us: it is gone from the state, too
+        raise StateError("the working copy changes meanwhile", where=str(copy), hint="try again") from error
+    except OSError as error:
+        raise state_error(copy, error, "read") from error
+
+
+def _kept(path: str) -> bool:
+    """Of Spark's files: the offsets, and what names the query."""
+    folder, _, name = path.rpartition("/")
+    return path == _METADATA or (folder == _OFFSETS and name.isdigit())

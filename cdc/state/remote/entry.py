@@ -1,0 +1,123 @@
+"""One step of the log: changes of documents that hold together, as the bytes of one object.
+
+A JSON line says whose it is and what changes; the contents follow, one behind the other:
+
+    {"format": 1, "kind": "write", "owner": "...", "number": 7, "id": "...", "changes": [["put", "a.json", 12],
+     ["append", "source/schemas", 1024, 80], ["remove", "splits/3.json"]]}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cdc.errors import StateError
+from cdc.state.durable import FOLDER_MODE, private
+
+FORMAT = 1
+WRITE, OPEN, CLOSE, BASE = "write", "open", "close", "base"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A document is put (`offset` None), appended to at a byte, or removed (`data` None). Names have `/`."""
+
+    name: str
+    data: bytes | None
+    offset: int | None = None
+
+    def carry_out(self, root: Path) -> None:
+        """On the working copy, not synced: what counts is in the store. May be repeated. Raises OSError."""
+        path = root / self.name
+        if self.data is None:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        if self.offset is None:
+            spare = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+            with open(spare, "wb", opener=private) as file:
+                file.write(self.data)
+            os.replace(spare, path)
+            return
+        with open(path, "r+b", opener=private) as file:
+            if file.seek(0, os.SEEK_END) < self.offset:
+                raise OSError(f"{path} is shorter than {self.offset} bytes")
+            file.truncate(self.offset)
+            file.seek(self.offset)
+            file.write(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A step. `owner` is the run that made it, `id` tells two of its steps apart, `notes` are for its kind."""
+
+    kind: str
+    owner: str
+    number: int
+    id: str = ""
+    changes: tuple[Change, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def who(self) -> str:
+        """Whose run it opened, for messages; empty for other kinds."""
+        return str(self.notes.get("who", ""))
+
+    def to_bytes(self) -> bytes:
+        """What `from_bytes` reads back."""
+        head = {
+            "format": FORMAT, "kind": self.kind, "owner": self.owner, "number": self.number, "id": self.id,
+            "changes": [_head(change) for change in self.changes], "notes": dict(self.notes),
+        }  # fmt: skip
+        return b"".join([json.dumps(head).encode(), b"\n", *(change.data or b"" for change in self.changes)])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Entry:
+        """A step of the store. Raises StateError when it is damaged or of a newer version."""
+        try:
+            line, _, rest = data.partition(b"\n")
+            head = json.loads(line)
+            if head["format"] > FORMAT:
+                hint = "use the version of cdc that wrote it or a newer one"
+                told = f"has format {head['format']}, this version reads up to {FORMAT}"
+                raise StateError(told, where=where, hint=hint)
+            changes = tuple(_changes(head["changes"], rest))
+            return cls(head["kind"], head["owner"], head["number"], head["id"], changes, head["notes"])
+        except (ValueError, LookupError, TypeError) as error:
+            hint = "restore the objects below --state-dir from a copy, or start anew with an empty prefix"
+            raise StateError(f"cannot be read: {error!r}", where=where, hint=hint) from error
+
+
+def _head(change: Change) -> list[Any]:
+    if change.data is None:
+        return ["remove", change.name]
+    if change.offset is None:
+        return ["put", change.name, len(change.data)]
+    return ["append", change.name, change.offset, len(change.data)]
+
+
+def _changes(heads: Sequence[Sequence[Any]], rest: bytes) -> Sequence[Change]:
+    found, at = [], 0
+    for verb, name, *numbers in heads:
+        _check(name)
+        if verb == "remove":
+            found.append(Change(name, None))
+            continue
+        length = numbers[-1]
+        data = rest[at : at + length]
+        if len(data) != length:
+            raise ValueError("it ends too early")
+        at += length
+        found.append(Change(name, data, numbers[0] if verb == "append" else None))
+    return found
+
+
+def _check(name: str) -> None:
+    """A name never leads out of the working copy. Raises ValueError."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise ValueError(f"{name} is no name of a document")

@@ -1,0 +1,194 @@
+"""A run's hold on a state in an object store: lease, working copy, log, from its beginning to its end. Driver."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from cdc.errors import CdcError, StateError, StateUnavailable
+from cdc.flow.retry import RetryPolicy
+from cdc.state.durable import make_folder, state_error, write_file
+from cdc.state.remote.bucket import Bucket
+from cdc.state.remote.compact import OF_THIS_MACHINE, compact, due
+from cdc.state.remote.entry import CLOSE, OPEN, Entry
+from cdc.state.remote.held import note_held
+from cdc.state.remote.lease import Lease, in_use, of_this_process
+from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
+from cdc.state.remote.store import RemoteStore, writer_of
+from cdc.state.remote.writer import FOLDER, Session, Writer, entry_name, taken_over
+
+log = logging.getLogger(__name__)
+
+TTL_S = 15.0
+"""How long a lease lasts without a sign of life; three are given meanwhile."""
+STATUS = "status.json"
+_PLACE = "place"
+_GOES = frozenset({FOLDER, ".bulk", "control"})
+
+
+@contextlib.contextmanager
+def held(
+    url: str, copy: Path, retry: RetryPolicy, *, ttl_s: float = TTL_S, starting: Callable[[str], None] = log.info
+) -> Iterator[None]:
+    """While the block runs, `copy` is the working copy of `url`, and no other run has it.
+
+    The caller has locked the folder (`cdc.job.lock`). What the folder holds of an earlier run is thrown away, at the
+    end everything is. Raises StateError: the lease is another's, what is in the store is damaged, the store is away.
+    """
+    run = _Run(url, copy, retry, ttl_s)
+    run.begin(starting)
+    try:
+        yield
+    finally:
+        run.end()
+
+
+class _Run:
+    def __init__(self, url: str, copy: Path, retry: RetryPolicy, ttl_s: float) -> None:
+        self._url, self._copy, self._retry, self._ttl_s = url, copy, retry, ttl_s
+        self._bucket, self._owner = Bucket(url, retry), secrets.token_hex(16)
+        self._once = Bucket(url, RetryPolicy(timeout_s=0.0))
+        self._over, self._openings, self._base = threading.Event(), list[int](), -1
+        self._writer: Writer | None = None
+        self._lost: CdcError | None = None
+        self._status = 0.0
+
+    def begin(self, starting: Callable[[str], None]) -> None:
+        clean(self._copy)
+        self._bucket.names("lock")  # whether there is such a bucket: a put of S3 and a get do not say so alike
+        starting(f"reading the state from {self._url}")
+        mine = of_this_process(self._owner, self._place(), self._ttl_s)
+        self._lease = Lease(self._bucket, self._once, mine, self._retry)
+        self._lease.acquire()
+        note_held(self._copy, self._lease.lost_s)
+        self._thread = threading.Thread(target=self._live, name="state-lease", daemon=True)
+        self._thread.start()
+        try:
+            session = self._opened(mine.who)
+            restore_bulk(self._bucket, self._copy / ".bulk")
+            session.begin(self._copy)
+        except BaseException:
+            self._over.set()
+            self._thread.join()
+            with contextlib.suppress(StateError):
+                self._lease.release()
+            raise
+        self._writer = writer_of(RemoteStore(self._copy, self._copy, session))
+        if self._lost is not None:
+            self._writer.fail(self._lost)
+
+    def end(self) -> None:
+        """Say that the run is over, where that can be said: the next one then begins at once."""
+        self._over.set()
+        self._thread.join()
+        try:
+            assert self._writer is not None
+            self._writer.check()
+            self._writer.close(CLOSE)
+            self._put_status()
+            self._lease.release()
+        except StateError as error:
+            log.warning("the end of the run could not be noted, the next one waits for the lease: %s", error)
+        finally:
+            clean(self._copy)
+
+    def _place(self) -> str:
+        path = self._copy / FOLDER / _PLACE
+        try:
+            return path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            name = secrets.token_hex(16)
+            write_file(path, name.encode())
+            return name
+        except OSError as error:
+            raise state_error(path, error, "read") from error
+
+    def _opened(self, who: str) -> Session:
+        """The documents in the folder, and the run's first step in the log: who ran before can put nothing now."""
+        found = restore(self._bucket, self._copy)
+        while not self._put_first(found, who):
+            pass
+        number = found.last + 1
+        self._openings = found.openings if found.closed else [*found.openings, number]
+        return Session(self._url, self._owner, number, self._retry.timeout_s, self._ttl_s)
+
+    def _put_first(self, found: Restored, who: str) -> bool:
+        number = found.last + 1
+        first = Entry(OPEN, self._owner, number, "", (), {"who": who})
+        if self._bucket.put_new(entry_name(number), first.to_bytes()):
+            return True
+        data = self._bucket.get(entry_name(number))
+        if data is None:
+            raise in_use(self._url, self._lease.holder())
+        entry = Entry.from_bytes(data, f"{self._url}/{entry_name(number)}")
+        if entry.owner == self._owner:
+            return True  # of a try whose answer was lost
+        if entry.kind == OPEN:
+            raise taken_over(self._url, entry.who)
+        extend(self._bucket, self._copy, found, entry)
+        return False
+
+    def _live(self) -> None:
+        """The thread that shows that the run lives, and tidies up."""
+        while not self._over.wait(self._ttl_s / 3):
+            try:
+                if not self._lease.beat():
+                    holder = self._lease.holder()
+                    self._lose(taken_over(self._url, "" if holder is None else holder.who))
+                    return
+                note_held(self._copy, self._lease.lost_s)
+                self._tidy()
+            except StateUnavailable as error:
+                log.info("the lease on the state could not be renewed: %s", error)
+            except StateError as error:
+                self._lose(error)
+                return
+
+    def _lose(self, error: CdcError) -> None:
+        self._lost = error
+        if self._writer is not None:
+            self._writer.fail(error)
+
+    def _tidy(self) -> None:
+        if self._writer is None:
+            return
+        self._put_status()
+        if due(self._writer, self._base):
+            self._base = compact(self._writer, self._openings)
+
+    def _put_status(self) -> None:
+        path = self._copy / STATUS
+        try:
+            changed = path.stat().st_mtime
+            if changed != self._status:
+                self._once.put(STATUS, path.read_bytes())
+                self._status = changed
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise state_error(path, error, "read") from error
+
+
+def clean(copy: Path) -> None:
+    """Remove what a working copy has of the state. Raises StateError."""
+    try:
+        make_folder(copy / FOLDER)
+        for path in copy.iterdir():
+            if path.name == FOLDER:
+                for inner in path.iterdir():
+                    if inner.name != _PLACE:
+                        inner.unlink()
+            elif path.name in OF_THIS_MACHINE - _GOES:
+                continue
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+    except OSError as error:
+        raise state_error(copy, error, "remove a file of") from error

@@ -1,0 +1,144 @@
+"""The documents of a working copy: read there, written to the store first. Any process on the driver's machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from cdc.state.append_log import AppendLog
+from cdc.state.remote.entry import Change
+from cdc.state.remote.held import check_held
+from cdc.state.remote.restore import BULK
+from cdc.state.remote.writer import Session, Writer
+from cdc.state.store import LocalStore
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore(LocalStore):
+    """A part of a working copy. `root` is its folder, `copy` that of the whole working copy."""
+
+    copy: Path
+    session: Session
+
+    def where(self, name: str = "") -> str:
+        """The URL, which is where a document counts."""
+        return f"{self.session.url}/{self._name(name)}"
+
+    def within(self, folder: str) -> RemoteStore:
+        """The part of the store below `folder`."""
+        return RemoteStore(self.root / folder, self.copy, self.session)
+
+    def read(self, name: str) -> bytes | None:
+        """A document of the working copy, as long as this run may go on."""
+        self._writer.check()
+        return LocalStore.read(self, name)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put one step."""
+        self._writer.write(Change(self._name(name), data))
+
+    def write_later(self, name: str, data: bytes) -> None:
+        """Write into the working copy; it is in the store with the next step of this process."""
+        self._writer.later(Change(self._name(name), data))
+
+    def remove(self, name: str) -> None:
+        """Remove it from the working copy; it is gone from the store with the next step of this process."""
+        if (self.root / name).exists():
+            self._writer.later(Change(self._name(name), None))
+
+    def adopt(self, name: str) -> None:
+        """Take in a file that somebody else has written; it is in the store with the next step of this process."""
+        self._writer.adopt(self._name(name))
+
+    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+        """A log whose lines are put as steps."""
+        return RemoteLog(self, name, what, header)
+
+    def bulk(self, folder: str) -> Path:
+        """A folder of the working copy; what is to last is put with `keep`."""
+        return self.copy / ".bulk" / self.root.relative_to(self.copy) / folder
+
+    def keep(self, path: Path) -> None:
+        """Put a file of bulk data, under a name of this run's own. Raises StateError."""
+        relative = path.relative_to(self.copy / ".bulk").as_posix()
+        writer = self._writer
+        writer.check()
+        writer.bucket.put(f"{BULK}/{self.session.number:012}/{relative}", path)
+
+    def drop(self, folder: Path) -> None:
+        """Remove a folder of bulk data, here and in the store, unless a later run has put it there."""
+        shutil.rmtree(folder, ignore_errors=True)
+        relative = folder.relative_to(self.copy / ".bulk").as_posix()
+        bucket, found = self._writer.bucket, []
+        for name in bucket.names(BULK):
+            _, run, rest = name.split("/", 2)
+            if int(run) <= self.session.number and rest.startswith(f"{relative}/"):
+                found.append(name)
+        bucket.delete(found)
+
+    def check(self) -> None:
+        """Raise StateError when this run can write nothing any more."""
+        self._writer.check()
+
+    def check_held(self) -> None:
+        """Raise StateUnavailable when the lease was not renewed in time. Driver."""
+        self._writer.check()
+        check_held(self.copy)
+
+    def change(self, name: str, data: bytes, offset: int | None = None) -> None:
+        """Put a document, or write behind a byte of it. For `RemoteLog`."""
+        self._writer.write(Change(self._name(name), data, offset))
+
+    @property
+    def _writer(self) -> Writer:
+        return _writer(self.copy, self.session, os.getpid())
+
+    def _name(self, name: str) -> str:
+        return (self.root.relative_to(self.copy) / name).as_posix()
+
+
+@cache
+def _writer(copy: Path, session: Session, process: int) -> Writer:
+    """One for each process, as it holds what waits for the next step."""
+    return Writer(copy, session)
+
+
+def writer_of(store: RemoteStore) -> Writer:
+    """What puts the steps of a store in this process."""
+    return _writer(store.copy, store.session, os.getpid())
+
+
+class RemoteLog(AppendLog):
+    """A log of a working copy: each append is a step of its own."""
+
+    def __init__(self, store: RemoteStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
+        super().__init__(store.root / name, what, header)
+        self._store, self._name = store, name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_store": self._store, "_name": self._name}
+
+    def items(self, first: int = 0, last: int | None = None) -> Sequence[dict[str, Any]]:
+        """See `AppendLog.items`."""
+        self._store.check()
+        return super().items(first, last)
+
+    def _put(self, file: IO[bytes], data: bytes) -> None:
+        self._store.change(self._name, data, self._read_to)
+
+    def _put_whole(self, data: bytes) -> None:
+        if self.path.exists():
+            self._store.write(self._name, data)
+        else:  # the header, which means nothing without the line that comes next
+            self._store.write_later(self._name, data)
+
+
+def store_at(root: Path) -> LocalStore:
+    """The store of a state directory: a folder, or the working copy of a URL. Raises StateError."""
+    session = Session.of(root)
+    return LocalStore(root) if session is None else RemoteStore(root, root, session)

@@ -1,0 +1,230 @@
+"""Appends steps to the log in the store, for every process of a run on the driver's machine, one step at a time.
+
+    <copy>/.store/session.json   the URL and the run (`Session`); there as long as the folder is a working copy
+    <copy>/.store/next           the number of the next step, locked (flock) while somebody puts one
+    <copy>/.store/failed         why this run can put nothing any more
+
+A step is put first and carried out on the working copy then. When a put fails for good nobody knows whether it is
+there, so the run is over: everything is refused from then on, also reading. The next run begins with the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from cdc.errors import CdcError, StateError, from_json
+from cdc.flow.retry import RetryPolicy
+from cdc.state.durable import private, state_error, write_file
+from cdc.state.remote.bucket import Bucket
+from cdc.state.remote.entry import WRITE, Change, Entry
+
+FOLDER = ".store"
+SESSION = "session.json"
+_NEXT, _FAILED = "next", "failed"
+_SPARE = "fine"
+"""Becomes `failed`: renaming works on a full disk, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One run with a working copy. `number` is that of the step that opened the log, and orders runs.
+
+    `timeout_s` is how long something is tried; `ttl_s` how long the lease lasts without a sign of life.
+    """
+
+    url: str
+    owner: str
+    number: int
+    timeout_s: float = 600.0
+    ttl_s: float = 15.0
+
+    def begin(self, copy: Path) -> None:
+        """Make a folder, which has the documents already, its working copy. Raises StateError."""
+        folder = copy / FOLDER
+        write_file(folder / _NEXT, json.dumps({"number": self.number + 1, "bytes": 0}).encode())
+        write_file(folder / _SPARE, b"")
+        write_file(folder / SESSION, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def of(cls, copy: Path) -> Session | None:
+        """Whose working copy a folder is; None when it is none. Raises StateError."""
+        path = copy / FOLDER / SESSION
+        try:
+            return cls(**json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise state_error(path, error, "read") from error
+        except (ValueError, TypeError) as error:
+            raise StateError(f"cannot be read: {error}", where=str(path), hint="remove it, and start again") from error
+
+    def retry(self, copy: Path) -> RetryPolicy:
+        """How long the store is waited for; not once the run is asked to stop."""
+        stop = copy / "control" / "stop"
+        return RetryPolicy(self.timeout_s, stopping=stop.exists)
+
+
+class Writer:
+    """Puts steps. One object for each working copy and process; threads share it."""
+
+    def __init__(self, copy: Path, session: Session) -> None:
+        self.copy, self.session = copy, session
+        self.bucket = Bucket(session.url, session.retry(copy))
+        self._folder = copy / FOLDER
+        self._later = set[str]()
+        self._later_lock = threading.Lock()
+
+    def write(self, *changes: Change) -> None:
+        """Put changes as one step, with those that wait in this process. In the store when it returns.
+
+        Raises StateError; it may be there or not then, and the run is over.
+        """
+        with self._locked() as file:
+            self._put(file, WRITE, changes)
+
+    def later(self, change: Change) -> None:
+        """Carry a change out on the working copy now; it is in the store with this process's next step."""
+        self.check()
+        try:
+            change.carry_out(self.copy)
+        except OSError as error:
+            raise state_error(self.copy / change.name, error) from error
+        self.adopt(change.name)
+
+    def adopt(self, name: str) -> None:
+        """With this process's next step the store has the document as it is in the working copy then, or no such."""
+        with self._later_lock:
+            self._later.add(name)
+
+    def close(self, kind: str) -> None:
+        """Put the last step of the run, with what waits in this process. Raises StateError."""
+        with self._locked() as file:
+            self._put(file, kind, ())
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[tuple[int, int]]:
+        """While the block runs nobody puts a step: the number of the next one, and the bytes since the last base."""
+        with self._locked() as file:
+            yield self._next(file)
+
+    def note_base(self) -> None:
+        """The steps so far are in a base."""
+        with self._locked() as file:
+            number, _ = self._next(file)
+            self._note(file, number, 0)
+
+    def check(self) -> None:
+        """Raise StateError when this run can put nothing any more. Cheap."""
+        try:
+            text = (self._folder / _FAILED).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            if Session.of(self.copy) == self.session:
+                return
+            hint = "another run has begun in the folder; end this one"
+            raise StateError("this is the working copy of another run", where=str(self.copy), hint=hint) from None
+        raise from_json(text) if text else StateError("a step could not be put in the store", where=self.session.url)
+
+    def fail(self, error: CdcError) -> None:
+        """From now on everything is refused with this error, in all processes of the run."""
+        with contextlib.suppress(FileNotFoundError):  # another process has said why
+            with contextlib.suppress(OSError), open(self._folder / _SPARE, "r+", encoding="utf-8") as file:
+                file.write(error.to_json())
+            os.rename(self._folder / _SPARE, self._folder / _FAILED)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[IO[str]]:
+        try:
+            with open(self._folder / _NEXT, "r+", encoding="utf-8", opener=private) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                self.check()
+                yield file
+        except OSError as error:
+            raise state_error(self._folder / _NEXT, error) from error
+
+    def _put(self, file: IO[str], kind: str, changes: Sequence[Change]) -> None:
+        try:
+            with self._later_lock:
+                names, self._later = self._later, set()
+            waited = [self._as_it_is(name) for name in sorted(names)]
+            number, size = self._next(file)
+            entry = Entry(
+                kind, self.session.owner, number, secrets.token_hex(8), (*waited, *changes), {"waited": len(waited)}
+            )
+            while (before := put_entry(self.bucket, entry)) is not None:
+                # of a process of this run that ended between its put and its note
+                size = self._done(file, before, size)
+                entry = replace(entry, number=before.number + 1)
+            self._done(file, entry, size)
+        except BaseException as error:  # whether the step is there is not known: nobody may go by what is in the copy
+            self.fail(_known(error, self.copy))
+            raise
+
+    def _as_it_is(self, name: str) -> Change:
+        try:
+            return Change(name, (self.copy / name).read_bytes())
+        except FileNotFoundError:
+            return Change(name, None)
+
+    def _done(self, file: IO[str], entry: Entry, size: int) -> int:
+        """The step is in the store: the working copy follows, where it has not gone ahead. The bytes since the base."""
+        for change in entry.changes[entry.notes["waited"] :]:
+            change.carry_out(self.copy)
+        size += len(entry.to_bytes())
+        self._note(file, entry.number + 1, size)
+        return size
+
+    def _next(self, file: IO[str]) -> tuple[int, int]:
+        file.seek(0)
+        fields = json.loads(file.read())
+        return int(fields["number"]), int(fields["bytes"])
+
+    def _note(self, file: IO[str], number: int, size: int) -> None:
+        file.seek(0)
+        file.truncate()
+        file.write(json.dumps({"number": number, "bytes": size}))
+        file.flush()
+
+
+def _known(error: BaseException, copy: Path) -> CdcError:
+    if isinstance(error, CdcError):
+        return error
+    if isinstance(error, OSError):
+        return state_error(copy, error)
+    return StateError("a step was interrupted", where=str(copy), hint="start again; nothing was lost")
+
+
+def entry_name(number: int) -> str:
+    """The object of a step."""
+    return f"log/{number:012}"
+
+
+def put_entry(bucket: Bucket, entry: Entry) -> Entry | None:
+    """Put a step at its number; None when it is there, else the step of the same run that is there instead.
+
+    Raises StateError when it is another run's.
+    """
+    name, data = entry_name(entry.number), entry.to_bytes()
+    if bucket.put_new(name, data):
+        return None
+    there = bucket.get(name)
+    if there == data:
+        return None  # of a try whose answer was lost
+    found = None if there is None else Entry.from_bytes(there, f"{bucket.url}/{name}")
+    if found is not None and found.owner == entry.owner:
+        return found
+    raise taken_over(bucket.url, "" if found is None else found.who)
+
+
+def taken_over(url: str, who: str) -> StateError:
+    """What a run is told that was paused for longer than its lease. `who` may be empty."""
+    hint = "this run has not answered for longer than its lease; the other one goes on"
+    return StateError(f"the state was taken over by {who or 'another run'}", where=url, hint=hint)

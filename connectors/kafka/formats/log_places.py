@@ -1,0 +1,100 @@
+"""Where Debezium's messages stand in the server's log: `source.file` and `source.pos`, columnar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.kafka.formats import convert
+from connectors.kafka.formats.scan import Scan, Tree
+from connectors.kafka.kernels import INTEGER, STRING, TRUE
+
+PLACES = Tree({"source": {"file": None, "pos": None, "server_id": None, "snapshot": None}})
+_BITS = 40
+NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """One place. `log` is the name of the log's files without their number; `server` is 0 where it is not told."""
+
+    log: str
+    server: int
+    at: int
+
+    def __str__(self) -> str:
+        return f"{self.log}.{self.at >> _BITS:06d}:{self.at & ((1 << _BITS) - 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of n messages.
+
+    Attributes:
+        at: int64[n], the number of the file and the position in it as one number that rises; NOWHERE for messages
+            that tell none.
+        logs, servers: the names and servers met.
+    """
+
+    at: Any
+    logs: frozenset[str]
+    servers: frozenset[int]
+
+    def comparable(self, place: LogPlace) -> bool:
+        """Whether the places are of the same server's log."""
+        servers = self.servers | ({place.server} if place.server else set())
+        return self.logs <= {place.log} and len(servers) <= 1
+
+    def last(self) -> LogPlace | None:
+        """The last place there is, None without any and among several logs."""
+        there = self.at[self.at != NOWHERE]
+        if not len(there) or len(self.logs) != 1 or len(self.servers) > 1:
+            return None
+        return LogPlace(min(self.logs), min(self.servers, default=0), int(there[-1]))
+
+
+def places_of(scan: Scan) -> Places:
+    """What a scan by a tree with the names of PLACES has found, by its rows."""
+    files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
+    at = np.full(len(files), NOWHERE, np.int64)
+    rows = np.flatnonzero((files.kinds >= STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
+    if not len(rows):
+        return Places(at, frozenset(), frozenset())
+    names = convert.text(files.take(rows)).dictionary_encode()
+    logs, numbers = set[str](), list[int]()
+    for name in names.dictionary.to_pylist():
+        log, _, number = name.rpartition(".")
+        logs.add(log if number.isdigit() else name)
+        numbers.append(int(number) if number.isdigit() else 0)
+    found = np.array(numbers, np.int64)[names.indices.to_numpy()]
+    at[rows] = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
+    own = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
+    return Places(at, frozenset(logs), frozenset(_distinct(own)) - {0})
+
+
+def place_of(scan: Scan, row: int) -> LogPlace | None:
+    """The place of one row of a scan."""
+    return places_of(_row(scan, row)).last()
+
+
+def of_snapshot(scan: Scan, row: int) -> bool:
+    """Whether the snapshot wrote this: what tables were like before anything that changes them."""
+    cells = scan.cells("source", "snapshot")
+    if cells.kinds[row] < STRING:
+        return bool(cells.kinds[row] == TRUE)
+    return cells.raw(row) not in (b"false", b"incremental")
+
+
+def _row(scan: Scan, row: int) -> Scan:
+    one = slice(row, row + 1)
+    return Scan(
+        scan.tree, scan.texts, scan.starts[:, one], scan.stops[:, one], scan.kinds[:, one], scan.unknown[one],
+        scan.faults[one],
+    )  # fmt: skip
+
+
+def _distinct(values: pa.Array) -> list[int]:
+    return [value for value in values.unique().to_pylist() if value is not None]

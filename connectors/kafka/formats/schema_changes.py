@@ -1,0 +1,58 @@
+"""Debezium's schema changes: {"source", "databaseName", "ddl", "tableChanges"}, on the topic named as the prefix.
+
+Those that the connector's snapshot writes say what tables were like before the first row, and are no statements here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cdc.schema import DropTable, RenameTable, TableId
+from connectors.kafka.formats import convert
+from connectors.kafka.formats.alter import Altered, altered
+from connectors.kafka.formats.groups import Statement
+from connectors.kafka.formats.log_places import PLACES, of_snapshot, place_of
+from connectors.kafka.formats.scan import Scan
+from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
+from connectors.kafka.kernels import ARRAY
+
+_TEXTS = ("ddl", "databaseName")
+_ID = re.compile(r'"((?:[^"]|"")*)"')
+
+
+def schema_change(scan: Scan, row: int, number: int) -> list[Statement]:
+    """The statement of a message with `ddl`; none of the snapshot's. `number` is that of the message."""
+    own = PLACES.scan(scan.texts.take([row]))
+    if of_snapshot(own, 0):
+        return []
+    ddl, database = (convert.text(scan.cells(name).take([row]))[0].as_py() or "" for name in _TEXTS)
+    cells = scan.cells("tableChanges")
+    try:
+        changes = json.loads(cells.raw(row)) if cells.kinds[row] == ARRAY else []
+        change = _change(ddl, database, changes)
+    except (ValueError, LookupError, TypeError):  # not as Debezium writes them: told as a statement not understood
+        change = None
+    return [Statement(number, database, ddl, change, place_of(own, 0))]
+
+
+def _change(ddl: str, database: str, changes: Any) -> SimpleDdl | Altered | None:
+    """What a statement does to one table, where its text and the tables that the message tells say the same."""
+    found = simple_ddl(ddl, database)
+    if len(changes) != 1 or not isinstance(changes[0], dict):
+        return found if not changes else None
+    kind, table, after = changes[0].get("type"), _table(str(changes[0].get("id", ""))), changes[0].get("table")
+    if found is not None:
+        named = found.new_table if isinstance(found, RenameTable) else found.table
+        if isinstance(found, RenameTable | DropTable) or named == table:
+            return found if named == table and (kind == "DROP") == isinstance(found, DropTable) else None
+    if kind != "ALTER" or table is None or not isinstance(after, dict):
+        return None
+    return altered(ddl, table, [str(column["name"]) for column in after.get("columns", ())])
+
+
+def _table(text: str) -> TableId | None:
+    r"""`"shop"."orders"` as a table."""
+    parts = [part.replace('""', '"') for part in _ID.findall(text)]
+    return TableId(parts[0], parts[-1]) if len(parts) > 1 else None

@@ -1,0 +1,250 @@
+"""The order of Debezium's schema changes with rows of other topics: by their places in the server's log.
+
+A connector writes schema changes to a topic that is named as its prefix, the lead here, and rows to topics whose names
+begin with that. A statement there is carried out when every partition that has rows of its table has come to a row
+behind it, or to its end; rows behind it wait, and it is refused when such a row was read before it. So that this does
+not happen, rows are planned only when the lead has been read to its end, as it is when the rows are there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cdc.errors import CorruptLog
+from cdc.schema import RenameTable, TableId
+from connectors.kafka.formats.alter import Altered
+from connectors.kafka.formats.debezium import DebeziumFormat
+from connectors.kafka.formats.detect import Formats
+from connectors.kafka.formats.groups import Messages, Statement
+from connectors.kafka.formats.log_places import NOWHERE, LogPlace, Places
+from connectors.kafka.read.history import Known
+from connectors.kafka.read.records import Pending
+
+Ends = Callable[[Sequence[str]], Mapping[str, int]]
+"""Where partitions end now, by their names; no further than a bounded run reads."""
+Parts = Mapping[tuple[str, int], Pending]
+
+IDLE_S = 1.0
+"""How long a partition at its end is waited for: a producer writes to several partitions at once."""
+_AT_ONCE = 1_000
+
+
+def tables_of(statement: Statement) -> list[TableId]:
+    """The tables that a statement is about, as far as it is understood."""
+    change = statement.change
+    if change is None:
+        return []
+    return [change.table, change.new_table] if isinstance(change, RenameTable) else [change.table]
+
+
+def may_do_something(statement: Statement) -> bool:
+    """Whether a statement is understood, and the rows do not tell all that it does."""
+    change = statement.change
+    return change is not None and not (isinstance(change, Altered) and change.nothing)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A statement that was read and is not planned yet. `passed` are partitions that have come to a row behind it."""
+
+    lead: str
+    statement: Statement
+    place: LogPlace
+    since: float = field(default_factory=time.monotonic)
+    passed: set[str] = field(default_factory=set)
+
+    def topics(self, known: Known, tables: Collection[TableId]) -> set[str]:
+        """The topics with rows of these tables; also the one that the connector would write them to."""
+        return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
+
+
+def _first_behind(places: Places, place: LogPlace) -> int:
+    behind = places.at > place.at
+    return int(np.argmax(behind)) if behind.any() and places.comparable(place) else len(behind)
+
+
+class Order:
+    """What the planner asks about places. Nothing is asked of anybody where no topic is a lead.
+
+    Args:
+        idle_s: how long a partition that is at its end is waited for; 0 where nothing counts that comes later.
+    """
+
+    def __init__(self, formats: Formats, ends: Ends, idle_s: float = IDLE_S) -> None:
+        self._formats, self._ends, self.idle_s = formats, ends, idle_s
+        self._leads: dict[str, bool] = {}
+        self._waiting: dict[tuple[str, int], _Waiting] = {}
+        self._reached: dict[str, LogPlace] = {}
+        self._watched: dict[str, LogPlace] = {}
+        self._ended: Mapping[str, int] = {}
+        self._open = True
+        self._held: dict[str, list[_Waiting]] = {}
+
+    @property
+    def waits(self) -> bool:
+        """Whether a statement waits for rows."""
+        return bool(self._waiting)
+
+    def assigned(self, parts: Parts) -> None:
+        """These are the partitions from now on. A lead is a topic whose name others begin with."""
+        topics = {topic for topic, _ in parts}
+        begins = {topic[:at] for topic in topics for at, sign in enumerate(topic) if sign == "."}
+        self._leads = {topic: self._leads.get(topic, False) for topic in topics & begins}
+
+    def look(self, parts: Parts, known: Known, takes: Callable[[TableId], bool]) -> bool:
+        """Take in what is there of the leads; whether rows may go on that did not before, or the other way round."""
+        if not self._leads:
+            return False
+        found: dict[tuple[str, int], _Waiting] = {}
+        for part in parts.values():
+            if part.topic in self._leads and part.parts:
+                messages = part.messages()
+                for statement in self._statements(part.topic, messages):
+                    at = part.name, messages.place(statement.message)
+                    if at in known.carried or not may_do_something(statement) or statement.place is None:
+                        continue
+                    if any(map(takes, tables_of(statement))):
+                        found[at] = self._waiting.get(at) or _Waiting(part.topic, statement, statement.place)
+        before, self._waiting = self._waiting, found
+        # Rows are looked at before this asks: a statement before them that is there by now is not missed.
+        asked = {part.name for part in parts.values() if part.topic in self._leads}
+        for waiting in found.values():
+            asked.update(part.name for part in self._with_rows(waiting, known, parts))
+        self._ended = self._ends(sorted(asked))
+        was_open, self._open = self._open, all(self._is_read(part) for part in parts.values() if self.leads(part))
+        return was_open != self._open or before.keys() != found.keys()
+
+    def _is_read(self, part: Pending) -> bool:
+        return part.position >= self._ended.get(part.name, 0)
+
+    def _statements(self, topic: str, messages: Messages) -> Sequence[Statement]:
+        if not self._leads[topic]:
+            first = messages.part(0, _AT_ONCE)
+            there = first.values.there
+            if not there.any():
+                return ()
+            one = messages.part(int(np.argmax(there)), int(np.argmax(there)) + 1)
+            # The snapshot's are none, but no rows either.
+            reading = self._formats.of(topic, messages).read(one)
+            if reading.groups or reading.unreadable:
+                del self._leads[topic]
+                return ()
+            self._leads[topic] = True
+        return self._formats.of(topic, messages).read(messages).statements
+
+    def _of_lead(self, topic: str) -> bool:
+        return topic in self._leads or any(topic.startswith(f"{lead}.") for lead in self._leads)
+
+    def leads(self, part: Pending) -> bool:
+        """Whether a partition is one of a lead."""
+        return part.topic in self._leads
+
+    def open(self, part: Pending, parts: Parts) -> bool:
+        """Whether rows of a partition may be planned: the leads of its topic have been read as far as they go."""
+        return all(
+            self._is_read(other)
+            for other in parts.values()
+            if other.topic in self._leads and part.topic.startswith(f"{other.topic}.")
+        )
+
+    def limit(self, part: Pending, messages: Messages, known: Known) -> int:
+        """How many of the messages stand before every statement that waits. Raises CorruptLog for one too late."""
+        if not self._of_lead(part.topic) or part.topic in self._leads:
+            return len(messages)
+        holding = [
+            waiting
+            for waiting in self._waiting.values()
+            if part.topic in waiting.topics(known, tables_of(waiting.statement))
+        ]
+        if not holding and part.name not in self._watched:
+            return len(messages)
+        places = self._places(part.topic, messages)
+        self._check(part, messages, places)
+        firsts = [_first_behind(places, waiting.place) for waiting in holding]
+        count = min(firsts, default=len(messages))
+        self._held[part.name] = [item for item, first in zip(holding, firsts, strict=True) if first == count]
+        return count
+
+    def passed(self, part: Pending) -> None:
+        """What stands before the limit of a partition is planned, and more is there."""
+        for waiting in self._held[part.name]:
+            waiting.passed.add(part.name)
+
+    def _check(self, part: Pending, messages: Messages, places: Places) -> None:
+        """A partition was taken to have nothing more before a statement that was carried out: it must not have."""
+        place = self._watched.get(part.name)
+        if place is None or not places.comparable(place):
+            return
+        there = places.at != NOWHERE
+        early = there & (places.at <= place.at)
+        if early.any():
+            raise CorruptLog(
+                f"a row from before the statement at {place}, which was carried out before it arrived",
+                where=messages.where(int(np.argmax(early))),
+                hint="the connector's producer has written out of order: start anew with an empty state directory and "
+                "empty sink tables",
+            )
+        if there.any():
+            del self._watched[part.name]
+
+    def took(self, part: Pending, messages: Messages) -> None:
+        """These messages of a partition are planned."""
+        if self._leads and part.topic not in self._leads and self._of_lead(part.topic):
+            # Behind a delete comes its tombstone, which tells no place.
+            last = self._places(part.topic, messages.part(max(0, len(messages) - 2))).last()
+            if last is not None:
+                self._reached[part.name] = last
+
+    def _places(self, topic: str, messages: Messages) -> Places:
+        found = self._formats.of(topic, messages)
+        if not isinstance(found, DebeziumFormat):
+            return Places(np.full(len(messages), NOWHERE, np.int64), frozenset(), frozenset())
+        return found.places(messages)
+
+    def waits_for_rows(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> bool:
+        """Whether partitions with rows of its table may still have some from before a statement."""
+        waiting = self._waiting.get(at)
+        if waiting is None or statement.change is None or self.refused(statement, at, known, parts):
+            return False
+        return not all(self._is_past(waiting, part) for part in self._with_rows(waiting, known, parts))
+
+    def _is_past(self, waiting: _Waiting, part: Pending) -> bool:
+        if part.name in waiting.passed:
+            return True
+        if part.parts or not self._is_read(part):
+            return False
+        return time.monotonic() - waiting.since >= self.idle_s
+
+    def _with_rows(self, waiting: _Waiting, known: Known, parts: Parts) -> list[Pending]:
+        change = waiting.statement.change
+        topics = waiting.topics(known, [change.table]) if change is not None else set()
+        return [part for part in parts.values() if part.topic in topics]
+
+    def refused(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> str:
+        """Why the places give no order; empty when they do."""
+        waiting = self._waiting.get(at)
+        if waiting is None:
+            return "the rows' topics do not begin with the name of its topic, so it has no order with them"
+        if sum(key[0] == waiting.lead for key in parts) > 1:
+            return f"{waiting.lead} has several partitions, so statements have no order among themselves"
+        for part in self._with_rows(waiting, known, parts):
+            reached = self._reached.get(part.name)
+            if reached is None:
+                continue
+            if reached.log != waiting.place.log or 0 != reached.server != waiting.place.server != 0:
+                return f"rows of {part.topic} come from the log of another server"
+            if reached.at > waiting.place.at:
+                return f"rows behind it were read before it, from {part.topic}-{part.partition}"
+        return ""
+
+    def carried(self, entry_at: tuple[str, int], known: Known, parts: Parts) -> None:
+        """A statement is carried out: partitions that were at their end must have nothing more from before it."""
+        waiting = self._waiting.get(entry_at)
+        if waiting is not None:
+            for part in self._with_rows(waiting, known, parts):
+                if part.name not in waiting.passed:
+                    self._watched[part.name] = waiting.place
