@@ -95,7 +95,9 @@ def test_what_java_calls_raises_without_its_causes(debug: str, shown: bool, monk
     @briefly
     def batch() -> None:
         try:
-            raise ValueError("py4j.protocol.Py4JJavaError: An error occurred while calling o1.collectToPython.\n\tat java")
+            raise ValueError(
+                "py4j.protocol.Py4JJavaError: An error occurred while calling o1.collectToPython.\n\tat java"
+            )
         except ValueError as error:
             raise WorkerLost("a worker has ended") from error
 
