@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -48,6 +48,9 @@ from cdc.status.events import EventFile
 from cdc.status.model import Status
 from cdc.status.recording import Recording, first_status
 from cdc.without_pandas import keep_pandas_out
+
+if TYPE_CHECKING:
+    from cdc.status.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,16 @@ def _recording(
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.name)
     warn, held = partial(reporter.line, level="warning"), Held(state).tables
-    return Recording(first, state.root, control.progress, warn, file, seen, held)
+    return Recording(first, state.root, control.progress, warn, file, seen, held, _traces(spec, warn, control))
+
+
+def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:
+    if spec.pipeline.traces == "none":
+        return None
+    from cdc.status.traces import Traces
+
+    options = spec.pipeline
+    return Traces(spec.name, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)
 
 
 def _run_locked(
