@@ -81,4 +81,5 @@ def _source(spec: PipelineSpec, state: StateDir) -> Source:
     if pipeline is None or CommitLog(state.commits).last() < 0:
         hint = "give the --state-dir that the pipeline runs with"
         raise StateError("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
-    return spec.source.build(Context(pipeline, state.source))
+    source: Source = spec.source.build(Context(pipeline, state.source))
+    return source

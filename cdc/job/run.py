@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,6 +23,7 @@ from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.edits import Edits
+from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
@@ -47,6 +48,9 @@ from cdc.status.events import EventFile
 from cdc.status.model import Status
 from cdc.status.recording import Recording, first_status
 from cdc.without_pandas import keep_pandas_out
+
+if TYPE_CHECKING:
+    from cdc.status.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,16 @@ def _recording(
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.name)
     warn, held = partial(reporter.line, level="warning"), Held(state).tables
-    return Recording(first, state.root, control.progress, warn, file, seen, held)
+    return Recording(first, state.root, control.progress, warn, file, seen, held, _traces(spec, warn, control))
+
+
+def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:
+    if spec.pipeline.traces == "none":
+        return None
+    from cdc.status.traces import Traces
+
+    options = spec.pipeline
+    return Traces(spec.name, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)
 
 
 def _run_locked(
@@ -240,7 +253,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(same_run(ForeachBatch(runner, plan.state)))
+        .writeStream.foreachBatch(same_run(briefly(ForeachBatch(runner, plan.state))))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()
