@@ -38,8 +38,8 @@ _LOGINS = {
     "super.users": "User:ANONYMOUS",
     "auto.create.topics.enable": "true",
 }
-"""Whoever does not log in may do all; `bo` may do what a test grants. Topics are made by whoever asks for them, as Kafka
-has it by default."""
+"""Whoever does not log in may do all; `bo` may do what a test grants. Whoever asks for a topic makes it, as Kafka has
+it by default."""
 
 
 @dataclass
