@@ -208,6 +208,8 @@ class BatchRunner:
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
+        for resumed in self._routes.resumed:
+            self._asking.resume(resumed)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:
@@ -226,6 +228,7 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
+        self._routes.decided()
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from cdc.errors import EditRefused
 from cdc.flow.route import RouteTable, Target
-from cdc.flow.sink_schemas import Part
+from cdc.flow.sink_schemas import Pair, Part
 from cdc.flow.sink_tables import with_shard
 from cdc.flow.together import Together
 from cdc.schema import (
@@ -59,8 +59,11 @@ class Moves(Together):
                 self._part(source, table)
 
     def _arrive(self, source: TableId, target: Target, schema: TableSchema) -> None:
-        """Rows of a source table go to a table from here on."""
+        """Rows of a source table go to a table from here on; those of one that is paused, once it is resumed."""
         table, there = target.table, self.sinks.get(target.table)
+        for marked in (self.paused, self.resumed):
+            if any(each == source for each, _ in marked):
+                marked.add((source, table))
         if there is None:
             self._create(CreateTable(table, schema), source, None)
         else:
@@ -75,12 +78,17 @@ class Moves(Together):
 
     def _part(self, source: TableId, table: TableId) -> None:
         self.over.discard((source, table))
-        self.waiting.discard((source, table))
+        self._let_go((source, table))
         self._no_part(source, table)
         self.left.add((source, table))
         self._hold(
             table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are", done=True
         )
+
+    def _let_go(self, pair: Pair) -> None:
+        """A table waits for nothing any more."""
+        for marked in (self.waiting, self.paused, self.resumed):
+            marked.discard(pair)
 
     def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
         """Whether a change of a source table is behind the sink's table, as its rows wait for a copy."""
@@ -108,7 +116,7 @@ class Moves(Together):
 
     def _rename_marks(self, change: RenameTable, old: Target | None, new: Target | None) -> None:
         """A copy goes on under the other name of a table."""
-        for marked in (self.over, self.waiting):
+        for marked in (self.over, self.waiting, self.paused, self.resumed):
             if old is not None and (change.table, old.table) in marked:
                 marked.discard((change.table, old.table))
                 if new is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
+from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
@@ -38,6 +39,8 @@ class RouteStage:
         held: counts what the last batch held back, by change and sink table.
         asked: source tables of which it needs a copy, as they go elsewhere.
         wanted: those of which it needs one, as another table of their sink table is copied.
+        taken: requests to pause and to resume tables that the last batch has taken in.
+        resumed: those of them whose tables wait for their copy.
     """
 
     name = "sink"
@@ -51,6 +54,9 @@ class RouteStage:
         self.held: Counter[str] = Counter()
         self.asked: Sequence[TableId] = ()
         self.wanted: Sequence[TableId] = ()
+        self._requests = TableRequests(store)
+        self.taken: Sequence[TableRequest] = ()
+        self.resumed: Sequence[TableRequest] = ()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold; a version without the second gave one number."""
@@ -65,19 +71,24 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked, self.wanted = Counter(), (), ()
+        self.held, self.asked, self.wanted, self.resumed = Counter(), (), (), ()
+        self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
-        if not changes and marks.routes == self._routing.table.to_json() and not self._waits_in_vain(marks):
+        same = marks.routes == self._routing.table.to_json()
+        if not changes and not self.taken and same and not self._waits_in_vain(marks):
             return ()
         self._before = dict(self._sinks.at(batch))
-        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes)
+        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes, self.taken)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
         self._record(batch, found)
-        self.asked = sorted({source for source, _ in found.after.marks.waiting - marks.waiting})
+        after = found.after.marks
+        self.asked = sorted({source for source, _ in after.waiting - marks.waiting - after.paused - after.resumed})
         self.wanted = [source for source in found.wanted if source not in self.asked]
+        waiting = {source for source, _ in after.resumed}
+        self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
@@ -125,12 +136,18 @@ class RouteStage:
         """The sink's tables before the batch that was derived last."""
         return self._before
 
+    def decided(self) -> None:
+        """The batch that was derived last is decided. Raises StateError."""
+        self._requests.remove(self.taken)
+
     def state(self) -> list[int]:
         """How many entries hold, of both logs."""
         return [len(self._sources), len(self._sinks)]
 
-    def _derived(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-        return derived(self._routing.table, self._routing.policy, before, changes, self._copies)
+    def _derived(
+        self, before: Sides, changes: Sequence[SchemaChange], requests: Sequence[TableRequest] = ()
+    ) -> Derived:
+        return derived(self._routing.table, self._routing.policy, before, changes, self._copies, requests)
 
     def _waits_in_vain(self, marks: Marks) -> bool:
         """Whether a copy that is under way is to have a source table that is not copied any more."""

@@ -15,7 +15,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave, told
 from cdc.evolution.merge import find
-from cdc.flow.moves import Moves
+from cdc.flow.pausing import Pausing, TableRequest
 from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import Part
 from cdc.flow.sink_tables import Held, Sides, with_shard
@@ -61,8 +61,9 @@ def derived(
     before: Sides,
     changes: Sequence[SchemaChange],
     copies: Callable[[TableId], bool] | None = None,
+    requests: Sequence[TableRequest] = (),
 ) -> Derived:
-    """Everything that the changes mean for the sink, given the tables before them.
+    """Everything that the changes, behind the requests, mean for the sink, given the tables before them.
 
     `copies`: whether the source copies a source table when it is asked; None where the sink copies none beside another.
 
@@ -71,6 +72,8 @@ def derived(
     work = _Work(route, policy, before, copies)
     work.move(before.marks.routes)
     work.settle()
+    for request in requests:
+        work.ask(request)
     for change in changes:
         work.take(change)
     return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted))
@@ -79,7 +82,7 @@ def derived(
 _COPIED = (Part.BEGUN, Part.WHOLE)
 
 
-class _Work(Moves):
+class _Work(Pausing):
     """Takes changes one after another."""
 
     def take(self, change: SchemaChange) -> None:

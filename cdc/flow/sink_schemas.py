@@ -54,6 +54,9 @@ class Marks:
         waiting: rows and changes of the source table do not go to the sink table, until a copy that was asked for
             begins with all of them.
         routes: what led rows to their tables, as `RouteTable.to_json` says; None where nobody has said it.
+        paused: those of `waiting` whose source table is paused: no copy brings them back before it is resumed.
+        resumed: those of `waiting` that were paused: the next copy replaces the rows that are there, or is written
+            over them.
     """
 
     merged: frozenset[TableId] = frozenset()
@@ -62,6 +65,13 @@ class Marks:
     left: frozenset[Pair] = frozenset()
     together: Mapping[Pair, Part] = field(default_factory=dict)
     routes: Mapping[str, Any] | None = None
+    paused: frozenset[Pair] = frozenset()
+    resumed: frozenset[Pair] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[TableId]:
+        """Source tables whose rows are not wanted at all."""
+        return frozenset(source for source, _ in self.paused | self.resumed)
 
 
 class SinkSchemas:
@@ -161,17 +171,17 @@ class SinkSchemas:
             raise StateError(f"an entry cannot be read: {error!r}", where=self._where, hint=RESTORE) from error
 
 
+_PAIRS = ("over", "waiting", "left", "paused", "resumed")
+
+
 def _new_marks(before: Marks, after: Marks) -> dict[str, Any]:
     """What an entry says of the marks: tables that were merged are merged for ever, of the others it has all."""
     new: dict[str, Any] = {}
     if after.merged != before.merged:
         new["merged"] = [table_to_json(table) for table in sorted(after.merged - before.merged)]
-    if after.over != before.over:
-        new["over"] = _pairs_to_json(after.over)
-    if after.waiting != before.waiting:
-        new["waiting"] = _pairs_to_json(after.waiting)
-    if after.left != before.left:
-        new["left"] = _pairs_to_json(after.left)
+    for name in _PAIRS:
+        if getattr(after, name) != getattr(before, name):
+            new[name] = _pairs_to_json(getattr(after, name))
     if after.together != before.together:
         pairs = sorted(after.together)
         new["together"] = [[*map(table_to_json, pair), str(after.together[pair])] for pair in pairs]
@@ -186,11 +196,9 @@ def _with_new(marks: Marks, entry: Mapping[str, Any]) -> Marks:
     return replace(
         marks,
         merged=marks.merged | merged,
-        over=_pairs_from_json(entry["over"]) if "over" in entry else marks.over,
-        waiting=_pairs_from_json(entry["waiting"]) if "waiting" in entry else marks.waiting,
-        left=_pairs_from_json(entry["left"]) if "left" in entry else marks.left,
         together=_parts_from_json(entry["together"]) if "together" in entry else marks.together,
         routes=entry.get("routes", marks.routes),
+        **{name: _pairs_from_json(entry[name]) for name in _PAIRS if name in entry},
     )
 
 

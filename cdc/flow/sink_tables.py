@@ -100,6 +100,7 @@ class SinkTables:
         self.merged, self.over = set(before.marks.merged), set(before.marks.over)
         self.waiting, self.left = set(before.marks.waiting), set(before.marks.left)
         self.together = dict(before.marks.together)
+        self.paused, self.resumed = set(before.marks.paused), set(before.marks.resumed)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
         self._statement: SourceStatement | None = None  # of the change that is taken
@@ -110,8 +111,10 @@ class SinkTables:
 
     def after(self) -> Sides:
         """The tables as they are by now."""
-        over, waiting, left = frozenset(self.over), frozenset(self.waiting), frozenset(self.left)
-        marks = Marks(frozenset(self.merged), over, waiting, left, self.together, self._route.to_json())
+        marks = Marks(
+            frozenset(self.merged), frozenset(self.over), frozenset(self.waiting), frozenset(self.left), self.together,
+            self._route.to_json(), frozenset(self.paused), frozenset(self.resumed),
+        )  # fmt: skip
         return Sides(self.sources, self.sinks, marks)
 
     def _join(self, source: TableId) -> None:

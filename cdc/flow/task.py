@@ -40,7 +40,8 @@ class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
-    source table, and `phases` where the seconds went: read, decode, transform, prepare.
+    source table, `bytes` how large they were as columns, and `phases` where the seconds went: read, decode, transform,
+    prepare.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -51,6 +52,7 @@ class TaskResult:
     reports: tuple[dict[str, Any], ...] = ()
     read: dict[str, int] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back."""
@@ -120,7 +122,8 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
+            blocks_read = self._wanted(batch, seen.watch(self.source.read(split, count, reports.append)))
+            read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
@@ -146,7 +149,13 @@ class PrepareTask:
             reports=tuple(reports),
             read=seen.changes(),
             phases=spent,
+            bytes=seen.bytes,
         )
+
+    def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without those of tables that are paused: no rule meets their rows."""
+        left_out = self.schemas.marks(batch).left_out
+        return (block for block in blocks if block.table not in left_out)
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""
@@ -184,7 +193,7 @@ class _Seen:
     """The latest source commit time in a stream of blocks, and how many changes it had by table."""
 
     def __init__(self) -> None:
-        self.newest_ms = 0
+        self.newest_ms = self.bytes = 0
         self._changes: Counter[TableId] = Counter()
 
     def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -192,6 +201,7 @@ class _Seen:
             if len(block):
                 last: Any = block.timestamps_ms[len(block) - 1]
                 self.newest_ms = max(self.newest_ms, last.as_py())
+                self.bytes += block.rows.nbytes
                 self._changes[block.table] += int(np.count_nonzero(block.kinds.to_numpy() != RowKind.UPDATE_BEFORE))
             yield block
 

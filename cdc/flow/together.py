@@ -68,9 +68,12 @@ class Together(SinkTables):
         return self._policy.mirrors and self._copies is not None and not self._not_copied(source, table)
 
     def _not_copied(self, source: TableId, table: TableId) -> list[TableId]:
-        """Those of the other source tables of a table that the source does not copy."""
+        """Those of the other source tables of a table that the source does not copy, or that are paused."""
         others = self._members.get(table, set()) - {source}
-        return sorted(other for other in others if self._copies is not None and not self._copies(other))
+        paused = {source for source, sink in self.paused if sink == table}
+        return sorted(
+            other for other in others if other in paused or (self._copies is not None and not self._copies(other))
+        )
 
     def _begin_alone(self, source: TableId, change: CopyTable) -> None:
         """The copy of a sink table that one source table goes to."""

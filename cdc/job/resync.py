@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
+from cdc.flow.held import check_not_paused
 from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
@@ -20,7 +21,7 @@ from cdc.state.directory import StateDir
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
-    source does not capture the table or cannot read it anew.
+    source does not capture the table or cannot read it anew, NotNow when it is paused.
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
     """
@@ -36,6 +37,7 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
     if not isinstance(source, Resyncs):
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
     found, log = TableId.parse(table), CommitLog(state.commits)
+    check_not_paused(state, found)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
     routing = made_routing(spec)
     sink_tables = routing.table(found)

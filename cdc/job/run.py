@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdc.errors import CdcError, CommitUnknown
 from cdc.flow.batch import BatchRunner
+from cdc.flow.held import Held
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.sink_schemas import SinkSchemas
@@ -22,6 +23,7 @@ from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.edits import Edits
+from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
@@ -46,6 +48,9 @@ from cdc.status.events import EventFile
 from cdc.status.model import Status
 from cdc.status.recording import Recording, first_status
 from cdc.without_pandas import keep_pandas_out
+
+if TYPE_CHECKING:
+    from cdc.status.traces import Traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,17 @@ def _recording(
         behavior=behavior_text(spec), bounded=mode.until_caught_up,
     )  # fmt: skip
     file = None if events is None else EventFile(events, spec.name)
-    return Recording(first, state.root, control.progress, partial(reporter.line, level="warning"), file, seen)
+    warn, held = partial(reporter.line, level="warning"), Held(state).tables
+    return Recording(first, state.root, control.progress, warn, file, seen, held, _traces(spec, warn, control))
+
+
+def _traces(spec: PipelineSpec, warn: Callable[[str], None], control: Control) -> Traces | None:
+    if spec.pipeline.traces == "none":
+        return None
+    from cdc.status.traces import Traces
+
+    options = spec.pipeline
+    return Traces(spec.name, spec.source.type, spec.sink.type, options.traces_endpoint, warn, guest=control.guest)
 
 
 def _run_locked(
@@ -234,7 +249,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(same_run(ForeachBatch(runner, plan.state.checkpoint)))
+        .writeStream.foreachBatch(same_run(briefly(ForeachBatch(runner, plan.state.checkpoint))))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from cdc.block import arrow_schema
 from cdc.errors import SinkError, SourceError, StateError
+from cdc.flow.held import Held, HeldTables
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.pattern import TablePattern
@@ -84,6 +85,7 @@ def verify(
     try:
         work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
         work.copying = _copying(source) if isinstance(source, Copies) else {}
+        work.held = Held(state).tables()
         reports = []
         for pair in work.pairs(SinkSchemas(state.store).at(decision.batch)):
             reports.append(work.report(pair))
@@ -120,6 +122,7 @@ class _Work:
         self._committed, self._settings = committed, settings
         self._sources: dict[TableId, TableSchema] = {}
         self.copying: dict[TableId, str] = {}
+        self.held = HeldTables()
 
     def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
         """What is to be compared. Raises SourceError when no table is."""
@@ -139,6 +142,10 @@ class _Work:
             return TableReport(*told, State.OPEN, note="the pipeline has not got to its creation yet")
         if pair.why_not:
             return TableReport(*told, State.SKIPPED, note=pair.why_not)
+        if paused := [str(table) for table in own if table in self.held.paused]:
+            return TableReport(*told, State.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
+        if resumed := [str(table) for table in own if table in self.held.resumed]:
+            return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and is not copied anew yet")
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
             return TableReport(*told, State.OPEN, note=f"it is being copied: {', '.join(copied)}")

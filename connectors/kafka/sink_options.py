@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -49,6 +50,12 @@ def _check_headers(text: str) -> str:
 def _pairs(text: str) -> list[str]:
     """Flink CDC's documentation separates pairs by commas, its code by semicolons: a semicolon counts where one is."""
     return [pair.strip() for pair in text.split(";" if ";" in text else ",") if pair.strip()]
+
+
+def topic_mapping(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Pattern and topic of each entry of `sink.tableId-to-topic.mapping`."""
+    entries = [part.strip().rpartition(":") for part in (text or "").split(";") if part.strip()]
+    return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
 
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
@@ -198,6 +205,29 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Every broker that is named."""
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
+    def kept(self) -> dict[str, str]:
+        """What fences are found by."""
+        return {
+            "sink.fence-topic": self.fence_topic,
+            "sink.transactional-id-prefix": self.transactional_id_prefix,
+        }
+
+    def naming(self) -> dict[str, str]:
+        """What topics are named by."""
+        given = {
+            "topic": self.topic,
+            "sink.tableId-to-topic.mapping": self.mapping,
+            "topic.prefix": self.topic_prefix,
+        }
+        return {key: text for key, text in given.items() if text}
+
+    def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
+        """The topic."""
+        from connectors.kafka.delivery.topics import TopicNames
+
+        mapping = topic_mapping(naming.get("sink.tableId-to-topic.mapping"))
+        return TopicNames(naming.get("topic"), mapping, naming.get("topic.prefix", "")).topic(table)
+
     def problems(self) -> Iterator[Remark]:
         """Options that contradict each other."""
         yield from super().problems()
@@ -232,8 +262,7 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
 
     def topic_mapping(self) -> tuple[tuple[str, str], ...]:
         """Pattern and topic of each entry of the mapping."""
-        entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
-        return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+        return topic_mapping(self.mapping)
 
     def metadata(self) -> tuple[str, ...]:
         """What the messages say of the place in the log."""
