@@ -47,12 +47,14 @@ class Derived:
         after: the tables behind them.
         held: what is held back, in order.
         wanted: source tables that are to be copied, as another one of their sink table is (`cdc.flow.together`).
+        renamed: names that source tables got while they waited for a copy.
     """
 
     changes: tuple[SchemaChange, ...]
     after: Sides
     held: tuple[Held, ...]
     wanted: tuple[TableId, ...] = ()
+    renamed: frozenset[TableId] = frozenset()
 
 
 def derived(
@@ -76,7 +78,7 @@ def derived(
         work.ask(request)
     for change in changes:
         work.take(change)
-    return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted))
+    return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted), frozenset(work.renamed))
 
 
 _COPIED = (Part.BEGUN, Part.WHOLE)
