@@ -184,9 +184,9 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
             plan = make_plan(spec, source.tables(), describes)
-            return (
-                plan if state is None else replace(plan, notes=tuple(notes_since(state, made_rules(spec), describes)))
-            )
+            if state is None:
+                return plan
+            return replace(plan, notes=tuple(notes_since(state, made_rules(spec), describes, spec.sink)))
         finally:
             close(source)
 

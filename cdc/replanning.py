@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
 from cdc.flow.altered import altered_tables
+from cdc.flow.containers import moved_rows
 from cdc.flow.route_stage import RouteStage, routed_schemas
 from cdc.flow.rule_edits import kept_texts, texts_of, told_edits
 from cdc.flow.rule_stage import RuleStage, edits, schemas_of
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.state.decisions import CommitLog
+from cdc.state.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
     from cdc.sink import Describes
@@ -22,8 +24,12 @@ if TYPE_CHECKING:
     from cdc.transform.rules import Rules
 
 
-def notes_since(state: StateDir, rules: Rules | None, describes: Describes | None) -> Sequence[str]:
+def notes_since(
+    state: StateDir, rules: Rules | None, describes: Describes | None, sink: object = None
+) -> Sequence[str]:
     """Lines about what was edited or altered since the last decided batch; none before the first run.
+
+    `sink` are the options of the sink.
 
     Raises StateError for a damaged state, SinkError.
     """
@@ -34,6 +40,9 @@ def notes_since(state: StateDir, rules: Rules | None, describes: Describes | Non
         return ()
     stages = decision.all_stages(RouteStage.name)
     notes = list(_edited(state, rules, last, with_rules=RuleStage.name in stages))
+    kept = Fingerprints(state.store).read()
+    if kept is not None and (moved := moved_rows(kept.naming, sink, SinkSchemas(state.store).at(last))):
+        notes.append(f"a run would stop: {moved}")
     return [*notes, *_altered(state, describes, last)]
 
 

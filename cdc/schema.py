@@ -116,8 +116,9 @@ class TableId:
 class Column:
     """One column. `default` is the literal's text as the source shows it, None when it has none.
 
-    `source_type` is the type as the source's own statements have it (`enum('a','b')`, `bit(8)`), for sinks that repeat
-    it; empty where the source does not say. Two columns that differ in it alone are equal.
+    `source_type` is the type as the source's own statements have it (`enum('a','b')`, `bit(8)`) and `charset` the
+    character set of its texts there, for sinks that repeat them; empty where the source does not say. Two columns that
+    differ in these alone are equal.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Column:
     default: str | None = None
     comment: str = ""
     source_type: str = field(default="", compare=False, repr=False)
+    charset: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,39 @@ LAST = Position()
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable:
+class SourceStatement:
+    """The statement that changed a table of the source, as its log has it.
+
+    Attributes:
+        sql: its text; names in it are the source's.
+        file, begin, end: the log file, and where in it the statement's event begins and ends.
+        ts_ms: when it was committed, milliseconds since the epoch.
+        server_id: of the server that wrote it. gtid: of its transaction; empty where there is none.
+    """
+
+    sql: str
+    file: str = ""
+    begin: int = 0
+    end: int = 0
+    ts_ms: int = 0
+    server_id: int = 0
+    gtid: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What every schema change has.
+
+    Attributes:
+        statement: what made it, None where no statement did. Not part of the change's JSON: two changes that differ in
+            it alone are equal.
+    """
+
+    statement: SourceStatement | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(_Change):
     """The table exists from here on with this schema. Applying it to a table that is already so changes nothing.
 
     Attributes:
@@ -176,7 +210,7 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class AddColumn:
+class AddColumn(_Change):
     """A new column; rows already there get its default (NULL when it has none)."""
 
     table: TableId
@@ -185,22 +219,25 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterColumnType:
+class AlterColumnType(_Change):
     """A column's new definition: type, nullability, default or comment. The name stays.
 
     Attributes:
         copied: the source copies the table's rows anew from this change on, so what becomes of those that are there
             counts only until then. Not part of the change's JSON.
+        keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
+            theirs stay, spelled as `cdc.flow.casts` spells them in the new type. Not part of the change's JSON.
     """
 
     table: TableId
     column: Column
     old: Column | None = None
     copied: bool = False
+    keeps: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class RenameColumn:
+class RenameColumn(_Change):
     """A column's new name."""
 
     table: TableId
@@ -209,7 +246,7 @@ class RenameColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class DropColumn:
+class DropColumn(_Change):
     """A column is gone, with its values."""
 
     table: TableId
@@ -217,7 +254,7 @@ class DropColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPrimaryKey:
+class AlterPrimaryKey(_Change):
     """The table's key columns from here on; empty means no key."""
 
     table: TableId
@@ -225,7 +262,7 @@ class AlterPrimaryKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RenameTable:
+class RenameTable(_Change):
     """A table's new name. A swap arrives as several, through a temporary name as in the source's statement."""
 
     table: TableId
@@ -233,7 +270,7 @@ class RenameTable:
 
 
 @dataclass(frozen=True, slots=True)
-class TruncateTable:
+class TruncateTable(_Change):
     """All rows are gone.
 
     Attributes:
@@ -246,14 +283,14 @@ class TruncateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class DropTable:
+class DropTable(_Change):
     """The table is gone."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class AlterTableComment:
+class AlterTableComment(_Change):
     """The table's new comment."""
 
     table: TableId
@@ -261,7 +298,7 @@ class AlterTableComment:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTable:
+class CopyTable(_Change):
     """From here on the source reads the table's rows anew, and they are to take the place of those that are there.
 
     Attributes:
@@ -284,8 +321,15 @@ class CopyTable:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCopied:
+class TableCopied(_Change):
     """The copy that began with `CopyTable` is whole; from here on it is the table."""
+
+    table: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDropped(_Change):
+    """The copy that began with `CopyTable` is not wanted any more; what is there of it goes. From the engine alone."""
 
     table: TableId
 
@@ -303,6 +347,7 @@ SchemaChange = (
     | AlterTableComment
     | CopyTable
     | TableCopied
+    | CopyDropped
 )
 
 

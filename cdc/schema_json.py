@@ -1,7 +1,7 @@
 """Schemas and schema changes as JSON objects, and back. Pure; used by state files and by the `values` connector.
 
     schema  {"columns": [{"name": "id", "type": "INT", "nullable": false, "default": "0", "comment": "...",
-                          "source_type": "mediumint"}],
+                          "source_type": "char(2)", "charset": "latin1"}],
              "primary_key": ["id"], "comment": "..."}
     change  {"change": "create.table", "table": "shop.orders", "schema": {...}}
             {"change": "add.column", "table": ..., "column": {...}, "position": "first" | {"after": "id"}}
@@ -15,8 +15,9 @@
             {"change": "copy.table", "table": ..., "schema": {...}}
             {"change": "table.copied", "table": ...}
 
-Keys with their default value (nullable true, no default, no comment, no source type, last position) are left out. A
-table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot in it.
+Keys with their default value (nullable true, no default, no comment, no type or character set of the source, last
+position) are left out. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot
+in it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyDropped,
     CopyTable,
     CreateTable,
     DataType,
@@ -75,20 +77,22 @@ def column_to_json(column: Column) -> Json:
         value["comment"] = column.comment
     if column.source_type:
         value["source_type"] = column.source_type
+    if column.charset:
+        value["charset"] = column.charset
     return value
 
 
 def column_from_json(value: object) -> Column:
     """The column that `column_to_json` wrote. Raises ValueError with the reason."""
-    fields = _fields(value, "a column", {"name", "type", "nullable", "default", "comment", "source_type"})
+    fields = _fields(value, "a column", {"name", "type", "nullable", "default", "comment", "source_type", "charset"})
     nullable, default = fields.get("nullable", True), fields.get("default")
     if not isinstance(nullable, bool):
         raise ValueError(f"nullable must be true or false, got {nullable!r}")
     if default is not None and not isinstance(default, str):
         raise ValueError(f"default must be text, got {default!r}")
     data_type = DataType.parse(_text(fields, "type"))
-    comment, source_type = (_text(fields, key, "") for key in ("comment", "source_type"))
-    return Column(_text(fields, "name"), data_type, nullable, default, comment, source_type)
+    comment, source_type, charset = (_text(fields, key, "") for key in ("comment", "source_type", "charset"))
+    return Column(_text(fields, "name"), data_type, nullable, default, comment, source_type, charset)
 
 
 def schema_to_json(schema: TableSchema) -> Json:
@@ -142,7 +146,7 @@ def change_to_json(change: SchemaChange) -> Json:
         case CopyTable(created=created):
             if created is not None:
                 value |= {**change_to_json(created), "change": value["change"]}
-        case TruncateTable() | DropTable() | TableCopied():
+        case TruncateTable() | DropTable() | TableCopied() | CopyDropped():
             pass
     return value
 
@@ -181,6 +185,7 @@ _NAMES: dict[type[SchemaChange], str] = {
     AlterTableComment: "alter.table.comment",
     CopyTable: "copy.table",
     TableCopied: "table.copied",
+    CopyDropped: "copy.dropped",
 }
 
 
@@ -209,7 +214,7 @@ def _alter_column(table: TableId, fields: Json) -> SchemaChange:
     return AlterColumnType(table, column, None if old is None else column_from_json(old))
 
 
-CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied))
+CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied, CopyDropped))
 """What the changes of a source's tables are called."""
 
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
@@ -228,6 +233,7 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChang
     "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
     "copy.table": (("schema", "options", "partition_keys"), _copy_table),
     "table.copied": ((), lambda table, _: TableCopied(table)),
+    "copy.dropped": ((), lambda table, _: CopyDropped(table)),
 }
 
 

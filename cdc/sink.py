@@ -57,6 +57,15 @@ class Prepared:
     counts: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A schema change that the sink has carried out, with the sink's table before and after it; None is no table."""
+
+    change: SchemaChange
+    before: TableSchema | None
+    after: TableSchema | None
+
+
 class Sink(ABC):
     """Writes batches with two phases. Built on the driver and pickled to executors: open connections lazily."""
 
@@ -115,6 +124,18 @@ class CopiesBeside(Protocol):
 
     def beside(self, table: TableId) -> TableId:
         """The table that a copy of this one goes to until it is whole. Pure; driver and executors."""
+
+
+@runtime_checkable
+class Announces(Protocol):
+    """Optional capability: the sink tells its readers of schema changes."""
+
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
+        """Tell of all changes that `apply` has carried out for a batch, in order with its rows. Driver.
+
+        Between `apply` and the batch's rows, and behind all rows of the batch before. Repeated with the same batch and
+        changes after a crash: what was told then is not told again. Raises SinkError.
+        """
 
 
 @runtime_checkable

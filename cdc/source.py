@@ -85,9 +85,10 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far the last planned batch is behind the end of the source's log, in bytes.
+    """How far the last planned batch is behind the end of the source's log, as the source knows it.
 
     Attributes:
+        bytes: of the log. Spark tells it once the batch is committed.
         transactions: the same in transactions; None where the source does not count them.
         note: what the source is doing when it is not simply reading: waiting for a server that is gone.
         notices: what it has met and tells once, each a sentence: the last NOTICES of them, oldest first.
@@ -288,10 +289,11 @@ class CopiesAnew(Protocol):
     def copies_anew(self, table: TableId) -> bool:
         """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
-        """Ask for a copy that begins, in a later batch, with a `CopyTable` that has the table's schema.
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+        """Ask for a copy that begins, in a later batch, with a `CopyTable`. It has the table's schema unless it `fits`:
+        the sink's table has these columns and goes on with the log meanwhile.
 
-        Driver. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
+        Any process. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
         himself where `asked`: a table of any size is copied then. Raises StateError.
         """
 

@@ -36,6 +36,8 @@ NOT_RUN = {
     "cdc logs NAME": "a synopsis",
     "cdc test FILE": "a synopsis",
     "cdc resync FILE": "a synopsis",
+    "cdc pause NAME": "a synopsis",
+    "cdc resume NAME": "a synopsis",
     "cdc status NAME": "a synopsis",
     "cdc verify FILE": "a synopsis",
     "cdc doctor FILE": "a synopsis",

@@ -1,4 +1,4 @@
-"""The life of pipelines that run elsewhere: list, start, stop, savepoint, logs.
+"""The life of pipelines that run elsewhere: list, start, stop, savepoint, pause, resume, logs.
 
 They ask a running `cdc serve`; a pipeline that `cdc run` runs is asked by a request in its state directory.
 """
@@ -38,6 +38,7 @@ StateDirectory = Annotated[
     Path | None, typer.Option("--state-dir", metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
 ]
 Place = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")]
 ROOT = Path(".cdc")
 """The default of `--state-root`."""
 
@@ -140,6 +141,35 @@ def savepoint(place: Place, state_root: StateRoot = ROOT, state_dir: StateDirect
 
 
 @app.command(epilog=EXIT_CODES)
+def pause(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+    """Leave one table as it is in the sink, from the next batch on, until it is resumed."""
+    from cdc.job.pausing import request_pause
+
+    _about_table(find(place, state_root, state_dir), "pause", table, request_pause)
+
+
+@app.command(epilog=EXIT_CODES)
+def resume(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+    """Copy a table that is paused anew, beside its rows, and go on with it."""
+    from cdc.job.pausing import request_resume
+
+    _about_table(find(place, state_root, state_dir), "resume", table, request_resume)
+
+
+def _about_table(
+    target: Target, action: str, table: str, request: Callable[[PipelineSpec, str, Path | None], str]
+) -> None:
+    server = target.server()
+    if server is not None:
+        said = server.post(target.name, action, table=table)
+    elif target.spec is not None:
+        said = request(target.spec, table, target.root)
+    else:
+        raise _unknown(target)
+    print(printed(said, longest=LONGEST))
+
+
+@app.command(epilog=EXIT_CODES)
 def logs(
     place: Place,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many lines.")] = 100,
@@ -212,6 +242,8 @@ def _table(found: list[dict[str, Any]]) -> list[str]:
 def _row(each: dict[str, Any]) -> list[str]:
     error = each["last_error"]
     told = "; ".join(each["file_errors"]) or ("" if error is None else f"{error['type']}: {error['message']}")
+    paused = ", ".join(each["paused"])
+    told = "; ".join(part for part in (told, f"paused: {paused}" if paused else "") if part)
     lag = "" if each["lag_s"] is None else f"{each['lag_s']:.1f} s"
     next_run = "" if each["next_run_s"] is None else _time(each["next_run_s"])
     return [

@@ -16,6 +16,7 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
+    CopyDropped,
     CopyTable,
     CreateTable,
     DropColumn,
@@ -45,7 +46,7 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
             return None
         case _ if schema is None:
             raise _unfit(change.table, "the table is not known")
-        case RenameTable() | TruncateTable() | TableCopied():
+        case RenameTable() | TruncateTable() | TableCopied() | CopyDropped():
             return schema
         case CopyTable(schema=new):
             return schema if new is None else new

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused
+from cdc.flow.pausing import RESUMED, TableRequest
 from cdc.schema import TableId
 from cdc.source import CopiesAnew, Source
 
@@ -23,14 +24,21 @@ class Asking:
         """Whether the source copies this table when it is asked."""
         return isinstance(self._source, CopiesAnew) and self._source.copies_anew(table)
 
-    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool) -> None:
+    def resume(self, request: TableRequest) -> None:
+        """Ask for the copy that a table goes on with. Raises as `ask`."""
+        self._ask(request.table, request.copy, RESUMED, asked=True)
+
+    def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
 
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
-            if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):
-                hint = "take the edit back, or start anew with another --state-dir"
-                raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
             name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
-            self._source.copy_anew(table, f"{batch}-{name}", reason, asked=asked)
+            self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
+
+    def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
+        if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):
+            hint = "take the edit back, or start anew with another --state-dir"
+            raise ChangeRefused(f"{reason}, and its source does not copy it anew", where=str(table), hint=hint)
+        self._source.copy_anew(table, request, reason, asked=asked, fits=fits)

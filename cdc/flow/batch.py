@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
+from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Attempts, TryEvolve
 from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
-from cdc.flow.moves import MOVED
+from cdc.flow.moves import MOVED, RENAMED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
@@ -43,8 +44,9 @@ from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.flow.together import JOINED
 from cdc.schema import SchemaChange
-from cdc.sink import Prepared, Sink
+from cdc.sink import CopiesBeside, Prepared, Sink
 from cdc.source import Learns, Offset, Source, past_changes
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -88,7 +90,10 @@ class BatchRunner:
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
         try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
-        self._routes, self._asking = RouteStage(routing, state.store), Asking(source)
+        self._asking = Asking(source)
+        self._routes = RouteStage(
+            routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
+        )
         self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
         self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
         self._recovered = False
@@ -203,10 +208,15 @@ class BatchRunner:
         began = time.monotonic()
         changes = self._derivation.derive(batch, self._changes(start, end))
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
+        for resumed in self._routes.resumed:
+            self._asking.resume(resumed)
+        self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
+        self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:
             self._commits.finish()
             changes = self._carried_out(batch, changes)
+            announce(self._sink, self._retry, batch, self._routes.before, changes)
         states = self._derivation.states()
         reached("before-prepare", batch)
         planned = time.monotonic()
@@ -219,6 +229,7 @@ class BatchRunner:
         reports = tuple(report for result in results for report in result.reports)
         decision = Decision(batch, start, end, tuple(sorted(handles, key=_by_partition)), reports, stages=states)
         self._log.decide(decision)
+        self._routes.decided()
         phases.update(schema=planned - began, tasks=ran - planned, decide=time.monotonic() - ran)
         return decision, changes, results
 
@@ -238,11 +249,15 @@ class BatchRunner:
                 if not error.retryable or late or not backoff.pause(str(error)):
                     raise
             self._commits.wait()
-            self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
+            self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
+
+    def _abort(self, batch: int) -> None:
+        self._state.store.check_held()
+        self._sink.abort(batch)
 
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
-        self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
+        self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
         past = self._past(batch)
         self._guard.check(past)
         before = self._log.get(batch - 1)
@@ -254,6 +269,7 @@ class BatchRunner:
         """Carry out the sink's changes; which of them the sink took."""
 
         def apply(some: Sequence[SchemaChange]) -> None:
+            self._retry.call(self._state.store.check_held, "schema changes")
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:

@@ -12,11 +12,12 @@ A table whose copy is written over its rows (`cdc.flow.sink_changes`) takes both
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
-from cdc.schema import CopyTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
+from cdc.flow.sink_schemas import Part
+from cdc.schema import CopyDropped, CopyTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
 from cdc.sink import CopiesBeside, Sink
 
 log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
     """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
     found: list[SchemaChange] = []
     for change in changes:
-        if isinstance(sink, CopiesBeside) or not isinstance(change, CopyTable | TableCopied):
+        if isinstance(sink, CopiesBeside) or not isinstance(change, CopyTable | TableCopied | CopyDropped):
             found.append(change)
         elif isinstance(change, CopyTable):
             log.warning(
@@ -51,6 +52,24 @@ def block_for(sink: Sink, block: ChangeBlock, *, over: bool = False) -> ChangeBl
     if isinstance(sink, CopiesBeside):
         return replace(block, table=sink.beside(block.table)) if block.during is During.NEW else block
     return None if block.during is During.OLD else block
+
+
+def blocks_for(sink: Sink, block: ChangeBlock, part: Part | None, *, over: bool = False) -> Iterator[ChangeBlock]:
+    """The same, as often as the sink takes it; `part`: of the block's source table in a copy that is under way."""
+    if part is Part.WANTED and block.during is During.NEW:
+        return
+    found = block_for(sink, block, over=over)
+    if found is None:
+        return
+    yield found
+    if part is Part.WHOLE and isinstance(sink, CopiesBeside):
+        yield replace(found, table=sink.beside(found.table))
+
+
+def gathered_tables(sink: Sink, merged: Collection[TableId]) -> frozenset[TableId]:
+    """The merged tables, and what copies of them are."""
+    beside = map(sink.beside, merged) if isinstance(sink, CopiesBeside) else ()
+    return frozenset((*merged, *beside))
 
 
 def copied_tables(sink: Sink, tables: Iterable[TableId], known: Iterable[TableId]) -> dict[TableId, TableId]:

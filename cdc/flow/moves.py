@@ -18,7 +18,9 @@ from typing import Any
 
 from cdc.errors import EditRefused
 from cdc.flow.route import RouteTable, Target
-from cdc.flow.sink_tables import SinkTables, with_shard
+from cdc.flow.sink_schemas import Pair, Part
+from cdc.flow.sink_tables import with_shard
+from cdc.flow.together import Together
 from cdc.schema import (
     CopyTable,
     CreateTable,
@@ -32,9 +34,10 @@ from cdc.schema import (
 
 MOVED = "its rows go to another table of the sink"
 """Why a table is copied anew."""
+RENAMED = "it was renamed while it waited for its copy"
 
 
-class Moves(SinkTables):
+class Moves(Together):
     """See `SinkTables`."""
 
     def move(self, routes: Mapping[str, Any] | None) -> None:
@@ -57,8 +60,11 @@ class Moves(SinkTables):
                 self._part(source, table)
 
     def _arrive(self, source: TableId, target: Target, schema: TableSchema) -> None:
-        """Rows of a source table go to a table from here on."""
+        """Rows of a source table go to a table from here on; those of one that is paused, once it is resumed."""
         table, there = target.table, self.sinks.get(target.table)
+        for marked in (self.paused, self.resumed):
+            if any(each == source for each, _ in marked):
+                marked.add((source, table))
         if there is None:
             self._create(CreateTable(table, schema), source, None)
         else:
@@ -67,13 +73,23 @@ class Moves(SinkTables):
                 self._emit(CreateTable(table, there))  # nobody has looked after it
                 self._emit(TruncateTable(table, copied=True))
             self._widen(table, there, schema)
+            self._follow_copy(source, table, there, Part.WANTED)
         self.waiting.add((source, table))
-        self._hold(table, f"route.moved {source}: it goes here from now on, and is copied anew for that")
+        self._hold(table, f"route.moved {source}: it goes here from now on, and is copied anew for that", done=True)
 
     def _part(self, source: TableId, table: TableId) -> None:
         self.over.discard((source, table))
-        self.waiting.discard((source, table))
-        self._hold(table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are")
+        self._let_go((source, table))
+        self._no_part(source, table)
+        self.left.add((source, table))
+        self._hold(
+            table, f"route.moved {source}: it goes elsewhere from now on, its rows stay here as they are", done=True
+        )
+
+    def _let_go(self, pair: Pair) -> None:
+        """A table waits for nothing any more."""
+        for marked in (self.waiting, self.paused, self.resumed):
+            marked.discard(pair)
 
     def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
         """Whether a change of a source table is behind the sink's table, as its rows wait for a copy."""
@@ -86,19 +102,33 @@ class Moves(SinkTables):
         if not isinstance(change, CopyTable) or change.schema is None:
             return True
         self.waiting.discard(pair)
-        if table in self.merged:
-            return False
         assert source is not None, "a table that is copied has a schema"
-        self._emit(CopyTable(table, source, change.options, change.partition_keys))
+        if table not in self.merged:
+            self._begin_alone(change.table, CopyTable(table, source, change.options, change.partition_keys))
+            return True
+        there = self.sinks[table]
+        if pair in self.together or pair in self.left or not there.primary_key:
+            return False
+        self._check_key(change.table, table, there, source)
+        self.over.add(pair)  # there are no rows of it yet
+        self._widen(table, there, source)
+        self._follow_copy(change.table, table, there, Part.WANTED)
         return True
 
     def _rename_marks(self, change: RenameTable, old: Target | None, new: Target | None) -> None:
         """A copy goes on under the other name of a table."""
-        for marked in (self.over, self.waiting):
+        for marked in (self.over, self.waiting, self.paused, self.resumed):
             if old is not None and (change.table, old.table) in marked:
                 marked.discard((change.table, old.table))
                 if new is not None:
                     marked.add((change.new_table, new.table))
+                    self.renamed.add(change.new_table)
+        if old is None or (change.table, old.table) not in self.together:
+            return
+        if new is not None and new.table == old.table:
+            self.together[change.new_table, new.table] = self.together.pop((change.table, old.table))
+        else:
+            self._no_part(change.table, old.table)
 
 
 def shard_moved(source: TableId, old: Target, new: Target) -> EditRefused:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
+from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
-from cdc.flow.sink_schemas import Pair, Schemas, SinkSchemas
+from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
 from cdc.flow.sink_tables import Sides, with_shard
 from cdc.schema import SchemaChange, TableId
 from cdc.schema_json import change_name
@@ -36,18 +37,28 @@ class RouteStage:
 
     Attributes:
         held: counts what the last batch held back, by change and sink table.
-        asked: source tables of which it needs a copy.
+        asked: source tables of which it needs a copy, as they go elsewhere.
+        renamed: those that waited for a copy under another name.
+        wanted: those of which it needs one, as another table of their sink table is copied.
+        taken: requests to pause and to resume tables that the last batch has taken in.
+        resumed: those of them whose tables wait for their copy.
     """
 
     name = "sink"
 
-    def __init__(self, routing: Routing, store: Store) -> None:
-        self._routing = routing
+    def __init__(self, routing: Routing, store: Store, copies: Callable[[TableId], bool] | None = None) -> None:
+        """`copies` as in `cdc.flow.sink_changes.derived`."""
+        self._routing, self._copies = routing, copies
         self._sources = routed_schemas(store)
         self._sinks = SinkSchemas(store)
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
         self.asked: Sequence[TableId] = ()
+        self.wanted: Sequence[TableId] = ()
+        self.renamed: Sequence[TableId] = ()
+        self._requests = TableRequests(store)
+        self.taken: Sequence[TableRequest] = ()
+        self.resumed: Sequence[TableRequest] = ()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold; a version without the second gave one number."""
@@ -62,18 +73,25 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked = Counter(), ()
+        self.held, self.asked, self.wanted, self.renamed, self.resumed = Counter(), (), (), (), ()
+        self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
-        if not changes and marks.routes == self._routing.table.to_json():
+        same = marks.routes == self._routing.table.to_json()
+        if not changes and not self.taken and same and not self._waits_in_vain(marks):
             return ()
         self._before = dict(self._sinks.at(batch))
-        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes)
+        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes, self.taken)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
-            self.held[f"held-back {held.change} {held.table}"] += 1
+            self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
         self._sources.change(batch, changes)
         self._record(batch, found)
-        self.asked = sorted({source for source, _ in found.after.marks.waiting - marks.waiting})
+        after = found.after.marks
+        fresh = {source for source, _ in after.waiting - marks.waiting - after.paused - after.resumed}
+        self.asked, self.renamed = sorted(fresh - found.renamed), sorted(fresh & found.renamed)
+        self.wanted = [source for source in found.wanted if source not in fresh]
+        waiting = {source for source, _ in after.resumed}
+        self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
@@ -90,7 +108,9 @@ class RouteStage:
         for change in refused:
             self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
         marks = self._sinks.marks(batch)
-        marks = replace(marks, waiting=marks.waiting | frozenset(pairs))
+        waiting = frozenset(pairs)
+        together = {pair: part for pair, part in marks.together.items() if pair not in waiting}
+        marks = replace(marks, waiting=marks.waiting | waiting, together=together)
         self._sinks.record(batch, apply_changes(self._before, carried_out), marks)
 
     def only_source(self, batch: int, table: TableId) -> TableId | None:
@@ -121,12 +141,22 @@ class RouteStage:
         """The sink's tables before the batch that was derived last."""
         return self._before
 
+    def decided(self) -> None:
+        """The batch that was derived last is decided. Raises StateError."""
+        self._requests.remove(self.taken)
+
     def state(self) -> list[int]:
         """How many entries hold, of both logs."""
         return [len(self._sources), len(self._sinks)]
 
-    def _derived(self, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-        return derived(self._routing.table, self._routing.policy, before, changes)
+    def _derived(
+        self, before: Sides, changes: Sequence[SchemaChange], requests: Sequence[TableRequest] = ()
+    ) -> Derived:
+        return derived(self._routing.table, self._routing.policy, before, changes, self._copies, requests)
+
+    def _waits_in_vain(self, marks: Marks) -> bool:
+        """Whether a copy that is under way is to have a source table that is not copied any more."""
+        return self._copies is not None and not all(self._copies(source) for source, _ in marks.together)
 
     def _record(self, batch: int, found: Derived) -> None:
         self._sinks.record(batch, found.after.sinks, found.after.marks)

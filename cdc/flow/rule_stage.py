@@ -69,7 +69,7 @@ class RuleStage:
             schema = sources.get(change.table)
             if self._rules is not None and schema is not None:
                 _tell_stale(self._rules, schema, change)
-            made += through(self._rules, schema, change)
+            made += (_stated(each, change) for each in through(self._rules, schema, change))
             sources = apply_changes(sources, [change])
         self._source.change(batch, changes)
         self._behind.change(batch, made)
@@ -88,6 +88,11 @@ class RuleStage:
     def state(self) -> list[int] | None:
         """How many entries hold, of both logs."""
         return [len(self._source), len(self._behind)] if self._active else None
+
+
+def _stated(made: SchemaChange, change: SchemaChange) -> SchemaChange:
+    """A change that another one has become, with the statement of that."""
+    return replace(made, statement=change.statement)
 
 
 def _tell_stale(rules: Rules, schema: TableSchema, change: SchemaChange) -> None:

@@ -8,15 +8,16 @@ stays a merged table when only one of them is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave, told
 from cdc.evolution.merge import find
-from cdc.flow.moves import Moves
+from cdc.flow.pausing import Pausing, TableRequest
 from cdc.flow.route import RouteTable, Target
+from cdc.flow.sink_schemas import Part
 from cdc.flow.sink_tables import Held, Sides, with_shard
 from cdc.schema import (
     AddColumn,
@@ -45,30 +46,50 @@ class Derived:
         changes: to be carried out in the sink, in order.
         after: the tables behind them.
         held: what is held back, in order.
+        wanted: source tables that are to be copied, as another one of their sink table is (`cdc.flow.together`).
+        renamed: names that source tables got while they waited for a copy.
     """
 
     changes: tuple[SchemaChange, ...]
     after: Sides
     held: tuple[Held, ...]
+    wanted: tuple[TableId, ...] = ()
+    renamed: frozenset[TableId] = frozenset()
 
 
-def derived(route: RouteTable, policy: Policy, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
-    """Everything that the changes mean for the sink, given the tables before them.
+def derived(
+    route: RouteTable,
+    policy: Policy,
+    before: Sides,
+    changes: Sequence[SchemaChange],
+    copies: Callable[[TableId], bool] | None = None,
+    requests: Sequence[TableRequest] = (),
+) -> Derived:
+    """Everything that the changes, behind the requests, mean for the sink, given the tables before them.
+
+    `copies`: whether the source copies a source table when it is asked; None where the sink copies none beside another.
 
     Raises ChangeRefused for what must not be carried out, EngineError for a change that does not fit its table.
     """
-    work = _Work(route, policy, before)
+    work = _Work(route, policy, before, copies)
     work.move(before.marks.routes)
+    work.settle()
+    for request in requests:
+        work.ask(request)
     for change in changes:
         work.take(change)
-    return Derived(tuple(work.out), work.after(), tuple(work.held))
+    return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted), frozenset(work.renamed))
 
 
-class _Work(Moves):
+_COPIED = (Part.BEGUN, Part.WHOLE)
+
+
+class _Work(Pausing):
     """Takes changes one after another."""
 
     def take(self, change: SchemaChange) -> None:
         """One change of a source table."""
+        self._statement = change.statement
         if isinstance(change, RenameTable):
             self._rename(change)
             return
@@ -76,11 +97,16 @@ class _Work(Moves):
         targets = self._route.targets(change.table)
         if isinstance(change, CreateTable):
             self._join(change.table)
+        if isinstance(change, CopyTable):
+            self._answered(change.table)
         for target in targets:
             source = None if after is None else with_shard(after, target)
             if not self._waits(change, target.table, source):
                 self._target(change, target, source)
+            if after is None:
+                self._no_part(change.table, target.table)
         if after is None:
+            self._dropped.add(change.table)
             self._leave(change.table)
             self.sources.pop(change.table, None)
         else:
@@ -91,6 +117,10 @@ class _Work(Moves):
         if isinstance(change, CreateTable):
             assert source is not None, "a created table has a schema"
             self._create(replace(change, table=table, schema=source), change.table, there)
+            if change.table in self._dropped and table in self.merged and self._copied_together(change.table, table):
+                self._copy_all(table, change.table, Part.WHOLE)
+            else:
+                self._follow_copy(change.table, table, there, Part.WHOLE)
         elif there is None:
             self._hold(table, f"{told(change)}: the sink has no such table")
         elif isinstance(change, CopyTable):
@@ -118,10 +148,15 @@ class _Work(Moves):
             behave(self._policy, replace(change, table=table), there, source)
         whose = f"{told(change)} of {change.table}"
         match change:
+            case TruncateTable(copied=True) if self._copied_together(change.table, table):
+                self._copy_all(table, change.table, Part.WHOLE)
+                return
             case TruncateTable(copied=True):
                 self._check_written_over(change.table, table, there)
                 return
             case TruncateTable() | DropTable():
+                if isinstance(change, TruncateTable) and self.together.get((change.table, table)) in _COPIED:
+                    self._copy_all(table, change.table, Part.WHOLE)
                 self._hold(table, f"{whose}: its rows stay, other tables go there too")
                 return
             case AlterTableComment():
@@ -130,23 +165,30 @@ class _Work(Moves):
                 self._hold(table, f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own")
             case DropColumn(name=name):
                 self._hold(table, f"{whose}: {name} stays for other tables, NULL for this one")
-            case AddColumn(column=column) if column.default is not None and find(there, column.name) is not None:
-                text = f"{whose}: its rows that are there keep NULL, not the default {column.default!r}"
-                self._hold(table, text)
+            case AddColumn(column=column) if column.default is not None:
+                rows = "rows of the other tables get its default {!r} too"
+                if find(there, column.name) is not None:
+                    rows = "its rows that are there keep what they have, not the default {!r}"
+                self._hold(table, f"{whose}: {rows.format(column.default)}")
             case _:
                 pass
         assert source is not None, "a table that changes has a schema"
         self._check_key(change.table, table, there, source)
         copied = change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
         self._widen(table, there, source, copied)
+        self._follow_copy(change.table, table, there, Part.WANTED)
 
     # tables that are copied anew
 
     def _copy(self, change: CopyTable, target: Target, there: TableSchema, source: TableSchema) -> None:
         """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""
         table = target.table
-        if self._replaces(table) or (not there.primary_key and table not in self.merged):
-            self._emit(replace(change, table=table, schema=None if change.schema is None else source))
+        if table not in self.merged and (self._policy.mirrors or not there.primary_key):
+            copy = replace(change, table=table, schema=None if change.schema is None else source)
+            self._begin_alone(change.table, copy)
+            return
+        if table in self.merged and self._copied_together(change.table, table):
+            self._copy_merged(change, table, there, source)
             return
         self._check_written_over(change.table, table, there)
         self.over.add((change.table, table))
@@ -154,18 +196,27 @@ class _Work(Moves):
             self._check_key(change.table, table, there, source)
             self._widen(table, there, source)
 
-    def _replaces(self, table: TableId) -> bool:
-        policy = self._policy
-        return (
-            table not in self.merged and policy.behavior is not Behavior.IGNORE and policy.allows(TruncateTable(table))
-        )
+    def _copy_merged(self, change: CopyTable, table: TableId, there: TableSchema, source: TableSchema) -> None:
+        if change.schema is not None:
+            self._check_key(change.table, table, there, source)
+            self._widen(table, there, source)
+        if self.together.get((change.table, table)) is Part.WANTED and self.sinks[table] == there:
+            self._take_part((change.table, table), Part.BEGUN)
+        else:
+            self._copy_all(table, change.table, Part.BEGUN)
 
     def _copied(self, change: TableCopied, table: TableId) -> None:
-        if (change.table, table) in self.over:
-            self.over.discard((change.table, table))
+        pair = change.table, table
+        if self.together.get(pair) is Part.BEGUN:
+            self._take_part(pair, Part.WHOLE)
+            self._finish(table)
+        elif pair in self.together:
+            return  # an earlier copy, which does not count any more
+        elif pair in self.over:
+            self.over.discard(pair)
         elif table in self.merged:
             self._hold(table, f"table.copied of {change.table}: other tables go there by now, it is copied once more")
-            self.waiting.add((change.table, table))
+            self.waiting.add(pair)
         else:
             self._emit(TableCopied(table))
 
@@ -174,10 +225,13 @@ class _Work(Moves):
             raise ChangeRefused(
                 f"{source} is to be copied anew, and its rows cannot be told from those of other tables",
                 where=str(table),
-                hint="several tables without a key go to this one: start anew with an empty --state-dir and sink table",
+                hint="several tables without a key go to this one: leave this one out (tables.exclude), or start anew "
+                "with an empty --state-dir and sink table",
             )
+        alone = self._not_copied(source, table) if self._policy.mirrors and self._copies is not None else []
+        why = f", as {alone[0]} cannot be copied with it" if alone else ""
         self._hold(
-            table, f"copy.table of {source}: it is written over the rows that are there, those gone from it stay"
+            table, f"copy.table of {source}: it is written over the rows that are there, those gone from it stay{why}"
         )
 
     # names of tables
@@ -228,7 +282,9 @@ class _Work(Moves):
         if self._members.get(new.table, set()) - {change.table}:
             self.merged.add(new.table)
         create = CreateTable(new.table, with_shard(schema, new))
-        self._create(create, change.new_table, self.sinks.get(new.table))
+        there = self.sinks.get(new.table)
+        self._create(create, change.new_table, there)
+        self._follow_copy(change.new_table, new.table, there, Part.WHOLE)
 
     def _stays(self, old: Target | None, new: Target) -> str:
         """Why the rows of a renamed table stay where they are; empty when the sink's table can be renamed."""

@@ -11,7 +11,8 @@ cut when it runs again, which therefore starts from the same schemas.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -30,6 +31,17 @@ Pair = tuple[TableId, TableId]
 FILE, KIND = "sink_schemas.jsonl", "log of sink schemas"
 
 
+class Part(StrEnum):
+    """How far a source table is in a copy of a sink table (`cdc.flow.together`)."""
+
+    WANTED = "wanted"
+    """The source has been asked to copy it; what comes of an earlier copy of it does not count."""
+    BEGUN = "begun"
+    """Its rows come twice: for the table, and for the copy."""
+    WHOLE = "whole"
+    """Its rows come once, and go to both."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marks:
     """What is known of sink tables besides their schemas.
@@ -37,15 +49,29 @@ class Marks:
     Attributes:
         merged: those that several source tables go to, or went to.
         over: whose copies are written over the rows that are there.
+        left: rows of the source table are in the sink table from an earlier time, and nobody has followed them since.
+        together: what each source table has to do with the copy beside its sink table, where one is under way.
         waiting: rows and changes of the source table do not go to the sink table, until a copy that was asked for
             begins with all of them.
         routes: what led rows to their tables, as `RouteTable.to_json` says; None where nobody has said it.
+        paused: those of `waiting` whose source table is paused: no copy brings them back before it is resumed.
+        resumed: those of `waiting` that were paused: the next copy replaces the rows that are there, or is written
+            over them.
     """
 
     merged: frozenset[TableId] = frozenset()
     over: frozenset[Pair] = frozenset()
     waiting: frozenset[Pair] = frozenset()
+    left: frozenset[Pair] = frozenset()
+    together: Mapping[Pair, Part] = field(default_factory=dict)
     routes: Mapping[str, Any] | None = None
+    paused: frozenset[Pair] = frozenset()
+    resumed: frozenset[Pair] = frozenset()
+
+    @property
+    def left_out(self) -> frozenset[TableId]:
+        """Source tables whose rows are not wanted at all."""
+        return frozenset(source for source, _ in self.paused | self.resumed)
 
 
 class SinkSchemas:
@@ -145,15 +171,20 @@ class SinkSchemas:
             raise StateError(f"an entry cannot be read: {error!r}", where=self._where, hint=RESTORE) from error
 
 
+_PAIRS = ("over", "waiting", "left", "paused", "resumed")
+
+
 def _new_marks(before: Marks, after: Marks) -> dict[str, Any]:
     """What an entry says of the marks: tables that were merged are merged for ever, of the others it has all."""
     new: dict[str, Any] = {}
     if after.merged != before.merged:
         new["merged"] = [table_to_json(table) for table in sorted(after.merged - before.merged)]
-    if after.over != before.over:
-        new["over"] = _pairs_to_json(after.over)
-    if after.waiting != before.waiting:
-        new["waiting"] = _pairs_to_json(after.waiting)
+    for name in _PAIRS:
+        if getattr(after, name) != getattr(before, name):
+            new[name] = _pairs_to_json(getattr(after, name))
+    if after.together != before.together:
+        pairs = sorted(after.together)
+        new["together"] = [[*map(table_to_json, pair), str(after.together[pair])] for pair in pairs]
     if after.routes != before.routes:
         new["routes"] = after.routes
     return new
@@ -165,9 +196,9 @@ def _with_new(marks: Marks, entry: Mapping[str, Any]) -> Marks:
     return replace(
         marks,
         merged=marks.merged | merged,
-        over=_pairs_from_json(entry["over"]) if "over" in entry else marks.over,
-        waiting=_pairs_from_json(entry["waiting"]) if "waiting" in entry else marks.waiting,
+        together=_parts_from_json(entry["together"]) if "together" in entry else marks.together,
         routes=entry.get("routes", marks.routes),
+        **{name: _pairs_from_json(entry[name]) for name in _PAIRS if name in entry},
     )
 
 
@@ -177,6 +208,10 @@ def _pairs_to_json(pairs: Collection[Pair]) -> list[list[Any]]:
 
 def _pairs_from_json(items: Iterable[Any]) -> frozenset[Pair]:
     return frozenset((table_from_json(source), table_from_json(sink)) for source, sink in items)
+
+
+def _parts_from_json(items: Iterable[Any]) -> dict[Pair, Part]:
+    return {(table_from_json(source), table_from_json(sink)): Part(part) for source, sink, part in items}
 
 
 def _to_json(schema: TableSchema | None) -> dict[str, Any] | None:

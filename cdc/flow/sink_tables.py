@@ -5,7 +5,7 @@ Every change that is to be carried out goes through here, whatever it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cdc.errors import ChangeRefused
@@ -24,6 +24,7 @@ from cdc.schema import (
     Position,
     RenameTable,
     SchemaChange,
+    SourceStatement,
     TableId,
     TableSchema,
 )
@@ -34,11 +35,15 @@ _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's."""
+    """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's.
+
+    `done`: it is no change that was held back, the text tells of what is carried out.
+    """
 
     table: TableId
     change: str
     text: str
+    done: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,13 +92,18 @@ def widening(table: TableId, old: TableSchema, new: TableSchema) -> Iterator[Add
 class SinkTables:
     """The tables on both sides. `out` is what is to be carried out, `held` what is not."""
 
-    def __init__(self, route: RouteTable, policy: Policy, before: Sides) -> None:
-        self._route, self._policy = route, policy
+    def __init__(
+        self, route: RouteTable, policy: Policy, before: Sides, copies: Callable[[TableId], bool] | None = None
+    ) -> None:
+        self._route, self._policy, self._copies = route, policy, copies
         self.sources, self.sinks = dict(before.sources), dict(before.sinks)
         self.merged, self.over = set(before.marks.merged), set(before.marks.over)
-        self.waiting = set(before.marks.waiting)
+        self.waiting, self.left = set(before.marks.waiting), set(before.marks.left)
+        self.together = dict(before.marks.together)
+        self.paused, self.resumed = set(before.marks.paused), set(before.marks.resumed)
         self.out: list[SchemaChange] = []
         self.held: list[Held] = []
+        self._statement: SourceStatement | None = None  # of the change that is taken
         self._created: dict[TableId, int] = {}  # tables that are created here, with the place of their CreateTable
         self._members: dict[TableId, set[TableId]] = {}
         for source in before.sources:
@@ -101,8 +111,10 @@ class SinkTables:
 
     def after(self) -> Sides:
         """The tables as they are by now."""
-        over, waiting = frozenset(self.over), frozenset(self.waiting)
-        marks = Marks(frozenset(self.merged), over, waiting, self._route.to_json())
+        marks = Marks(
+            frozenset(self.merged), frozenset(self.over), frozenset(self.waiting), frozenset(self.left), self.together,
+            self._route.to_json(), frozenset(self.paused), frozenset(self.resumed),
+        )  # fmt: skip
         return Sides(self.sources, self.sinks, marks)
 
     def _join(self, source: TableId) -> None:
@@ -137,11 +149,23 @@ class SinkTables:
             return
         self._check_key(source, table, there, schema)
         if table not in self.merged and self._grows(there, schema):
-            self._emit(new)
+            self._emit(replace(new, schema=self._widened(table, there, schema)))
         elif merged(there, schema) == there and table not in self.merged:
             self._emit(replace(new, schema=there))
         else:
             self._widen(table, there, schema)
+
+    def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
+        """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""
+        for change in widening(table, there, merged(there, schema)):
+            if isinstance(change, AlterColumnType) and find(schema, change.column.name) is not None:
+                self._behave(replace(change, keeps=True), self.sinks[table], schema)
+        known = self.sinks[table]
+        columns = [
+            column if (found := find(known, column.name)) is None else replace(column, type=found.type)
+            for column in schema.columns
+        ]
+        return replace(schema, columns=tuple(columns))
 
     def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
         """Whether a table may be told again to be there, with all columns it has and perhaps more."""
@@ -169,11 +193,12 @@ class SinkTables:
             self.sinks[table] = new
             return
         for change in widening(table, there, new):
-            if isinstance(change, AlterColumnType) and change.column.name.casefold() == copied.casefold():
-                change = replace(change, copied=True)
+            if isinstance(change, AlterColumnType):
+                change = replace(change, copied=change.column.name.casefold() == copied.casefold(), keeps=True)
             self._behave(change, self.sinks[table], new)
 
     def _emit(self, change: SchemaChange) -> None:
+        change = replace(change, statement=self._statement)
         if not isinstance(change, CreateTable):
             self._created.pop(change.table, None)
         self.sinks = apply_changes(self.sinks, [change]) if isinstance(change, RenameTable) else self.sinks
@@ -185,5 +210,5 @@ class SinkTables:
                 self.sinks[change.table] = new
         self.out.append(change)
 
-    def _hold(self, table: TableId, text: str) -> None:
-        self.held.append(Held(table, text.split()[0].rstrip(":"), text))
+    def _hold(self, table: TableId, text: str, *, done: bool = False) -> None:
+        self.held.append(Held(table, text.split()[0].rstrip(":"), text, done))

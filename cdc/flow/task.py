@@ -18,7 +18,7 @@ import numpy as np
 from cdc.block import ChangeBlock, RowKind
 from cdc.errors import CdcError, from_json
 from cdc.faults import reached
-from cdc.flow.copying import block_for
+from cdc.flow.copying import blocks_for, gathered_tables
 from cdc.flow.gather import gathered
 from cdc.flow.routing import Routing
 from cdc.flow.rule_steps import RuleSteps
@@ -40,7 +40,8 @@ class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
-    source table, and `phases` where the seconds went: read, decode, transform, prepare.
+    source table, `bytes` how large they were as columns, and `phases` where the seconds went: read, decode, transform,
+    prepare.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -51,6 +52,7 @@ class TaskResult:
     reports: tuple[dict[str, Any], ...] = ()
     read: dict[str, int] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back."""
@@ -120,11 +122,14 @@ class PrepareTask:
             counts[reason] += number
 
         try:
-            read = phases.of("read", seen.watch(self._placed(self.source.read(split, count, reports.append))))
+            blocks_read = self._wanted(batch, seen.watch(self.source.read(split, count, reports.append)))
+            read = phases.of("read", self._placed(blocks_read))
             name = f"batch-{batch}-part-{split.index}"
             with RuleSteps(self.rules, split.moment_ms, count, name, attempt, answers=self.answers) as steps:
                 routed = self._routed(batch, steps.applied(read), only, count)
-                blocks = phases.of("transform", gathered(routed, self.schemas.merged(batch)))
+                blocks = phases.of(
+                    "transform", gathered(routed, gathered_tables(self.sink, self.schemas.merged(batch)))
+                )
                 with phases.phase("prepare"):
                     prepared = self.sink.prepare(
                         TaskAttempt(batch, split.index, attempt, generation, _digest(split)), blocks
@@ -144,7 +149,13 @@ class PrepareTask:
             reports=tuple(reports),
             read=seen.changes(),
             phases=spent,
+            bytes=seen.bytes,
         )
+
+    def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
+        """The blocks without those of tables that are paused: no rule meets their rows."""
+        left_out = self.schemas.marks(batch).left_out
+        return (block for block in blocks if block.table not in left_out)
 
     def _placed(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
         """The blocks with what turns a sequence into a place of the log."""
@@ -162,25 +173,27 @@ class PrepareTask:
                 if pair in marks.waiting:
                     continue
                 routed = replace(with_source(block, target), table=target.table)
-                found = block_for(self.sink, routed, over=pair in marks.over)
-                if found is None or (only is not None and str(found.table) not in only):
+                taken = blocks_for(self.sink, routed, marks.together.get(pair), over=pair in marks.over)
+                found = [one for one in taken if only is None or str(one.table) in only]
+                if not found:
                     continue
                 known = schemas.get(target.table)
                 if known is None:  # a run in memory may continue a table without its state
                     if self.routing.policy.leaves_out_missing:
-                        count(f"no-table-in-sink {target.table}", len(found))
+                        count(f"no-table-in-sink {target.table}", len(routed))
                     else:
-                        yield found
+                        yield from found
                     continue
                 check_columns(routed, known, exact=self.routing.policy.exact and target.table not in marks.merged)
-                yield self.routing.coercion(found, known, count)
+                fitted = self.routing.coercion(found[0], known, count)
+                yield from (replace(fitted, table=one.table) for one in found)
 
 
 class _Seen:
     """The latest source commit time in a stream of blocks, and how many changes it had by table."""
 
     def __init__(self) -> None:
-        self.newest_ms = 0
+        self.newest_ms = self.bytes = 0
         self._changes: Counter[TableId] = Counter()
 
     def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -188,6 +201,7 @@ class _Seen:
             if len(block):
                 last: Any = block.timestamps_ms[len(block) - 1]
                 self.newest_ms = max(self.newest_ms, last.as_py())
+                self.bytes += block.rows.nbytes
                 self._changes[block.table] += int(np.count_nonzero(block.kinds.to_numpy() != RowKind.UPDATE_BEFORE))
             yield block
 

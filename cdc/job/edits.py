@@ -6,6 +6,8 @@
 | a route, and a captured table goes elsewhere | it is copied there (`cdc.flow.moves`), where its source does that |
 | a route, for tables that are still to come | goes on |
 | `shard-column`, of rows that are there | refused |
+| what names the sink's topics, and rows of a table were in another one | refused |
+| what the sink finds again by which batches it has | refused |
 | anything else | the part that it belongs to looks after it |
 
 The sink is looked at as well: it has to have the batches that the state tells of, and the tables (`cdc.job.dropped`).
@@ -21,6 +23,7 @@ from pydantic import ValidationError
 
 from cdc.errors import EditRefused, SinkError, StateError
 from cdc.flow.asking import Asking
+from cdc.flow.containers import NamesContainers, moved_rows
 from cdc.flow.moves import MOVED, shard_moved
 from cdc.flow.offsets import source_offset
 from cdc.flow.route import RouteTable, Target
@@ -32,6 +35,7 @@ from cdc.sink import Remembers, Sink
 from cdc.source import Source, past_changes
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
+from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
@@ -64,6 +68,7 @@ class Edits:
         if moved and (last is None or last < 0):
             assert before is not None
             raise self._refused("sink", ", ".join(before.at), ", ".join(self._now.at))
+        self._check_kept(before)
         known = max(committed, self._log.last())
         if last is not None and last > known:
             raise SinkError(
@@ -80,6 +85,29 @@ class Edits:
                 f"{has}, while {committed} was committed: it was removed, or an older copy took its place",
                 where=", ".join(self._now.at),
                 hint="put the newer one back; or remove it and start anew with another --state-dir",
+            )
+
+    def _check_kept(self, before: Fingerprint | None) -> None:
+        kept, now = (before and before.kept) or {}, self._now.kept or {}
+        for key, text in kept.items():
+            if now.get(key, text) != text:
+                raise EditRefused(
+                    f"is {now[key]} now, the runs before had {text}: what they wrote would come twice",
+                    where=f"{self._spec.file}: sink.{key}",
+                    hint="take the edit back, or start anew with another --state-dir",
+                )
+
+    def _check_named(self, before: Fingerprint, filled: Iterable[TableId]) -> None:
+        """Raise EditRefused when rows of tables that are filled already would go to other topics."""
+        text = moved_rows(before.naming, self._spec.sink, filled)
+        if text:
+            old, now = before.naming or {}, self._now.naming or {}
+            keys = " and ".join(f"sink.{key}" for key in {**old, **now} if old.get(key) != now.get(key))
+            raise EditRefused(
+                text,
+                where=f"{self._spec.file}: {keys}",
+                hint="take the edit back; or give the table another sink-table with a route, it is copied there; or "
+                "start anew with another --state-dir",
             )
 
     def check_tables(self, source: Source, sink: Sink) -> None:
@@ -99,8 +127,9 @@ class Edits:
             for table in tables:
                 for place in _places(old[table]) & _places(new[table]):
                     filled[place].add(table)
+            self._check_named(before, filled.keys() & schemas.at(last).keys())
             where = ", ".join(self._now.at) or self._now.sink
-            DroppedTables(source, sink, self._state, where).check(filled)
+            DroppedTables(source, sink, self._state, where, made_rules(self._spec)).check(filled)
             Asking(source).ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)
@@ -166,8 +195,10 @@ class Edits:
 def fingerprint_of(spec: PipelineSpec) -> Fingerprint:
     """What a pipeline file says about where rows go."""
     rules = (rule.model_dump(by_alias=True, exclude_defaults=True, exclude={"description"}) for rule in spec.route)
-    places = spec.sink.places() if isinstance(spec.sink, SinkOptions) else ()
-    return Fingerprint(spec.sink.type, places, tuple(rules), spec.pipeline.route_mode)
+    sink, mode = spec.sink, spec.pipeline.route_mode
+    places = sink.places() if isinstance(sink, SinkOptions) else ()
+    naming, kept = (sink.naming(), sink.kept()) if isinstance(sink, NamesContainers) else (None, None)
+    return Fingerprint(sink.type, places, tuple(rules), mode, naming, kept)
 
 
 def targets(routes: RouteTable, tables: Iterable[TableId]) -> Targets:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from cdc.errors import SourceError
-from cdc.job.resync import request_resync
+from cdc.flow.held import Held
+from cdc.job.resync import ask
 from cdc.source import Context, Resyncs, Source, close
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 
 
 def refresh(spec: PipelineSpec, state: StateDir) -> int:
-    """Ask for each table that the source has now; how many. None before the first run, which copies them anyway.
+    """Ask for each table that the source has now and is not paused; how many. None before the first run, which copies
+    them anyway.
 
     Raises SourceError when the source cannot be reached, or reads a log only.
     """
@@ -26,6 +28,8 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
             )
     finally:
         close(source)
-    for table in tables:
-        request_resync(spec, str(table), state.root)
-    return len(tables)
+    paused = Held(state).tables().paused
+    copied = [table for table in tables if table not in paused]
+    for table in copied:
+        ask(spec, str(table), state)
+    return len(copied)

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cdc.errors import SourceError, StateError
+from cdc.flow.held import check_not_paused
+from cdc.flow.route import RouteTable
+from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.job.state_location import state_root
+from cdc.job.state_location import changing
 from cdc.schema import TableId
-from cdc.source import Context, Resyncs
+from cdc.source import Context, CopiesAnew, Resyncs
 from cdc.spec.model import PipelineSpec
 from cdc.spec.routing import made_routing
 from cdc.state.decisions import CommitLog
@@ -18,28 +21,45 @@ from cdc.state.directory import StateDir
 
 def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> None:
     """Leave the request in the state directory. Raises StateError when the pipeline never ran, SourceError when its
-    source does not capture the table or cannot read it anew.
+    source does not capture the table or cannot read it anew, NotNow when it is paused.
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
     """
-    state = StateDir(state_root(state_dir, spec))
+    with changing(state_dir, spec) as state:
+        ask(spec, table, state)
+
+
+def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
+    """As `request_resync`, of a state directory."""
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         raise StateError(
             "no pipeline has run here yet",
-            where=str(state.root),
+            where=state.store.where(),
             hint="give the --state-dir that the pipeline runs with",
         )
     source = spec.source.build(Context(pipeline, state.source))
     if not isinstance(source, Resyncs):
         raise SourceError("this source reads a log only, it cannot read a table anew", where=table)
     found, log = TableId.parse(table), CommitLog(state.commits)
+    check_not_paused(state, found)
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
-    sink_tables = made_routing(spec).table(found)
-    _check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
+    routing = made_routing(spec)
+    sink_tables = routing.table(found)
+    if not (routing.policy.mirrors and _copied_together(source, routing.table, sink_tables, state, last)):
+        _check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
     source.resync(found)
     for sink_table in sink_tables:
         log.note_resync(sink_table, last)
+
+
+def _copied_together(
+    source: object, route: RouteTable, sink_tables: Sequence[TableId], state: StateDir, last: int
+) -> bool:
+    """Whether all that go to these sink tables are copied when one of them is (`cdc.flow.together`)."""
+    tables = routed_schemas(state.store).at(last)
+    others = [table for table in tables if {*route(table)} & {*sink_tables}]
+    return isinstance(source, CopiesAnew) and all(map(source.copies_anew, others))
 
 
 def _check_told_apart(table: TableId, sink_tables: Sequence[TableId], schemas: SinkSchemas, last: int) -> None:

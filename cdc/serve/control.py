@@ -136,5 +136,14 @@ class Control(Protocol):
         Raises SourceError for a table that is not captured.
         """
 
+    def pause(self, name: str, table: str) -> str:
+        """Leave a table of the source out from the next batch on; a sentence about it.
+
+        Raises SourceError for a table that is not captured, or that could not be copied anew afterwards.
+        """
+
+    def resume(self, name: str, table: str) -> str:
+        """Copy a table that is paused anew, and go on with it; a sentence about it."""
+
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log, oldest first."""

@@ -247,6 +247,20 @@ class Server:
         keeper = self._keeper(name)
         request_resync(keeper.spec, table, keeper.root)
 
+    def pause(self, name: str, table: str) -> str:
+        """Leave a table out; a sentence about it. Raises PipelineUnknown, StateError, SourceError."""
+        from cdc.job.pausing import request_pause
+
+        keeper = self._keeper(name)
+        return request_pause(keeper.spec, table, keeper.root)
+
+    def resume(self, name: str, table: str) -> str:
+        """Go on with a table; a sentence about it. Raises PipelineUnknown, NotNow, StateError, SourceError."""
+        from cdc.job.pausing import request_resume
+
+        keeper = self._keeper(name)
+        return request_resume(keeper.spec, table, keeper.root)
+
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         """The last lines of its log. Raises PipelineUnknown."""
         return self._keeper(name).log.last(last)

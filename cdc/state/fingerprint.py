@@ -2,7 +2,8 @@
 
     <state>/fingerprint.json   {"sink": {"type": "duckdb", "at": ["/data/shop.duckdb"]}, "route": [...], "mode": "..."}
 
-`at` is where the sink's data is, as its options say. Written at the start of each run that is allowed to go on.
+`at` is where the sink's data is, as its options say; those of sinks with topics say `naming` and `kept` too. Written at
+the start of each run that is allowed to go on.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ class Fingerprint:
         at: where its data is; servers of one cluster are one each. Empty where the options do not tell.
         route: the rules, as mappings with the keys of the pipeline file.
         mode: `route-mode`.
+        naming, kept: what else the sink's options say (`cdc.flow.containers`); None where nobody knows.
     """
 
     sink: str
     at: tuple[str, ...]
     route: tuple[Mapping[str, Any], ...] = ()
     mode: str = "all_match"
+    naming: Mapping[str, str] | None = None
+    kept: Mapping[str, str] | None = None
 
     def same_place(self, other: Fingerprint) -> bool:
         """Whether both say the same place: a cluster is the same as long as one of its servers is."""
@@ -51,12 +55,13 @@ class Fingerprints:
             return None
         try:
             sink = fields["sink"]
-            return Fingerprint(sink["type"], tuple(sink["at"]), tuple(fields["route"]), fields["mode"])
+            at, route = tuple(sink["at"]), tuple(fields["route"])
+            return Fingerprint(sink["type"], at, route, fields["mode"], sink.get("naming"), sink.get("kept"))
         except (KeyError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(FILE), hint=RESTORE) from error
 
     def write(self, now: Fingerprint) -> None:
         """Keep it for the runs that follow. Raises StateError."""
         fields = asdict(now)
-        sink = {"type": fields["sink"], "at": list(now.at)}
+        sink = {"type": fields["sink"], "at": list(now.at), "naming": now.naming, "kept": now.kept}
         self._store.write_json(FILE, {"sink": sink, "route": list(now.route), "mode": now.mode}, indent=1)

@@ -91,11 +91,11 @@ FAMILIES: tuple[Family, ...] = (
         _one(lambda status: status.lag.seconds),
     ),
     Family(
-        "cdc_lag_bytes", "gauge", "Bytes of the source's log that were read and are in no batch yet.",
+        "cdc_lag_bytes", "gauge", "Bytes from the last batch to the end of the source's log.",
         _one(lambda status: status.lag.bytes),
     ),
     Family(
-        "cdc_lag_transactions", "gauge", "Transactions of the source's log that were read and are in no batch yet.",
+        "cdc_lag_transactions", "gauge", "Transactions from the last batch to the end of the source's log.",
         _one(lambda status: status.lag.transactions),
     ),
     Family(
@@ -133,6 +133,10 @@ FAMILIES: tuple[Family, ...] = (
         _one(lambda status: status.restarts),
     ),
     Family("cdc_tables", "gauge", "Tables that are known, of source and sink.", _one(lambda s: len(s.tables))),
+    Family(
+        "cdc_tables_paused", "gauge", "Source tables that are paused, or resumed and not copied anew yet.",
+        _one(lambda status: len(status.paused) + len(status.resumed)),
+    ),
     Family("cdc_tables_copied", "gauge", "Tables by the state of their copy.", _copy_states, ("state",)),
     Family(
         "cdc_copy_rows", "gauge", "Rows copied, of all tables.",

@@ -139,7 +139,7 @@ class Lag:
 
     Attributes:
         seconds: age of the oldest change that is not in the sink as far as it is known; 0 when nothing waits.
-        bytes, transactions: of the source's log, read ahead and in no batch yet.
+        bytes, transactions: from the last batch to the end of the source's log.
         last_batch_s: age of the newest change of the last batch when that was committed.
     """
 
@@ -163,6 +163,7 @@ class Status:
         batches_total, totals, tables: this run. batches, points, schema_changes, errors, notices: rings, oldest first.
         note: what the run waits for.
         sources, sinks: how many tables are known on either side (`tables` has both, by name).
+        paused, resumed: source tables that get nothing into the sink: until they are resumed; until their copy begins.
     """
 
     pipeline: str
@@ -192,6 +193,8 @@ class Status:
     runs: int = 0
     restarts: int = 0
     note: str = ""
+    paused: tuple[str, ...] = ()
+    resumed: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     batches: tuple[Batch, ...] = ()
     points: tuple[Point, ...] = ()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc.errors import CdcError, ChangeRefused
+from cdc.flow.held import HeldTables
 from cdc.flow.progress import BatchReport, Snapshot
 from cdc.source import TableProgress
 from cdc.status.model import (
@@ -93,6 +94,11 @@ class Recorder:
             copy, name = _copy(each), str(each.table)
             if self._table(name).copy != copy:
                 self._tables[name] = replace(self._table(name), copy=copy)
+
+    def held(self, held: HeldTables) -> None:
+        """Which tables are paused."""
+        paused, resumed = (tuple(sorted(map(str, tables))) for tables in (held.paused, held.resumed))
+        self._status = replace(self._status, paused=paused, resumed=resumed)
 
     def notice(self, text: str) -> None:
         """The source has met something."""

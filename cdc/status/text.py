@@ -28,6 +28,10 @@ def status_text(seen: Seen) -> Iterator[str]:
     yield f"  starts      {status.runs:,}, of them {status.restarts:,} after a failure"
     if status.position is not None:
         yield f"  position    {', '.join(f'{name} {value}' for name, value in status.position.items())}"
+    if status.paused:
+        yield f"  paused      {', '.join(status.paused)}"
+    if status.resumed:
+        yield f"  resumed     {', '.join(status.resumed)}: not copied anew yet"
     if status.note:
         yield f"  waits       {status.note}"
     yield from _tables(status.tables)

@@ -12,6 +12,7 @@ from cdc.evolution.beside import beside_of
 from cdc.schema import (
     AddColumn,
     AlterPrimaryKey,
+    CopyDropped,
     CopyTable,
     CreateTable,
     DropColumn,
@@ -120,6 +121,8 @@ class ListSink(Sink):
                 self._let_go(table)
                 self._rows[new_table] = self._rows.pop(table)
                 self._keys[new_table] = self._keys.pop(table)
+            case CopyDropped(table=table):
+                self._let_go(table)
             case DropTable(table=table):
                 self._let_go(table)
                 del self._rows[table]

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from cdc.block import arrow_schema
 from cdc.errors import SinkError, SourceError, StateError
+from cdc.flow.held import Held, HeldTables
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.pattern import TablePattern
@@ -66,13 +67,19 @@ def verify(
 
     Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
-    from cdc.job.state_location import state_root
+    from cdc.job.state_location import reading
 
-    state = StateDir(state_root(state_dir, spec))
+    with reading(state_dir, spec) as state:
+        return _verified(spec, state, settings, told)
+
+
+def _verified(
+    spec: PipelineSpec, state: StateDir, settings: Settings, told: Callable[[TableReport], None]
+) -> Verification:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         hint = "give the --state-dir that the pipeline runs with"
-        raise StateError("no pipeline has run here yet", where=str(state.root), hint=hint)
+        raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
     if not isinstance(source, ReadsNow):
@@ -84,6 +91,7 @@ def verify(
     try:
         work = _Work(now, sink, made_routing(spec), made_rules(spec), committed, settings)
         work.copying = _copying(source) if isinstance(source, Copies) else {}
+        work.held = Held(state).tables()
         reports = []
         for pair in work.pairs(SinkSchemas(state.store).at(decision.batch)):
             reports.append(work.report(pair))
@@ -120,6 +128,7 @@ class _Work:
         self._committed, self._settings = committed, settings
         self._sources: dict[TableId, TableSchema] = {}
         self.copying: dict[TableId, str] = {}
+        self.held = HeldTables()
 
     def pairs(self, sinks: Mapping[TableId, TableSchema]) -> Sequence[Pair]:
         """What is to be compared. Raises SourceError when no table is."""
@@ -139,6 +148,10 @@ class _Work:
             return TableReport(*told, State.OPEN, note="the pipeline has not got to its creation yet")
         if pair.why_not:
             return TableReport(*told, State.SKIPPED, note=pair.why_not)
+        if paused := [str(table) for table in own if table in self.held.paused]:
+            return TableReport(*told, State.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
+        if resumed := [str(table) for table in own if table in self.held.resumed]:
+            return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and is not copied anew yet")
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
             return TableReport(*told, State.OPEN, note=f"it is being copied: {', '.join(copied)}")

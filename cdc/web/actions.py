@@ -18,12 +18,25 @@ class Desk:
     verifications: Verifications
 
 
-def _resync(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+def _table(name: str, fields: Mapping[str, str]) -> str:
     table = fields.get("table", "").strip()
     if not table:
         raise NotNow("no table was named", where=name, hint="name a table of the source: database.table")
+    return table
+
+
+def _resync(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    table = _table(name, fields)
     desk.control.resync(name, table)
     return f"{table} will be copied anew."
+
+
+def _pause(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    return desk.control.pause(name, _table(name, fields))
+
+
+def _resume(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
+    return desk.control.resume(name, _table(name, fields))
 
 
 def _start(desk: Desk, name: str, fields: Mapping[str, str]) -> str:
@@ -59,5 +72,7 @@ ACTIONS: Mapping[str, Act] = {
     "drain": _drain,
     "savepoint": _savepoint,
     "resync": _resync,
+    "pause": _pause,
+    "resume": _resume,
     "verify": _verify,
 }

@@ -11,7 +11,7 @@
 | GET /api/v1/pipelines/NAME/plan | what a run would begin with, as text; connects to source and sink |
 | GET /api/v1/pipelines/NAME/log?last= | lines of its log |
 | GET /api/v1/pipelines/NAME/verify | the last comparison with the source that was asked for here |
-| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, resync (`{"table": "db.table"}`), verify |
+| POST /api/v1/pipelines/NAME/ACTION | start, stop, drain, savepoint, verify; resync, pause, resume of `{"table": T}` |
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def detail(
         el("div", el("h1", view.name), live("state", badge(view.state)), class_="title"),
         el("p", said, class_="said", role="status") if said else None,
         _actions(view, visitor),
-        live("problems", _problems(shown)),
+        live("problems", _problems(shown, visitor)),
         live("path", _path(shown)),
     ]
     if status is not None:
@@ -75,14 +75,18 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
     if visitor.read_only:
         return el("div", schemas, class_="actions")
     name = view.name
-    field = el("input", name="table", required=True, placeholder="database.table", aria_label="Table to copy anew")
+
+    def field(label: str) -> Markup:
+        return el("input", name="table", required=True, placeholder="database.table", aria_label=label)
+
     return el(
         "div",
         action(visitor, name, "start", "Start"),
         action(visitor, name, "stop", "Stop", ask=f"Stop {name} after its running batch?"),
         action(visitor, name, "drain", "Drain and stop", ask=f"Stop {name} once all of the log is committed?"),
         action(visitor, name, "savepoint", "Savepoint"),
-        action(visitor, name, "resync", "Resync", field, ask="Copy this table anew?"),
+        action(visitor, name, "resync", "Resync", field("Table to copy anew"), ask="Copy this table anew?"),
+        action(visitor, name, "pause", "Pause", field("Table to pause"), ask="Leave this table as it is in the sink?"),
         action(visitor, name, "verify", "Verify"),
         plan,
         schemas,
@@ -90,14 +94,28 @@ def _actions(view: PipelineView, visitor: Visitor) -> Child:
     )  # fmt: skip
 
 
-def _problems(shown: Shown) -> list[Child]:
+def _problems(shown: Shown, visitor: Visitor) -> list[Child]:
     found = [el("p", problem) for problem in shown.view.file_errors]
     cards: list[Child] = [el("article", el("strong", "The pipeline file"), found, class_="card bad")] if found else []
     if shown.unreadable:
         cards.append(el("article", shown.unreadable, class_="card bad"))
+    if shown.status is not None and (shown.status.paused or shown.status.resumed):
+        cards.append(_held(shown.view.name, shown.status, visitor))
     if shown.live is not None and shown.live.note:
         cards.append(el("article", el("strong", "Waiting: "), shown.live.note, class_="card warn"))
     return cards
+
+
+def _held(name: str, status: Status, visitor: Visitor) -> Markup:
+    """Tables that are paused, with what ends that."""
+
+    def resume(table: str) -> Child:
+        hidden = el("input", type="hidden", name="table", value=table)
+        return None if visitor.read_only else action(visitor, name, "resume", f"Resume {table}", hidden)
+
+    lines = [el("p", el("strong", "Paused: "), el("code", table), " ", resume(table)) for table in status.paused]
+    lines += [el("p", el("strong", "Resumed: "), el("code", each), " is copied anew") for each in status.resumed]
+    return el("article", lines, class_="card warn")
 
 
 def _verified(found: Compared | None) -> Child:

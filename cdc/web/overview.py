@@ -89,6 +89,8 @@ def _last(shown: Shown) -> Child:
         return el("span", view.file_errors[0], class_="bad")
     if view.state in ("failed", "waiting", "invalid") and view.last_error is not None:
         return el("span", view.last_error.message, class_="bad", title=view.last_error.hint or None)
+    if status is not None and status.paused:
+        return f"paused: {', '.join(status.paused[:3])}{' ...' if len(status.paused) > 3 else ''}"
     if view.next_run_s is not None:
         return f"next run {ago(view.next_run_s)}"
     if status is not None and status.note:

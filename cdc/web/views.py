@@ -116,6 +116,7 @@ def summary(shown: Shown) -> dict[str, Any]:
         "read_per_s": 0.0 if shown.live is None else shown.live.read_per_s, "written_per_s": shown.written_per_s,
         "tables": 0 if status is None else len(status.tables),
         "rows": 0 if status is None else status.totals.rows,
+        "paused": [] if status is None else list(status.paused),
         "last_error": None if view.last_error is None else asdict(view.last_error),
         "file_errors": list(view.file_errors),
     }  # fmt: skip

@@ -16,9 +16,10 @@ from cdc.block import ChangeBlock
 from cdc.errors import CdcError
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
-from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.sink import Announced, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
+from connectors.kafka.delivery.announcing import Announcing
 from connectors.kafka.delivery.fences import Fences, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
@@ -26,7 +27,8 @@ from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_
 from connectors.kafka.delivery.transaction import Delivery, Writer
 from connectors.kafka.delivery.turn import FailedTasks, Turn
 from connectors.kafka.encoding.encoder import Encoder
-from connectors.kafka.encoding.formats import layout_of
+from connectors.kafka.encoding.formats import layout_of, naming_of
+from connectors.kafka.encoding.schema_messages import schema_messages
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,25 @@ class KafkaSink(Sink):
             if isinstance(change, CreateTable | RenameTable):
                 topics.partitions(self._names.topic(table))
 
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
+        """Publish schema changes, where that is asked for, in a transaction of the driver's. Driver."""
+        found = list(schema_messages(changes, self._options, naming_of(self._options, self._version), now_ms()))
+        if not found:
+            return
+        topics = self._topics()
+        fences = self._fences(topics)
+        try:
+            writer = self._writer("schema")
+            try:
+                Announcing(topics, self._names, self._options).write(writer, fences, batch, found, self._cluster.where)
+            except BaseException:
+                writer.abort()
+                raise
+            finally:
+                writer.close()
+        finally:
+            fences.close()
+
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows and the fence in one transaction; only count them when the fence is there. Executor."""
         failed = FailedTasks(self._context.store)
@@ -72,10 +93,7 @@ class KafkaSink(Sink):
         fences = self._fences(topics)
         tally = Tally(task.partition)
         try:
-            writer = Writer(
-                self._cluster, self._delivery, self._retry, name=f"{self._id}-{task.partition}",
-                stopping=self._context.stopping,
-            )  # fmt: skip
+            writer = self._writer(str(task.partition))
             try:
                 part = part_of(task.partition)
                 wanted = Written(task.batch, task.rows)
@@ -115,6 +133,10 @@ class KafkaSink(Sink):
         from connectors.kafka.warm import warm
 
         warm()
+
+    def _writer(self, part: str) -> Writer:
+        name = f"{self._id}-{part}"
+        return Writer(self._cluster, self._delivery, self._retry, name=name, stopping=self._context.stopping)
 
     def _write(self, blocks: Iterator[ChangeBlock], outgoing: Outgoing, tally: Tally) -> None:
         encoders: dict[tuple[TableId, TableSchema, tuple[str, ...]], Encoder] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import abc
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
 ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
 Guarantee = Literal["exactly-once", "at-least-once", "exactly_once", "at_least_once", "none"]
+_WITH_SCHEMA_CHANGES = ("debezium-json", "canal-json", "maxwell-json")
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
 _TOPIC_CONFIG = "topic.create.properties."
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -48,6 +50,12 @@ def _check_headers(text: str) -> str:
 def _pairs(text: str) -> list[str]:
     """Flink CDC's documentation separates pairs by commas, its code by semicolons: a semicolon counts where one is."""
     return [pair.strip() for pair in text.split(";" if ";" in text else ",") if pair.strip()]
+
+
+def topic_mapping(text: str | None) -> tuple[tuple[str, str], ...]:
+    """Pattern and topic of each entry of `sink.tableId-to-topic.mapping`."""
+    entries = [part.strip().rpartition(":") for part in (text or "").split(";") if part.strip()]
+    return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
 
 
 Topic = Annotated[str, AfterValidator(_check_topic)]
@@ -124,6 +132,18 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="sink.transactional-id-prefix",
         description="Begins transactional ids and the group's name, before the pipeline's id, for rights by prefix.",
     )
+    schema_changes: Annotated[Literal["none", "topic", "inline"], AnyCase] = Field(
+        "none",
+        alias="sink.schema-changes",
+        description="Whether schema changes are published, in the form that the tool of `value.format` has for them: "
+        "`topic`: to a topic of their own; `inline`: to the topics of the tables, between the rows.",
+    )
+    schema_changes_topic: Topic | None = Field(
+        None,
+        alias="sink.schema-changes.topic",
+        description="The topic of schema changes; it has one partition. Default: `topic.prefix`, as Debezium has it, "
+        "else `schema-changes`.",
+    )
     table_headers: bool = Field(
         False,
         alias="sink.add-tableId-to-header-enabled",
@@ -151,6 +171,11 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         True,
         alias="debezium-json.tombstones",
         description="Whether a message without a value follows a delete, so that a compacted topic forgets the key.",
+    )
+    skipped_operations: Annotated[Literal["t", "none"], AnyCase] = Field(
+        "t",
+        alias="debezium-json.skipped.operations",
+        description="As Debezium has it: `none` publishes a truncated table as a message with `op: t` and no key.",
     )
     include_schema: bool = Field(
         False,
@@ -180,6 +205,29 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """Every broker that is named."""
         return tuple(dict.fromkeys(server.lower() for server in self.bootstrap_servers.split(",")))
 
+    def kept(self) -> dict[str, str]:
+        """What fences are found by."""
+        return {
+            "sink.fence-topic": self.fence_topic,
+            "sink.transactional-id-prefix": self.transactional_id_prefix,
+        }
+
+    def naming(self) -> dict[str, str]:
+        """What topics are named by."""
+        given = {
+            "topic": self.topic,
+            "sink.tableId-to-topic.mapping": self.mapping,
+            "topic.prefix": self.topic_prefix,
+        }
+        return {key: text for key, text in given.items() if text}
+
+    def container(self, naming: abc.Mapping[str, str], table: TableId) -> str:
+        """The topic."""
+        from connectors.kafka.delivery.topics import TopicNames
+
+        mapping = topic_mapping(naming.get("sink.tableId-to-topic.mapping"))
+        return TopicNames(naming.get("topic"), mapping, naming.get("topic.prefix", "")).topic(table)
+
     def problems(self) -> Iterator[Remark]:
         """Options that contradict each other."""
         yield from super().problems()
@@ -187,6 +235,9 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         if self.include_schema and self.value_format == "debezium-json-flink":
             hint = "its values contradict their schema; debezium-json has values that obey it"
             yield Remark("debezium-json.include-schema.enabled", "is not written with debezium-json-flink", hint)
+        if self.schema_changes != "none" and self.value_format not in _WITH_SCHEMA_CHANGES:
+            hint = f"formats that have such messages: {', '.join(_WITH_SCHEMA_CHANGES)}"
+            yield Remark("sink.schema-changes", f"schema changes are not written with {self.value_format}", hint)
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
@@ -199,6 +250,11 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         """The connection."""
         return self.cluster_settings({key: text for key, text in self.passed.items() if key.startswith(PREFIX)})
 
+    def schema_topic(self) -> str | None:
+        """The topic of all schema changes; None where they go to the tables' topics."""
+        own = self.schema_changes_topic or self.topic_prefix or "schema-changes"
+        return own if self.schema_changes == "topic" else None
+
     def topic_config(self) -> dict[str, str]:
         """Settings of new topics."""
         given = {key: str(text) for key, text in self.passed.items() if key.startswith(_TOPIC_CONFIG)}
@@ -206,14 +262,13 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
 
     def topic_mapping(self) -> tuple[tuple[str, str], ...]:
         """Pattern and topic of each entry of the mapping."""
-        entries = [part.strip().rpartition(":") for part in (self.mapping or "").split(";") if part.strip()]
-        return tuple((pattern.strip(), topic.strip()) for pattern, _, topic in entries)
+        return topic_mapping(self.mapping)
 
     def metadata(self) -> tuple[str, ...]:
         """What the messages say of the place in the log."""
         if self.value_format == "debezium-json":
             return "binlog_file", "binlog_begin", "server_id", "gtid"
-        return ("binlog_file", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
+        return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 
     def headers(self, table: TableId) -> list[tuple[str, bytes]]:
         """What every message of a table has as headers. MySQL's tables have no namespace."""

@@ -57,12 +57,12 @@ class AskedSource(Source):
         return examine(self._streams.session, lambda: self._by_name, at)
 
     def copies_anew(self, table: TableId) -> bool:
-        """Whether the options let tables be copied that nobody asked for."""
-        return self._options.copies_uncertain(table)
+        """Whether it is captured, and the options let tables be copied that nobody asked for."""
+        return self._wanted(table) and self._options.copies_uncertain(table)
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         """Leave the request beside those of users."""
-        Requests(self._context.store).add(table, request, reason, limited=not asked)
+        Requests(self._context.store).add(table, request, reason, limited=not asked, fits=fits)
 
     def start_at(self, position: str) -> tuple[Offset, str]:
         """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""

@@ -142,10 +142,12 @@ class BinlogFilesSource(Source):
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
+        from connectors.mysql.rows.metadata import LogMetadata
+
         part: LogRange = opened(split).payload
-        rows = self._schemas().decoder(part.schemas, self._wanted, count)
+        rows, metadata = self._schemas().decoder(part.schemas, self._wanted, count), LogMetadata(self._context.metadata)
         for buffer in _buffers(self._files(), part.start, part.end):
-            yield from in_phase("decode", rows.decode(buffer))
+            yield from in_phase("decode", metadata.blocks(buffer, rows.decode))
 
     def position_text(self, sequence: int) -> str:
         """Number of the log file and position in it."""

@@ -22,11 +22,12 @@ class AskedSource(ListSource):
     def copies_anew(self, table: TableId) -> bool:
         return self.allowed
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if request not in self.requests:
             self.requests[request] = table
             copied = self.now[table]
-            self.add(CopyTable(table, copied.schema), replace(copied, during=During.NEW), TableCopied(table))
+            begun = CopyTable(table, None if fits else copied.schema)
+            self.add(begun, replace(copied, during=During.NEW), TableCopied(table))
 
     def add(self, *items: Any) -> None:
         """The list grows."""

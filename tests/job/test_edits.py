@@ -11,12 +11,15 @@ import yaml
 
 import cdc
 from cdc.errors import EditRefused, SinkError
+from cdc.flow.containers import moved_rows
 from cdc.job.edits import Edits, fingerprint_of
+from cdc.replanning import notes_since
 from cdc.schema import Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
-from cdc.testing import run_in_memory
+from cdc.state.fingerprint import Fingerprints
+from cdc.testing import ListSink, run_in_memory
 
 LINES = [
     {"change": "create.table", "table": "shop.orders", "schema": {
@@ -142,7 +145,7 @@ class Copying:
     def copies_anew(self, table: TableId) -> bool:
         return True
 
-    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool) -> None:
+    def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         self.requests.add((table, request))
 
 
@@ -215,3 +218,45 @@ def test_what_is_refused_is_refused_before_anything_is_written(life: Life) -> No
     with pytest.raises(EditRefused):
         life.check(route=ROUTE)
     assert files() == before
+
+
+def _kafka(**options: str) -> dict[str, str]:
+    return {"type": "kafka", "properties.bootstrap.servers": "k1:9092", **options}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "moved"),
+    [
+        ({}, {"topic": "all"}, "shop.orders went to shop.orders, now to all"),
+        ({"topic": "all"}, {"topic": "others"}, "shop.orders went to all, now to others"),
+        ({}, {"topic.prefix": "p"}, "shop.orders went to shop.orders, now to p.shop.orders"),
+        ({}, {"sink.tableId-to-topic.mapping": "shop.orders:o"}, "shop.orders went to shop.orders, now to o"),
+        ({}, {"sink.tableId-to-topic.mapping": "shop.later:o"}, ""),
+        ({"topic": "all"}, {"topic": "all"}, ""),
+    ],
+)
+def test_rows_that_would_go_to_another_topic_are_named(
+    life: Life, before: dict[str, str], now: dict[str, str], moved: str
+) -> None:
+    kept = fingerprint_of(life.spec(sink=_kafka(**before)))
+    text = moved_rows(kept.naming, life.spec(sink=_kafka(**now)).sink, [ORDERS])
+    assert text == (f"rows would go elsewhere in the sink than those before: {moved}" if moved else "")
+
+
+def test_another_topic_is_refused_and_the_edit_can_be_taken_back(life: Life) -> None:
+    Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka(topic="one"))))
+    source = life.spec().source.build(Context("p", life.state.source))
+    edited = life.spec(sink=_kafka(topic="two"))
+    with pytest.raises(EditRefused, match=r"p\.yaml: sink\.topic.*shop\.orders went to one, now to two"):
+        Edits(edited, life.state).check_tables(source, ListSink())
+    assert list(notes_since(life.state, None, None, edited.sink)) == [
+        "a run would stop: rows would go elsewhere in the sink than those before: shop.orders went to one, now to two"
+    ]
+    Edits(life.spec(sink=_kafka(topic="one")), life.state).check_tables(source, ListSink())
+
+
+def test_another_fence_topic_is_refused(life: Life) -> None:
+    Fingerprints(life.state.store).write(fingerprint_of(life.spec(sink=_kafka())))
+    edited = Edits(life.spec(sink=_kafka(**{"sink.fence-topic": "elsewhere"})), life.state)
+    with pytest.raises(EditRefused, match=r"sink\.sink\.fence-topic.*is elsewhere now.*would come twice"):
+        edited.check_sink(ListSink())

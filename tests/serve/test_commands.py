@@ -35,7 +35,7 @@ class Api(BaseHTTPRequestHandler):
         self._note(None)
         one = {
             "name": "shop", "state": self.state, "source": "mysql", "sink": "duckdb", "rows": 12_345, "lag_s": 1.25,
-            "next_run_s": 0.0, "restarts": 2, "file_errors": [],
+            "next_run_s": 0.0, "restarts": 2, "file_errors": [], "paused": ["shop.archive"],
             "last_error": {"type": "SinkError", "message": "no \x1b[31m"},
         }  # fmt: skip
         self._answer(200, {"pipelines": [one]} if self.path == "/api/v1/pipelines" else one)

@@ -70,6 +70,14 @@ class FakeControl:
             raise SourceError("the pipeline does not capture this table", where=table, hint="see its tables")
         self.asked.append(("resync", name, table))
 
+    def pause(self, name: str, table: str) -> str:
+        self.asked.append(("pause", name, table))
+        return f"{table} is paused."
+
+    def resume(self, name: str, table: str) -> str:
+        self.asked.append(("resume", name, table))
+        return f"{table} is resumed."
+
     def log(self, name: str, last: int = 100) -> Sequence[LogLine]:
         hostile = LogLine(time.time(), "warning", f"seen {HOSTILE}", {"table": HOSTILE})
         return [hostile, LogLine(time.time(), "info", "batch committed", {"rows": 12})][:last]
@@ -104,6 +112,7 @@ def status(name: str, count: int = 12, **fields: object) -> Status:
         schema_changes=(SchemaEvent(now - 900, 1210, "shop.orders", "add.column note STRING", "applied"),
                         SchemaEvent(now - 300, 1500, "shop.users", "drop.column", "held-back")),
         errors=(Error(now - 700, "SinkUnavailable", "no connection", "fe:9030", "start it, or wait", True),),
+        paused=("shop.archive",),
         notices=(Notice(now - 90, "shop.users is copied anew: it was altered"),),
     )  # fmt: skip
     return replace(made, **fields)  # type: ignore[arg-type]
@@ -170,6 +179,8 @@ def _hostile() -> Status:
         tables=(Table(HOSTILE, Changes(1, 1, 1)),),
         errors=(Error(now, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
         notices=(Notice(now, HOSTILE),),
+        paused=(HOSTILE,),
+        resumed=(HOSTILE,),
         schema_changes=(SchemaEvent(now, 1, HOSTILE, HOSTILE, "applied"),),
         note=HOSTILE,
         source=HOSTILE,

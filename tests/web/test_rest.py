@@ -106,6 +106,25 @@ def test_a_table_is_copied_anew(client: TestClient, control: FakeControl) -> Non
     assert control.asked == [("resync", "shop", "shop.orders")]
 
 
+@pytest.mark.parametrize("what", ["pause", "resume"])
+def test_a_table_is_paused_and_resumed(client: TestClient, control: FakeControl, what: str) -> None:
+    answer = client.post(f"{BASE}/shop/{what}", headers=SENT, json={"table": "shop.orders"})
+    assert answer.json()["message"] == f"shop.orders is {what}d."
+    assert control.asked == [(what, "shop", "shop.orders")]
+    assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was named"
+
+
+def test_paused_tables_are_shown_with_what_ends_that(client: TestClient, control: FakeControl) -> None:
+    assert {each["name"]: each["paused"] for each in client.get(BASE).json()["pipelines"]}["shop"] == ["shop.archive"]
+    page = client.get("/pipelines/shop").text
+    fields = form(page, "resume")
+    assert fields["table"] == "shop.archive"
+    client.post("/actions/shop", data=fields)
+    assert control.asked == [("resume", "shop", "shop.archive")]
+    assert "paused: shop.archive" in client.get("/").text
+    assert 'cdc_tables_paused{pipeline="shop"} 1' in client.get("/metrics").text
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [

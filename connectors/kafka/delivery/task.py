@@ -76,9 +76,12 @@ class Outgoing:
         count = self._topics.partitions(topic)
         if self._to_zero or count == 1:
             return 0
-        if messages.keyed:
-            return _BY_KEY
-        return (murmur2(str(messages.table).encode()) & 0x7FFFFFFF) % count
+        return _BY_KEY if messages.keyed else partition_of(messages.table, count)
+
+
+def partition_of(table: TableId, count: int) -> int:
+    """The partition, of so many, for messages of a table that have no key."""
+    return int(murmur2(str(table).encode()) & 0x7FFFFFFF) % count
 
 
 class Tally:

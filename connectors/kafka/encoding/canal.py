@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
 from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.mysql_types import mysql_type
 from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value
 
 Prepare = Callable[[pa.Array], pa.Array]
@@ -46,7 +47,7 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
     """How messages of a table are written. Executor; once per table and schema."""
     fields = tuple(_field(column) for column in schema.columns)
     prepare = {column.name: found for column in schema.columns if (found := _prepared(column)) is not None}
-    types = {column.name: column.source_type or str(column.type).lower() for column in schema.columns}
+    types = {column.name: mysql_type(column) for column in schema.columns}
     numbers = {column.name: _jdbc(column) for column in schema.columns}
     value: tuple[Part, ...] = (
         b'{"data":[', Row(KEY, fields), b'],"database":', _text(table.database),

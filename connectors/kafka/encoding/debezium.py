@@ -66,7 +66,7 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
     moved = key if schema.primary_key else None
     if with_schema:
         full = f"{naming.name}.{table}"
-        value = (*_with(_value_schema(full, columns, modes)), *value, b"}")
+        value = (*_with(envelope_schema(full, column_schemas(schema, modes))), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
         key = (*_with(_key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
     return Layout(value, key if schema.primary_key else None, prepare, moved=moved)
@@ -112,18 +112,27 @@ def _with(schema: Schema) -> tuple[Part, ...]:
     return (f'{{"schema":{text},"payload":'.encode(),)
 
 
-def _value_schema(full: str, columns: list[tuple[Column, Encoded]], modes: Modes) -> Schema:
-    fields = [_field(column, found, modes) for column, found in columns]
+def source_schema() -> Schema:
+    """The Connect schema of `source`, as a field of others."""
+    return {
+        "type": "struct", "fields": [{**kind, "field": name} for name, kind in _SOURCE], "optional": False,
+        "name": "io.debezium.connector.mysql.Source", "version": 1, "field": "source",
+    }  # fmt: skip
+
+
+def column_schemas(schema: TableSchema, modes: Modes) -> list[Schema]:
+    """The Connect schemas of a table's columns, as fields of its rows."""
+    return [_field(column, encoded(column, modes), modes) for column in schema.columns]
+
+
+def envelope_schema(full: str, fields: list[Schema]) -> Schema:
+    """The Connect schema of a table's messages: `full` is its name with the server's, `fields` are of its columns."""
     images = [
         {"type": "struct", "fields": fields, "optional": True, "name": f"{full}.Value", "field": image}
         for image in ("before", "after")
     ]
-    source = {
-        "type": "struct", "fields": [{**kind, "field": name} for name, kind in _SOURCE], "optional": False,
-        "name": "io.debezium.connector.mysql.Source", "version": 1, "field": "source",
-    }  # fmt: skip
     op = {"type": "string", "optional": False, "field": "op"}
-    parts = [*images, source, _TRANSACTION, op, *_TIMES]
+    parts = [*images, source_schema(), _TRANSACTION, op, *_TIMES]
     return {"type": "struct", "fields": parts, "optional": False, "name": f"{full}.Envelope", "version": 2}
 
 

@@ -22,6 +22,11 @@ def layout_of(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
     return found
 
 
+def naming_of(options: KafkaSinkOptions, version: str) -> Naming:
+    """What Debezium's messages say of where they come from."""
+    return Naming(options.topic_prefix or _NAME, version)
+
+
 def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
     if options.value_format == "canal-json":
         return canal.layout(table, schema)
@@ -33,5 +38,5 @@ def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, ve
         return flink.canal(table, schema)
     if options.value_format == "json":
         return plain.layout(schema)
-    naming = Naming(options.topic_prefix or _NAME, version)
+    naming = naming_of(options, version)
     return debezium.layout(table, schema, naming, options.modes(), with_schema=options.include_schema)

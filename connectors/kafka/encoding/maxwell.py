@@ -28,7 +28,7 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
         b"{", where, b',"type":', Value(Field("maxwell_type", values.TEXT, quoted=True, room=2)),
         Shared((
             b',"ts":', Value(Field("ts_ms", values.DIVIDED, _SECOND_MS)),
-            b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("pos", values.INT64)),
+            b',"position":"', Value(Field("file", values.TEXT)), b":", Value(Field("begin", values.INT64)),
             b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
             b',"server_id":', Value(Field("server_id", values.INT64)),
         )),

@@ -20,7 +20,7 @@ from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.names import known_name
+from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import StatementDml, Unparsed
@@ -37,10 +37,12 @@ class DdlResult:
 
     Attributes:
         changes: for the sink, in order; of captured tables only.
-        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved).
+        touched: captured tables whose definition is new or gone, also when no change came of it (a column moved), and
+            names that a MariaDB sequence takes or leaves: what the log has as its rows is nobody's data only that long.
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
-        dml: row changes in statement format that may concern captured tables: they are not followed.
+        dml: row changes in statement format that may concern captured tables, as a view or by a trigger too: they are
+            not followed.
         unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
     """
 
@@ -132,12 +134,12 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in parse(sql, database=database, dialect=dialect):
             if isinstance(statement, StatementDml):
-                if self._concerned(statement.tables):
+                if self._concerned(statement.tables) or self._beside(statement.tables):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
-                if self._concerned(statement.tables):
+                if self._concerned(statement.tables) or names_in(sql, database, self.captured):
                     unparsed.append(statement)
-                work.forget(statement.tables)
+                work.forget((*statement.tables, *names_in(sql, database, self.tables)))
             else:
                 carry_out(statement, work)
                 follow_copies(statement, sql, work)
@@ -182,11 +184,19 @@ class Catalog:
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
+    def _beside(self, tables: tuple[TableId, ...]) -> bool:
+        """Whether a captured table is in the same database: the name may be a view of it, a trigger may write to it."""
+        databases = {table.database.casefold() for table in tables}
+        return any(table.database.casefold() in databases for table in self.captured)
+
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
         touched = frozenset(
             table for table, new in delta.tables.items() if self.wanted(table) and new != self.tables.get(table)
-        )
+        ) | frozenset(
+            table for table, new in delta.marks.items()
+            if self.wanted(table) and (new == "sequence") != (self.marks.get(table) == "sequence")
+        )  # fmt: skip
         self.update(delta)
         return DdlResult(tuple(work.changes), touched, delta, tuple(work.notices), dml, unparsed)
 

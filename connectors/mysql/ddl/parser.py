@@ -34,9 +34,9 @@ from connectors.mysql.ddl.tokens import Unreadable
 _IRRELEVANT = frozenset(
     {
         "ANALYZE", "BACKUP", "BEGIN", "BINLOG", "CACHE", "CALL", "CHANGE", "CHECK", "CHECKSUM", "CLONE", "COMMIT",
-        "DEALLOCATE", "DESC", "DESCRIBE", "DO", "EXECUTE", "EXPLAIN", "FLUSH", "GET", "GRANT", "HANDLER", "HELP",
+        "DEALLOCATE", "DESC", "DESCRIBE", "EXECUTE", "EXPLAIN", "FLUSH", "GET", "GRANT", "HANDLER", "HELP",
         "INSTALL", "KILL", "LOCK", "OPTIMIZE", "PREPARE", "PURGE", "RELEASE", "REPAIR", "RESET", "RESIGNAL", "RESTART",
-        "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT", "SET", "SHOW", "SHUTDOWN", "SIGNAL", "START", "STOP", "UNINSTALL",
+        "REVOKE", "ROLLBACK", "SAVEPOINT", "SET", "SHOW", "SHUTDOWN", "SIGNAL", "START", "STOP", "UNINSTALL",
         "UNLOCK", "USE", "XA", "END",
     }
 )  # fmt: skip
@@ -47,7 +47,8 @@ _OBJECTS = frozenset(
         "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "INSTANCE", "PREPARE", "MASKING", "CATALOG",
     }
 )  # fmt: skip
-_DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD")
+_DML = ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH", "SELECT", "DO")
+"""A query is logged for what a function in it has written."""
 
 
 def parse(sql: str, *, database: str = "", dialect: Dialect | None = None) -> tuple[Statement, ...]:
@@ -92,12 +93,13 @@ def _one(cursor: Cursor) -> Statement:
         statement = Truncate(cursor.table())
         _wait(cursor)
         return statement
-    if word in _DML or word == "WITH":
+    if word in _DML:
         return _dml(cursor)
     if word in _IRRELEVANT:
         return _irrelevant(cursor, cursor.peek().word)
     if cursor.at_symbol("("):
-        return _irrelevant(cursor, "query")
+        cursor.skip_statement()
+        return StatementDml("query")
     raise cursor.unexpected("a statement")
 
 
@@ -222,6 +224,10 @@ def _dml(cursor: Cursor) -> Statement:
         tables = (cursor.table(),)
     elif kind == "LOAD" and not cursor.at_any("DATA", "XML"):
         return _irrelevant(cursor, "load index")
+    elif kind == "LOAD":
+        while not cursor.at_end() and not cursor.take("INTO", "TABLE"):
+            cursor.next()
+        tables = () if cursor.at_end() else (cursor.table(),)
     cursor.skip_statement()
     return StatementDml(kind.lower(), tables)
 

@@ -1,20 +1,26 @@
 """Text that an ALTER may write otherwise in rows already there, without a trace in the log. Pure.
 
 A sink sees text before and after, so it cannot tell: labels of ENUM and SET, and characters that a character set lacks,
-which servers without a strict sql_mode turn into `?`.
+which servers without a strict sql_mode turn into `?`. Sinks keep text as Unicode, so the bytes that text of another
+character set becomes are others there, and the text that bytes become.
 """
 
 from __future__ import annotations
 
+from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.schema.table import MySqlColumn
 
 _LABELLED = ("enum", "set")
 _WHOLE = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_UTF8 = ("utf8mb4", "utf8mb3", "utf8", "ascii")
 _BASIC_PLANE = frozenset({"utf8", "utf8mb3", "ucs2"})
 
 
 def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
     """What may have changed values of a text column that stays text; empty when nothing has."""
+    for text, other in ((old, new), (new, old)):
+        if is_bytes(other.type) and not is_bytes(text.type) and text.charset not in (None, *_UTF8, "binary"):
+            return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"
     if old.charset is None or new.charset is None or "binary" in (old.charset, new.charset):
         return ""
     if new.type in _LABELLED and old.type not in _LABELLED:

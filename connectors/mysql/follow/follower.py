@@ -36,6 +36,7 @@ class Follower(threading.Thread):
         until: stop behind this position instead of following for ever (a bounded run).
         retry: how long the server may be away.
         ahead_bytes: how much log may wait in the queue; beyond it the server is not read from.
+        behind: is told how far the log was read, again and again while there is more of it.
     """
 
     def __init__(
@@ -47,8 +48,12 @@ class Follower(threading.Thread):
         until: LogPosition | None = None,
         retry: RetryPolicy = RETRY,
         clock: Callable[[], float] = time.monotonic,
+        behind: Callable[[LogPosition], None] = lambda here: None,
     ) -> None:
         super().__init__(name="binlog-follower", daemon=True)
+        self._behind = behind
+        self.at_end = False
+        """Whether the log had no more when it was last read."""
         self._open_stream, self._segmenter, self._clock = open_stream, segmenter, clock
         self._ahead_bytes, self._until = ahead_bytes, until
         self._changed = threading.Condition()
@@ -138,12 +143,15 @@ class Follower(threading.Thread):
         try:
             while not self._stopped and not self._reached():
                 buffer = stream.read(READ_S)
+                self.at_end = buffer is None
                 self._backoff = Backoff(self._retry, "following the log")
                 if buffer is None:
                     continue
+                self._look()
                 for segment in self._segmenter.feed(buffer):
                     self._put(segment)
         except EndOfLog:
+            self.at_end = True
             return
         finally:
             stream.close()
@@ -152,7 +160,16 @@ class Follower(threading.Thread):
         with self._changed:
             self._queue.put(segment)
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes)
+        while not self._room():
+            self._look()
+
+    def _room(self) -> bool:
+        """Whether the queue has room, after a moment's wait for it."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes, READ_S)
+
+    def _look(self) -> None:
+        self._behind(LogPosition(self._segmenter.file, self._segmenter.position))
 
     def _reached(self) -> bool:
         if self._until is None:

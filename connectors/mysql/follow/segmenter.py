@@ -20,7 +20,7 @@ from cdc.source import Limits
 from connectors.mysql.follow.segment import ANONYMOUS, Segment
 from connectors.mysql.log import events
 from connectors.mysql.log.buffer_view import BufferView, table_ids
-from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs
+from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, parse_gtid
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name
@@ -39,8 +39,11 @@ class SchemaTracker(Protocol):
     def entries(self) -> int:
         """Entries in the schema history."""
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
-        """A statement that may be DDL: the captured tables it changes, already in the history."""
+    def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
+        """A statement that may be DDL: the captured tables it changes, already in the history.
+
+        `gtid` is that of its transaction, empty where there is none.
+        """
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
         """Rows of a captured table are coming, under an id not met before: the tables that become known by it."""
@@ -87,6 +90,7 @@ class Segmenter:
         self._xa: dict[tuple[str, ...], frozenset[TableId]] = {}
         self._steps: list[tuple[int, int]] = []
         self._in_transaction = self._announced = False
+        self._gtid = ""
         self._open = _Open()
 
     def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
@@ -118,6 +122,8 @@ class Segmenter:
         self._gather(view, max(first, stop), len(buffer))
         self._in_transaction = view.open_at(len(buffer), self._in_transaction)
         self._announced = view.announces(len(buffer) - 1)
+        begun = self._in_transaction or int(buffer.type[-1]) in events.GTID_TYPES
+        self._gtid = self._gtid_at(buffer, len(buffer)) if begun else ""
         self.position = int(buffer.end_position[-1])
 
     def _next_file(self, buffer: ReceiveBuffer) -> None:
@@ -162,7 +168,12 @@ class Segmenter:
             view.is_end[index] = True
             return frozenset()
         view.is_end[index] = not view.open_at(index, self._in_transaction)
-        return self._schemas.statement(buffer, index)
+        return self._schemas.statement(buffer, index, self._gtid_at(buffer, index))
+
+    def _gtid_at(self, buffer: ReceiveBuffer, index: int) -> str:
+        """The last one before an event; that of the transaction which a buffer before has begun where there is none."""
+        found = np.flatnonzero(np.isin(buffer.type[:index], sorted(events.GTID_TYPES)))
+        return str(parse_gtid(buffer, int(found[-1]))) if len(found) else self._gtid
 
     def _xa_prepare(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
         """Rows of an XA transaction are delivered when it is prepared; remember whether it has any of ours."""

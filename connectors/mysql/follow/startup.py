@@ -11,7 +11,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.names import known_name
+from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import (
     AlterTable,
@@ -234,12 +234,14 @@ class ChangedTables:
         self._lower_case_table_names = lower_case_table_names
         self.tables: set[TableId] = set()
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         """Remember what it redefines; nothing is told to the segmenter."""
         query = parse_query(buffer, index)
         dialect = self._dialect.with_mode(query.sql_mode or 0)
         for statement in parse(query.sql, database=query.schema, dialect=dialect):
             self._note(statement)
+            if isinstance(statement, Unparsed):
+                self.tables |= set(filter(self._wanted, names_in(query.sql, query.schema, self._known)))
         return frozenset()
 
     def _note(self, statement: Statement) -> None:

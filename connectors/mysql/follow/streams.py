@@ -34,9 +34,10 @@ class Streams:
         self._options, self._connection = options, ConnectionOptions.of(options)
         self.retry = replace(RETRY, timeout_s=options.retry_timeout_s, stopping=stopping)
 
-    def session(self) -> MySqlConnection:
-        """A new session. Raises SourceError, and SourceUnavailable after the tries that the options allow."""
-        return connect(self._connection, self.retry)
+    def session(self, *, patient: bool = True) -> MySqlConnection:
+        """A new session. Raises SourceError, and SourceUnavailable after the tries that the options allow; after the
+        first one where nobody is to be kept waiting."""
+        return connect(self._connection, self.retry if patient else replace(self.retry, timeout_s=0.0))
 
     def at(self, at: LogPosition, until_end: bool = False, *, reader: int = 0, server: str = "") -> BinlogStream:
         """The log from a position on. Raises AnotherServer when `server` is given and is not the one that is there."""

@@ -13,6 +13,7 @@ from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -55,10 +56,16 @@ class Tail:
         self._backoffs: dict[float, Backoff] = {}
         self._followed = False
         self._note = ""
+        self._end = LogEnd(partial(streams.session, patient=False))
+        self._at: MySqlOffset | None = None
         self.until: tuple[LogPosition, str] | None = None
 
     def offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         """The end of the next batch; `start` when nothing came in time, or all up to `until` was read."""
+        self._at = end = self._offset(start, limits, wait_s)
+        return end
+
+    def _offset(self, start: MySqlOffset, limits: Limits | None, wait_s: float) -> MySqlOffset:
         follower = self._follower
         while follower is None:
             try:
@@ -95,16 +102,23 @@ class Tail:
             self.until = position
 
     def lag(self) -> Lag | None:
-        """Bytes read ahead, and what the follower is waiting for."""
+        """How far the end of the log is from the last planned batch, and what the follower is waiting for."""
         if self._follower is None:
             return Lag(0, self._note) if self._note else None
         follower = self._follower
-        return Lag(follower.waiting_bytes, follower.note, transactions=follower.waiting_transactions)
+        size, transactions = follower.waiting_bytes, follower.waiting_transactions
+        end = None if follower.at_end or self._at is None else self._end.found
+        if end is not None and self._at is not None:
+            size = max(size, end.bytes_behind(self._at.position))
+            there = end.transactions_behind(self._at.gtids)
+            transactions = there if transactions is None or there is None else max(transactions, there)
+        return Lag(size, follower.note, transactions=transactions)
 
     def stop(self) -> None:
         """End the follower thread; `offset` starts another. Waits for its end, as there is one writer of the history
         at a time."""
         follower, self._follower = self._follower, None
+        self._end.found = None
         if follower is not None:
             follower.stop()
             follower.join()
@@ -125,7 +139,9 @@ class Tail:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
         open_stream = partial(self._streams.at, server=info.identity)
-        follower = Follower(open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry)
+        follower = Follower(
+            open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry, behind=self._end.look
+        )
         follower.start()
         self._followed, self._note = True, ""
         self._backoffs.clear()

@@ -25,7 +25,7 @@ class BufferView:
     Attributes:
         bytes, rows: int64[n + 1]; log bytes and estimated rows before event n.
         maps, ids: TABLE_MAP events and their table ids.
-        statements: QUERY events to be looked at one by one.
+        statements: QUERY events to be looked at one by one, and EXECUTE_LOAD_QUERY: LOAD DATA logged as a statement.
         prepares: XA_PREPARE events.
         begins: events that open a transaction: BEGIN, or MariaDB's GTID unless its statement stands alone.
         is_end: bool[n]; the event ends a transaction. For `statements` the planner finds out and writes it here.
@@ -43,7 +43,8 @@ class BufferView:
         gtids = _events(buffer, buffer.type == events.MARIADB_GTID, _MARIADB_FLAGS + 1)
         self.mariadb = len(gtids) > 0
         is_query = buffer.type == events.QUERY
-        self.statements = np.flatnonzero(is_query & (buffer.query_kind >= events.OTHER))
+        is_load = buffer.type == events.EXECUTE_LOAD_QUERY
+        self.statements = np.flatnonzero((is_query & (buffer.query_kind >= events.OTHER)) | is_load)
         self.prepares = np.flatnonzero(buffer.type == events.XA_PREPARE)
         self.is_end = (buffer.type == events.XID) | (buffer.type == events.XA_PREPARE)
         self.is_end |= is_query & (buffer.query_kind == events.COMMIT)

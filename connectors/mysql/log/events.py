@@ -96,6 +96,8 @@ ROWS_TYPES: Final = frozenset(
 GTID_TYPES: Final = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
 
 QUERY_POST_HEADER: Final = 13
+LOAD_FILE_FIELDS: Final = 13
+"""What EXECUTE_LOAD_QUERY has behind the fixed fields of QUERY: file id, where its name stands, what duplicates do."""
 TABLE_MAP_POST_HEADER: Final = 8
 ROWS_V1_POST_HEADER: Final = 8
 ROWS_V2_POST_HEADER: Final = 10

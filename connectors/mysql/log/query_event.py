@@ -1,5 +1,7 @@
 """QUERY events: the statement, the session settings that decide what it means, and its default database.
 
+EXECUTE_LOAD_QUERY is one with a longer head: LOAD DATA in statement format, whose file came in events before it.
+
 Sources: MySQL `Query_event` in `libs/mysql/binlog/event/statement_events.h` and MariaDB `sql/log_event.h` for the
 status variables, written in growing order of their codes, so that a reader stops at the first one it does not know.
 """
@@ -85,8 +87,10 @@ class Query:
 
 
 def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
-    """Read a QUERY event. Raises CorruptLog when its lengths do not fit."""
+    """Read a QUERY or EXECUTE_LOAD_QUERY event. Raises CorruptLog when its lengths do not fit."""
     body, head = buffer.body(index), events.QUERY_POST_HEADER
+    if int(buffer.type[index]) == events.EXECUTE_LOAD_QUERY:
+        body = body[:head] + body[head + events.LOAD_FILE_FIELDS :]
     if len(body) < head:
         raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
     names_end = head + int.from_bytes(body[11:13], "little")

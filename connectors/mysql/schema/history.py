@@ -3,7 +3,8 @@
 `schemas.jsonl` in the connector's state folder is JSON lines. The first names the format and a generation, which a cut
 raises, so that readers notice. Every other line is an entry:
 
-    {"entry": 0, "at": {"file": "binlog.000002", "pos": 4711}, "sql": "ALTER TABLE ...",
+    {"entry": 0, "at": {"file": "binlog.000002", "pos": 4711, "begin": 4600, "ms": 1795230361559, "server_id": 1,
+                        "gtid": "..."}, "sql": "ALTER TABLE ...",
      "changes": [... as in cdc.schema_json ...], "tables": [["shop", "orders", {"columns": [...], ...} or null], ...],
      "databases": {"shop": "utf8mb4"}, "marks": [["shop", "old", "left"], ...],
      "uncertain": [["shop", "orders", "column n: ...", true], ...]}
@@ -17,11 +18,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdc.errors import StateError
-from cdc.schema import SchemaChange, TableId, tables_after
+from cdc.schema import SchemaChange, SourceStatement, TableId, tables_after
 from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
@@ -40,7 +41,8 @@ class SchemaEntry:
     """One step of the history.
 
     Attributes:
-        at: where in the log: `file`, and `pos` after the statement; empty for what was read at the start.
+        at: where in the log: `file`, and `pos` after the statement; of a statement of the log also where it begins,
+            when and by which server and transaction it was written. Empty for what was read at the start.
         changes: for the sink, of captured tables.
         delta: definitions and names that are new or gone.
         sql: the statement; empty for definitions read from the server.
@@ -55,6 +57,16 @@ class SchemaEntry:
     def of(cls, result: DdlResult, at: Mapping[str, Any], sql: str = "") -> SchemaEntry:
         """The entry for what a statement did."""
         return cls(dict(at), result.changes, result.delta, sql)
+
+    @property
+    def statement(self) -> SourceStatement | None:
+        """The log's statement; None for an entry that has another reason."""
+        at = self.at
+        if "begin" not in at:
+            return None
+        return SourceStatement(
+            self.sql, at["file"], at["begin"], at["pos"], at["ms"], at["server_id"], at.get("gtid", "")
+        )
 
     @classmethod
     def gone(cls, at: Mapping[str, Any], tables: Iterable[TableId], changes: tuple[SchemaChange, ...]) -> SchemaEntry:
@@ -115,8 +127,9 @@ class SchemaHistory:
             return self._entries[first:last]
 
     def changes(self, first: int, last: int) -> list[SchemaChange]:
-        """The schema changes of entries `first` up to and without `last`, in log order."""
-        return [change for entry in self.entries(first, last) for change in entry.changes]
+        """The schema changes of entries `first` up to and without `last`, in log order, with their statements."""
+        entries = self.entries(first, last)
+        return [replace(change, statement=entry.statement) for entry in entries for change in entry.changes]
 
     def followed(self, count: int) -> set[TableId]:
         """Tables that the changes of the first `count` entries leave in the sink: captured then, or at some time."""

@@ -111,6 +111,7 @@ def table_schema(table: MySqlTable, *, tinyint1_as_boolean: bool = False) -> Tab
             default=column.default,
             comment=column.comment,
             source_type=spelled(column),
+            charset=column.charset or "",
         )
         for column in table.columns
     )

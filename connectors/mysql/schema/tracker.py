@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import TableId
 from connectors.mysql.ddl.delta import Delta, Uncertain
+from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.collations import charset_of
@@ -22,7 +23,8 @@ Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTabl
 
 _FROM_METADATA = "-- from the metadata of its rows"
 _ROLLED_BACK = "-- rows that were rolled back"
-_WORDS = re.compile(r"[\w$]+|(?<=`)[^`]+(?=`)")
+_CHECKSUM_BYTES = 4
+_SERVER_ID = 5  # of an event's header
 
 
 class Tracker:
@@ -42,7 +44,7 @@ class Tracker:
         self.entries = history.count()
         self._notices = notices
 
-    def statement(self, buffer: ReceiveBuffer, index: int) -> frozenset[TableId]:
+    def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         """As `segmenter.SchemaTracker` says. Raises UnsupportedChange, SchemaUnknown."""
         query, where = parse_query(buffer, index), buffer.where(index)
         result = apply_query(self._catalog, query, buffer, index)
@@ -51,7 +53,7 @@ class Tracker:
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
         if result.delta or result.changes:
-            at = {"file": buffer.file, "pos": int(buffer.end_position[index])}
+            at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         return result.touched | {change.table for change in result.changes}
 
@@ -111,13 +113,11 @@ class Tracker:
         return replace(defined, delta=delta)
 
     def _meant(self, result: DdlResult, query: Query) -> frozenset[TableId]:
-        """The captured tables that a statement names, or whose names are in its text."""
+        """The captured tables that a statement names, or whose names are in its text; all where it names none."""
         catalog = self._catalog
         named = {catalog.known_name(table) for statement in result.unparsed for table in statement.tables}
-        if named:
-            return frozenset(filter(catalog.wanted, named))
-        words = {word.casefold() for word in _WORDS.findall(query.sql)}
-        return frozenset(table for table in catalog.captured if table.table.casefold() in words)
+        found = frozenset(filter(catalog.wanted, named)) | names_in(query.sql, query.schema, catalog.captured)
+        return found or frozenset(catalog.captured)
 
     def _refuse(self, result: DdlResult, query: Query, where: str) -> None:
         if result.dml:
@@ -140,6 +140,16 @@ class Tracker:
                 where=where,
                 hint="remove schema-change.enabled, or start anew after this position",
             )
+
+
+def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
+    """Where a statement is in the log, when and by which server it was written."""
+    begin, end = int(buffer.start[index]), int(buffer.end_position[index])
+    size = int(buffer.end[index]) - begin + (_CHECKSUM_BYTES if buffer.checksum else 0)
+    server = int.from_bytes(buffer.data[begin + _SERVER_ID : begin + _SERVER_ID + 4].tobytes(), "little")
+    return {
+        "file": buffer.file, "pos": end, "begin": end - size, "ms": int(buffer.commit_ms[index]), "server_id": server
+    }  # fmt: skip
 
 
 def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:

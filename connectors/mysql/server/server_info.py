@@ -142,15 +142,28 @@ def _variables(connection: MySqlConnection) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in rows}
 
 
-def _log_status(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
-    """File, position and GTIDs that belong together."""
+def end_of_log(connection: MySqlConnection) -> tuple[str, int, str]:
+    """File and position of the end of the log, and the GTID set there: empty on MariaDB, which would look for it in the
+    file. One cheap statement. Raises SourceError."""
+    greeting: Any = connection  # PyMySQL's stubs leave the type out
+    version = str(greeting.get_server_info())
+    flavor: Flavor = "mariadb" if "mariadb" in version.lower() else "mysql"
+    return _end_of_log(connection, flavor, version_number(version))
+
+
+def _end_of_log(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
     new = flavor == "mysql" and number >= (8, 2, 0)
     rows = query(connection, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
     if not rows:
         return "", 0, ""
-    file, position = str(rows[0][0]), int(rows[0][1])
-    if flavor == "mysql":
-        return file, position, _one_line(str(rows[0][4] or ""))
+    return str(rows[0][0]), int(rows[0][1]), _one_line(str(rows[0][4] or "")) if flavor == "mysql" else ""
+
+
+def _log_status(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
+    """File, position and GTIDs that belong together."""
+    file, position, executed = _end_of_log(connection, flavor, number)
+    if flavor == "mysql" or not file:
+        return file, position, executed
     found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
     return file, position, str(found[0][0] or "")
 

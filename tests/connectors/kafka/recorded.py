@@ -10,31 +10,17 @@ from typing import Any
 
 from cdc.block import ChangeBlock
 from cdc.schema import SchemaChange
-from cdc.sink import Prepared, Sink, TaskAttempt
-from cdc.source import Context, Split
+from cdc.sink import Announced, Prepared, Sink, TaskAttempt
+from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import run_in_memory
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.layout import Layout
-from connectors.mysql.binlog_files import BinlogFilesSource, _buffers
 from connectors.mysql.options import BinlogFilesSourceOptions
-from connectors.mysql.rows.metadata import LogMetadata
-from connectors.mysql.snapshot.plan.payloads import opened
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
 Record = tuple[Any, Any, list[list[str]]]
 """Key and value as JSON values, and headers."""
-
-
-class _WithMetadata(BinlogFilesSource):
-    """The blocks of files as a live server's source makes them with `metadata.list`."""
-
-    def read(self, split: Split, count: Any, report: Any) -> Iterator[ChangeBlock]:
-        part = opened(split).payload
-        rows = self._schemas().decoder(part.schemas, self._wanted, count)
-        metadata = LogMetadata(("binlog_file", "binlog_begin", "server_id", "gtid"))
-        for buffer in _buffers(self._files(), part.start, part.end):
-            yield from metadata.blocks(buffer, rows.decode)
 
 
 class _Blocks(Sink):
@@ -42,6 +28,10 @@ class _Blocks(Sink):
 
     def __init__(self) -> None:
         self.blocks: list[ChangeBlock] = []
+        self.announced: list[Announced] = []
+
+    def announce(self, batch: int, changes: Sequence[Announced]) -> None:
+        self.announced += changes
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Nothing."""
@@ -59,6 +49,15 @@ class _Blocks(Sink):
 
 def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
     """The row changes of a recorded binlog as a sink gets them, in log order within each table."""
+    return _sunk(flavor, folder).blocks
+
+
+def announced(flavor: str, folder: Path) -> list[Announced]:
+    """The schema changes of a recorded binlog as a sink is told of them."""
+    return _sunk(flavor, folder).announced
+
+
+def _sunk(flavor: str, folder: Path) -> _Blocks:
     options = BinlogFilesSourceOptions.model_validate(
         {
             "type": "binlog-files",
@@ -66,9 +65,10 @@ def blocks(flavor: str, folder: Path) -> list[ChangeBlock]:
             "tables": r"types_db.\.*,shop.\.*",
         }
     )
+    context = Context("recorded", LocalStore(folder), metadata=("binlog_file", "binlog_begin", "server_id", "gtid"))
     sink = _Blocks()
-    run_in_memory(_WithMetadata(options, Context("recorded", LocalStore(folder))), sink)
-    return sink.blocks
+    run_in_memory(options.build(context), sink)
+    return sink
 
 
 def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:

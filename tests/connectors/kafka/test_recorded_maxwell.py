@@ -56,6 +56,17 @@ def test_messages_are_maxwells(tmp_path: Path) -> None:
             assert key == ({**where, **{f"pk.{name}": real["data"][name] for name in names}} if names else None)
             wrong += [(table, index, *each) for each in _unexplained(mine, real)]
     assert wrong == []
+    # Both logs have the same events from the first table of the shop on, but for 351 bytes between two transactions.
+    apart = {
+        _position(mine) - _position(real)
+        for table in ("shop.orders", "shop.log_no_key", "shop.orders_2026")
+        for (_, mine, _), real in zip(made[table], wanted[table], strict=True)
+    }
+    assert apart == {-24476, -24827}
+
+
+def _position(message: dict[str, Any]) -> int:
+    return int(message["position"].partition(":")[2])
 
 
 def test_decimals_keep_their_digits_and_unsigned_numbers_their_sign(tmp_path: Path) -> None:

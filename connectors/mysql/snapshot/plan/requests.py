@@ -30,7 +30,7 @@ class Request:
 
     Attributes:
         reason: why the engine asks for it; empty where the user has. The sink's table may not fit the source's then,
-            and gets nothing of the log until the copy begins.
+            and gets nothing of the log until the copy begins, unless it `fits`.
         limited: no table with more rows than `schema-change.copy-max-rows` is copied for it.
     """
 
@@ -38,6 +38,7 @@ class Request:
     table: TableId
     reason: str = ""
     limited: bool = False
+    fits: bool = False
 
 
 class Requests:
@@ -46,12 +47,14 @@ class Requests:
     def __init__(self, store: Store) -> None:
         self._store = store.within(FOLDER)
 
-    def add(self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False) -> None:
+    def add(
+        self, table: TableId, name: str = "", reason: str = "", *, limited: bool = False, fits: bool = False
+    ) -> None:
         """Ask for a table: on disk when it returns. Any process. A request of the same name counts once.
 
         Raises StateError when it cannot be written.
         """
-        fields = {"table": [table.database, table.table], "reason": reason, "limited": limited}
+        fields = {"table": [table.database, table.table], "reason": reason, "limited": limited, "fits": fits}
         self._store.write_json(f"{name or secrets.token_hex(8)}{_SUFFIX}", fields)
 
     def names(self) -> frozenset[str]:
@@ -64,7 +67,8 @@ class Requests:
         fields = self._store.read_json(document, hint=_REMOVE) or {}
         try:
             database, table = fields["table"]
-            return Request(name, TableId(database, table), fields.get("reason", ""), fields.get("limited", False))
+            limited, fits = fields.get("limited", False), fields.get("fits", False)
+            return Request(name, TableId(database, table), fields.get("reason", ""), limited, fits)
         except (ValueError, KeyError, TypeError) as error:
             where = self._store.where(document)
             raise StateError(f"cannot be read: {error!r}", where=where, hint=_REMOVE) from error
@@ -85,6 +89,10 @@ def begun_again(request: Request, copy: TableCopy | None, begun: Begin | None, *
         begun: how the batch begins the table for another reason.
     """
     name, table = request.name, request.table
+    frozen, altered = (False, False) if copy is None else (copy.frozen, copy.altered)
+    if request.fits:
+        found = begun or Begin(table, "resync", reason=request.reason, frozen=frozen, altered=altered)
+        return replace(found, request=name, refresh=False, truncate=False, beside=True)
     if request.reason:
         reason = request.reason
         return Begin(table, "resync", request=name, beside=True, frozen=True, altered=True, reason=reason)
@@ -94,5 +102,4 @@ def begun_again(request: Request, copy: TableCopy | None, begun: Begin | None, *
     found = Begin(table, "resync", request=name, reason=reason)
     if copy is not None and copy.first and not whole:
         return replace(found, truncate=True)
-    frozen, altered = (False, False) if copy is None else (copy.frozen, copy.altered)
     return replace(found, beside=True, frozen=frozen, altered=altered)

@@ -213,7 +213,8 @@ def test_statement_dml_is_reported_when_it_may_concern_captured_tables() -> None
     one = catalog("CREATE TABLE t (a INT)", wanted="t")
     assert one.apply("INSERT INTO t VALUES (1)", "shop").dml == (StatementDml("insert", (T,)),)
     assert one.apply("UPDATE x SET a = 1", "shop").dml == (StatementDml("update"),)
-    assert not one.apply("INSERT INTO u VALUES (1)", "shop").captured
+    assert one.apply("INSERT INTO u VALUES (1)", "shop").captured  # a view of t, or a table with a trigger
+    assert not one.apply("INSERT INTO other.u VALUES (1)", "shop").captured
 
 
 def test_definitions_read_anew_give_the_changes_from_what_was_known() -> None:
@@ -249,6 +250,17 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
             "VARCHAR(9) CHARACTER SET latin1",
             "the character set latin1, which lacks characters of utf8mb4,",
         ),
+        (
+            "VARCHAR(9) CHARACTER SET latin1",
+            "VARBINARY(9)",
+            "the bytes of the character set latin1, which are not those of UTF-8,",
+        ),
+        (
+            "BLOB",
+            "TEXT CHARACTER SET sjis",
+            "the bytes of the character set sjis, which are not those of UTF-8,",
+        ),
+        ("VARCHAR(9)", "VARBINARY(36)", ""),
         ("ENUM('a','b')", "ENUM('x','b','a')", ""),
         ("SET('a','b')", "SET('a','x','b')", ""),
         ("ENUM('a')", "VARCHAR(9)", ""),
@@ -278,7 +290,7 @@ def test_sequences_are_no_tables() -> None:
     one.apply("RENAME TABLE sq TO sq2", "shop")
     one.apply("ALTER SEQUENCE sq2 RESTART 5", "shop")
     assert one.sequences == {TableId("shop", "sq2")}
-    one.apply("DROP SEQUENCE sq2", "shop")
+    assert one.apply("DROP SEQUENCE sq2", "shop").touched == {TableId("shop", "sq2")}  # its rows come before that
     assert not one.sequences
     one.ignore_sequences([U])
     assert one.sequences == {U}

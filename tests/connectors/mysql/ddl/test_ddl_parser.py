@@ -161,7 +161,15 @@ def test_databases(sql: str, expected: ddl.Statement) -> None:
         ("REPLACE orders VALUES (1)", ddl.StatementDml("replace", (ORDERS,))),
         ("UPDATE orders, x SET a = 1", ddl.StatementDml("update")),
         ("DELETE a FROM a JOIN b", ddl.StatementDml("delete")),
-        ("LOAD DATA INFILE 'x' INTO TABLE orders", ddl.StatementDml("load")),
+        ("LOAD DATA INFILE 'x' INTO TABLE orders", ddl.StatementDml("load", (ORDERS,))),
+        (
+            "LOAD XML LOCAL INFILE 'INTO TABLE y' IGNORE INTO TABLE `x`.`y` (a)",
+            ddl.StatementDml("load", (TableId("x", "y"),)),
+        ),
+        ("LOAD DATA INFILE 'x'", ddl.StatementDml("load")),
+        ("SELECT `shop`.`f`(1)", ddl.StatementDml("select")),
+        ("DO f()", ddl.StatementDml("do")),
+        ("(SELECT f())", ddl.StatementDml("query")),
         ("WITH c AS (SELECT 1) UPDATE orders SET a = 1", ddl.StatementDml("with")),
     ],
 )

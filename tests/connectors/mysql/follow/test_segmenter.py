@@ -50,7 +50,7 @@ class Tracker:
         self._copies = copies
         self.not_told: set[TableId] = set()
 
-    def statement(self, chunk: ReceiveBuffer, index: int) -> frozenset[TableId]:
+    def statement(self, chunk: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         text = parse_query(chunk, index).sql
         self.statements.append(text)
         if text.startswith("REFUSED"):

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from log_script import chunk, insert, seen, sql, table_map
+from binlog_builder import query
+from log_script import BEGIN, XID, chunk, insert, seen, sql, table_map
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, DataType, Kind, TableId
 from cdc.state.store import LocalStore
 from connectors.mysql.ddl.dialect import Dialect
+from connectors.mysql.follow.segment import Segment
+from connectors.mysql.follow.segmenter import Segmenter
+from connectors.mysql.log import events
 from connectors.mysql.options import BinlogFilesSourceOptions
 from connectors.mysql.schema.schemas import Known, Schemas, Tracker, shown_schema
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
@@ -48,7 +52,7 @@ def tracker(made: Schemas, count: int) -> Tracker:
 
 
 def told(made: Tracker, statement: str) -> frozenset[TableId]:
-    return made.statement(chunk([seen(1), sql(statement)]), 1)
+    return made.statement(chunk([seen(1), sql(statement)]), 1, "")
 
 
 def test_the_history_begins_with_what_holds_at_the_start(tmp_path: Path) -> None:
@@ -101,6 +105,8 @@ def test_rows_of_a_table_that_nothing_defines_are_refused(tmp_path: Path) -> Non
     ("statement", "reason"),
     [
         ("INSERT INTO t VALUES (1)", "logged as a statement"),
+        ("INSERT INTO view_of VALUES (1)", "logged as a statement"),
+        ("SELECT shop.writes(1)", "logged as a statement"),
         ("ALTER TABLE t FROBNICATE", "not understood"),
     ],
 )
@@ -109,7 +115,25 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, statement: str, reas
     with pytest.raises(UnsupportedChange, match=reason):
         told(following, statement)
     assert following.entries == 1
-    assert told(following, statement.replace(" t ", " other.x ")) == frozenset()  # of others it does not matter
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO other.x VALUES (1)", "ALTER TABLE other.x FROBNICATE"])
+def test_what_cannot_be_followed_of_other_databases_does_not_matter(tmp_path: Path, statement: str) -> None:
+    assert told(tracker(begun(tmp_path, DEFINED), 1), statement) == frozenset()
+
+
+def test_a_file_loaded_by_a_statement_is_refused(tmp_path: Path) -> None:
+    following = tracker(begun(tmp_path, DEFINED), 1)
+
+    def follow(table: str) -> list[Segment]:
+        body = query(f"LOAD DATA LOCAL INFILE '/tmp/SQL_LOAD_MB-1-0' INTO TABLE {table} (id)".encode())
+        load = events.EXECUTE_LOAD_QUERY, body[:13] + bytes(13) + body[13:]
+        log = chunk([seen(1), BEGIN, (events.BEGIN_LOAD_QUERY, bytes(4) + b"7\n"), load, XID])
+        return list(Segmenter(following, wanted, file="binlog.000001", position=4).feed(log))
+
+    with pytest.raises(UnsupportedChange, match=r"a load was logged as a statement.*LOAD DATA LOCAL INFILE"):
+        follow("`t`")
+    assert [len(segment.tables) for segment in follow("`other`.`t`")] == [0]
 
 
 def test_changes_may_be_forbidden(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Which tables of a pipeline are paused, as far as that was asked for. Any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdc.errors import NotNow
+from cdc.flow.pausing import TableRequests
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.schema import TableId
+from cdc.state.directory import StateDir
+
+_ALL = 1 << 62
+"""Behind every batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTables:
+    """Source tables that get nothing into the sink: those `paused`, and those `resumed` whose copy has not begun."""
+
+    paused: frozenset[TableId] = frozenset()
+    resumed: frozenset[TableId] = frozenset()
+
+
+class Held:
+    """Looks which tables are. Any process, any time; cheap: what was read is kept."""
+
+    def __init__(self, state: StateDir) -> None:
+        self._schemas, self._requests = SinkSchemas(state.store), TableRequests(state.store)
+
+    def tables(self) -> HeldTables:
+        """With what is asked for and no batch has taken in. Raises StateError."""
+        marks = self._schemas.marks(_ALL)
+        paused = {source for source, _ in marks.paused}
+        resumed = {source for source, _ in marks.resumed} - paused
+        for request in self._requests.all():
+            if request.pause:
+                paused.add(request.table)
+                resumed.discard(request.table)
+            elif request.table in paused:
+                paused.discard(request.table)
+                resumed.add(request.table)
+        return HeldTables(frozenset(paused), frozenset(resumed))
+
+
+def check_not_paused(state: StateDir, table: TableId) -> None:
+    """Raise NotNow for a table that no copy could get into the sink."""
+    if table in Held(state).tables().paused:
+        raise NotNow("it is paused", where=str(table), hint="`cdc resume` copies it anew")

@@ -1,0 +1,119 @@
+"""Tables that are paused and resumed one by one, while the pipeline goes on with the others. Driver.
+
+    cdc pause T   --> from the next batch on rows and schema changes of T are left out: its sink tables stay as they are
+    cdc resume T  --> its source is asked for a copy, which has all that was left out; T goes on where it begins
+
+What is asked for is a file in the state directory until the batch is decided that it holds from:
+
+    <state>/requests/<number>-<random>.json    {"table": ["shop", "orders"], "pause": true}
+
+A batch that runs again takes the files that are there then, in order. Taking one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cdc.errors import StateError
+from cdc.flow.moves import Moves
+from cdc.schema import CopyTable, DropTable, SchemaChange, TableId, TableSchema
+from cdc.state.store import Store
+
+RESUMED = "it was paused"
+"""Why a table is copied anew."""
+
+_SUFFIX = ".json"
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """What was asked for: to `pause` a source table, or to resume it. `id` is unique in its pipeline."""
+
+    id: str
+    table: TableId
+    pause: bool
+
+    @property
+    def copy(self) -> str:
+        """The name of the copy that resuming asks for: it counts once, whoever asks."""
+        return f"resume-{self.id}"
+
+
+class TableRequests:
+    """The requests of a pipeline. Any process; `store` is that of the state directory."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store.within("requests")
+
+    def add(self, table: TableId, *, pause: bool) -> TableRequest:
+        """Leave a request behind all that are there: on disk when it returns. Raises StateError."""
+        number = 1 + max((int(name.partition("-")[0]) for name in self._names()), default=0)
+        made = TableRequest(f"{number:06}-{secrets.token_hex(6)}", table, pause)
+        self._store.write_json(made.id + _SUFFIX, {"table": [table.database, table.table], "pause": pause})
+        return made
+
+    def all(self) -> Sequence[TableRequest]:
+        """Those that no decided batch has taken in, in order. Raises StateError."""
+        return [self._get(name) for name in self._names()]
+
+    def remove(self, requests: Iterable[TableRequest]) -> None:
+        """A batch that has taken them in is decided. Raises StateError."""
+        for each in requests:
+            self._store.remove(each.id + _SUFFIX)
+
+    def _names(self) -> list[str]:
+        names = (name for name in self._store.names() if name.endswith(_SUFFIX) and name[:1].isdigit())
+        return sorted(names, key=lambda name: (int(name.partition("-")[0]), name))
+
+    def _get(self, name: str) -> TableRequest:
+        fields = self._store.read_json(name) or {}
+        try:
+            database, table = fields["table"]
+            return TableRequest(name.removesuffix(_SUFFIX), TableId(database, table), bool(fields["pause"]))
+        except (ValueError, KeyError, TypeError) as error:
+            hint = "remove the file, and ask again (cdc pause, cdc resume)"
+            raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=hint) from error
+
+
+class Pausing(Moves):
+    """See `SinkTables`. Pure."""
+
+    def ask(self, request: TableRequest) -> None:
+        """Take a request in. One about a table that is not there, or is as it asks for already, changes nothing."""
+        table = request.table
+        if request.pause and table in self.sources:
+            self._pause(table)
+        elif not request.pause:
+            pairs = {pair for pair in self.paused if pair[0] == table}
+            self.paused -= pairs
+            self.resumed |= pairs
+
+    def _pause(self, table: TableId) -> None:
+        pairs = [(table, target.table) for target in self._route.targets(table)]
+        for pair in pairs:
+            if pair[1] in self.merged:
+                self._hold(pair[1], f"table.paused {table}: it goes on, as other tables go there too")
+                return
+        for pair in pairs:
+            if pair not in self.paused:
+                text = f"table.paused {table}: its rows stay as they are until it is resumed"
+                self._hold(pair[1], text, done=True)
+            self.over.discard(pair)
+            self._no_part(*pair)
+            self.resumed.discard(pair)
+            self.paused.add(pair)
+            self.waiting.add(pair)
+
+    def _waits(self, change: SchemaChange, table: TableId, source: TableSchema | None) -> bool:
+        pair = change.table, table
+        if pair not in self.paused and pair not in self.resumed:
+            return super()._waits(change, table, source)
+        if isinstance(change, DropTable):
+            self._let_go(pair)
+            return False
+        if pair in self.paused or not isinstance(change, CopyTable) or change.schema is None:
+            return True
+        self._let_go(pair)
+        return False

@@ -1,0 +1,85 @@
+"""`cdc pause`, `cdc resume`: leave one table of a pipeline, running or not, as it is in the sink, and end that.
+
+What that means is in `cdc.flow.pausing`: here is who may ask for it, and what is asked for already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc.errors import NotNow, SourceError, StateError
+from cdc.flow.asking import Asking
+from cdc.flow.held import Held
+from cdc.flow.pausing import TableRequests
+from cdc.flow.route_stage import routed_schemas
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.job.state_location import changing
+from cdc.schema import TableId
+from cdc.source import Context, Source
+from cdc.spec.model import PipelineSpec
+from cdc.spec.routing import made_routing
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+
+
+def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
+    """Leave the request in the state directory; a sentence about it.
+
+    Raises StateError when the pipeline never ran, SourceError for a table that is not captured, or that no copy could
+    bring up to date again.
+    """
+    with changing(state_dir, spec) as state:
+        return _paused(spec, table, state)
+
+
+def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
+    source = _source(spec, state)
+    found, last = TableId.parse(table), CommitLog(state.commits).last()
+    known = routed_schemas(state.store).at(last)
+    if found not in known:
+        near = ", ".join(sorted(str(each) for each in known if each.table.casefold() == found.table.casefold())[:3])
+        hint = f"is it {near}?" if near else "name one as `cdc status` does: database.table"
+        raise SourceError("the pipeline has no such table", where=table, hint=hint)
+    if not Asking(source).possible(found):
+        hint = "leave it out with the options of the source, or stop the pipeline"
+        raise SourceError("it cannot be paused: its source would not copy it anew afterwards", where=table, hint=hint)
+    merged = SinkSchemas(state.store).merged(last)
+    for sink_table in made_routing(spec).table(found):
+        if sink_table in merged:
+            hint = "they are copied together: leave it out with tables.exclude, or stop the pipeline"
+            raise SourceError(f"it cannot be paused: other tables go to {sink_table} too", where=table, hint=hint)
+    if found in Held(state).tables().paused:
+        return f"{table} is paused already."
+    TableRequests(state.store).add(found, pause=True)
+    return f"{table} is paused from the next batch on: its rows in the sink stay as they are."
+
+
+def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> str:
+    """Leave the request there, and ask the source for the copy; a sentence about it.
+
+    Raises NotNow when the table is not paused, else as `request_pause`.
+    """
+    with changing(state_dir, spec) as state:
+        return _resumed(spec, table, state)
+
+
+def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
+    source = _source(spec, state)
+    found = TableId.parse(table)
+    held = Held(state).tables()
+    if found in held.resumed:
+        return f"{table} is resumed already, and will be copied anew."
+    if found not in held.paused:
+        paused = ", ".join(sorted(map(str, held.paused))) or "none"
+        raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
+    Asking(source).resume(TableRequests(state.store).add(found, pause=False))
+    return f"{table} will be copied anew, and followed again."
+
+
+def _source(spec: PipelineSpec, state: StateDir) -> Source:
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None or CommitLog(state.commits).last() < 0:
+        hint = "give the --state-dir that the pipeline runs with"
+        raise StateError("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
+    source: Source = spec.source.build(Context(pipeline, state.source))
+    return source

@@ -1,0 +1,51 @@
+"""Messages about schema changes to their topics: all of a batch in one transaction, with a fence of the driver's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from connectors.kafka.delivery.fences import DRIVER, Fences, Written, is_written
+from connectors.kafka.delivery.task import partition_of
+from connectors.kafka.delivery.topics import TopicNames, Topics
+from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.records import Record
+from connectors.kafka.encoding.schema_messages import SchemaMessage
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+
+class Announcing:
+    """Writes the messages of one batch. Driver."""
+
+    def __init__(self, topics: Topics, names: TopicNames, options: KafkaSinkOptions) -> None:
+        self._topics, self._names, self._options = topics, names, options
+
+    def write(self, writer: Writer, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str) -> None:
+        """Write them unless the fence says that they are there. Raises SinkError."""
+        wanted = Written(batch)
+        if is_written(wanted, fences.written([DRIVER])[0], where):
+            return
+        for message in found:
+            topic, partition = self._place(message)
+            writer.send(topic, self._messages(message), partition)
+        writer.commit(fences, DRIVER, wanted)
+
+    def _place(self, message: SchemaMessage) -> tuple[str, int]:
+        own = self._options.schema_topic()
+        if own is not None and not message.of_rows:
+            self._topics.ensure(own, 1, grow=False)
+            return own, 0
+        topic = self._names.topic(message.table)
+        count = self._topics.partitions(topic)
+        to_zero = self._options.partition_strategy == "all-to-zero"
+        return topic, 0 if to_zero else partition_of(message.table, count)
+
+    def _messages(self, message: SchemaMessage) -> Messages:
+        record: Record = {"value": message.value}
+        if message.key is not None:
+            record["key"] = message.key
+        headers = self._options.headers(message.table)
+        sizes = np.array([sum(map(len, record.values()))], np.int64)
+        return Messages(message.table, [record], sizes, {0: headers} if headers else {}, message.key is not None)

@@ -1,0 +1,61 @@
+"""Messages about schema changes, in the forms of Debezium, Canal and Maxwell. Pure; driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cdc.schema import TableId
+from cdc.sink import Announced
+from connectors.kafka.encoding import canal_statements, debezium_statements, maxwell_statements
+from connectors.kafka.encoding.layout import Naming
+from connectors.kafka.encoding.table_changes import TableChange, table_changes
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMessage:
+    """One message.
+
+    Attributes:
+        table: its rows before the message have this name.
+        key, value: JSON texts; None is no key.
+        of_rows: it belongs to the rows of the table, wherever schema changes go.
+    """
+
+    table: TableId
+    key: bytes | None
+    value: bytes
+    of_rows: bool = False
+
+
+def schema_messages(
+    announced: Sequence[Announced], options: KafkaSinkOptions, naming: Naming, now_ms: int
+) -> Iterator[SchemaMessage]:
+    """The messages about the changes of a batch, in order; as the options say there may be none."""
+    for change in table_changes(announced):
+        if options.schema_changes != "none":
+            yield from _of_schema(change, options, naming, now_ms)
+        if options.value_format == "debezium-json" and options.skipped_operations == "none" and change.emptied:
+            modes = options.modes() if options.include_schema else None
+            value = debezium_statements.truncated(change, naming, now_ms, modes)
+            yield SchemaMessage(change.old_table, None, _text(value), of_rows=True)
+
+
+def _of_schema(change: TableChange, options: KafkaSinkOptions, naming: Naming, now_ms: int) -> Iterator[SchemaMessage]:
+    key: Any = None
+    if options.value_format == "canal-json":
+        value = canal_statements.message(change, now_ms)
+    elif options.value_format == "maxwell-json":
+        value = maxwell_statements.message(change)
+    else:
+        key = debezium_statements.key(change, with_schema=options.include_schema)
+        value = debezium_statements.message(change, naming, now_ms, with_schema=options.include_schema)
+    if value is not None:
+        yield SchemaMessage(change.old_table, None if key is None else _text(key), _text(value))
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

@@ -1,0 +1,87 @@
+"""Schema changes of a batch as what each statement did to each table. Pure; driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cdc.schema import (
+    CopyTable,
+    RenameTable,
+    SchemaChange,
+    SourceStatement,
+    TableCopied,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.sink import Announced
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What one statement, or none, did to one table.
+
+    Attributes:
+        table: its name afterwards. old_table: its name before.
+        before, after: its schema; None is no table.
+        emptied: whether its rows are gone and nothing else is changed.
+        first: whether it is the first table of its statement.
+    """
+
+    table: TableId
+    old_table: TableId
+    before: TableSchema | None
+    after: TableSchema | None
+    statement: SourceStatement | None
+    emptied: bool
+    first: bool = True
+
+    @property
+    def kind(self) -> str:
+        """`CREATE`, `DROP`, `TRUNCATE`, `RENAME` (of the table, and nothing else is changed) or `ALTER`."""
+        if self.emptied:
+            return "TRUNCATE"
+        if self.after is None:
+            return "DROP"
+        if self.before is None:
+            return "CREATE"
+        return "RENAME" if self.table != self.old_table and self.before == self.after else "ALTER"
+
+
+def table_changes(announced: Sequence[Announced]) -> Iterator[TableChange]:
+    """The changes in order, those of a statement to one table in one. Copies that the pipeline makes are left out."""
+    statement: SourceStatement | None = None
+    tables: dict[TableId, list[Announced]] = {}
+    for item in announced:
+        if _of_copy(item.change):
+            continue
+        if item.change.statement != statement:
+            yield from _of_statement(statement, tables)
+            statement, tables = item.change.statement, {}
+        own = tables.pop(item.change.table, [])
+        tables[_named_after(item.change)] = [*own, item]
+    yield from _of_statement(statement, tables)
+
+
+def _of_statement(statement: SourceStatement | None, tables: dict[TableId, list[Announced]]) -> Iterator[TableChange]:
+    first = True
+    for table, items in tables.items():
+        before, after = items[0].before, items[-1].after
+        emptied = all(isinstance(item.change, TruncateTable) for item in items)
+        old = items[0].change.table
+        if statement is None and not emptied and (before, table) == (after, old):
+            continue  # a table that is there already is told once more at the start of a run
+        yield TableChange(table, old, before, after, statement, emptied, first)
+        first = False
+
+
+def _of_copy(change: SchemaChange) -> bool:
+    """Whether nothing happened to the source's table: its rows are only read anew."""
+    if isinstance(change, TruncateTable):
+        return change.copied
+    return isinstance(change, TableCopied) or (isinstance(change, CopyTable) and change.schema is None)
+
+
+def _named_after(change: SchemaChange) -> TableId:
+    return change.new_table if isinstance(change, RenameTable) else change.table

@@ -1,0 +1,81 @@
+"""How far a reader is behind the end of the server's log: the server is asked now and then, only while it is behind."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cdc.errors import SourceError
+from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.gtid import GtidSet
+from connectors.mysql.server.positions import FIRST_POSITION, LogFile, LogPosition, list_logs
+from connectors.mysql.server.server_info import end_of_log
+
+log = logging.getLogger(__name__)
+
+ASK_S = 10.0
+"""The server is asked this often at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a server's log at one moment.
+
+    Attributes:
+        executed: MySQL's GTID set there; empty where the log has none, and on MariaDB.
+        files: the log's files with their sizes; empty when nobody had to know.
+    """
+
+    at: LogPosition
+    executed: str = ""
+    files: tuple[LogFile, ...] = ()
+
+    def bytes_behind(self, here: LogPosition) -> int:
+        """Bytes of the log from there to the end."""
+        first, last = file_number(here.file), file_number(self.at.file)
+        if first == last:
+            return max(0, self.at.position - here.position)
+        between = [file for file in self.files if first <= file_number(file.name) < last]
+        skipped = here.position if any(file_number(file.name) == first for file in between) else FIRST_POSITION
+        return max(0, sum(file.size for file in between) - skipped + self.at.position)
+
+    def transactions_behind(self, done: str | None) -> int | None:
+        """Transactions that are in the log and not in `done`; None where they have no GTIDs to tell."""
+        if done is None or not self.executed:
+            return None
+        return GtidSet.parse(self.executed).minus(GtidSet.parse(done)).count()
+
+
+class LogEnd:
+    """Asks for it. `look` is called by one thread; `found`, what it saw last, is read by any."""
+
+    def __init__(self, session: Callable[[], MySqlConnection], clock: Callable[[], float] = time.monotonic) -> None:
+        self._session, self._clock = session, clock
+        self._next_s = clock() + ASK_S
+        self.found: End | None = None
+
+    def look(self, here: LogPosition) -> None:
+        """Ask, when it is time to. `here` is how far the log was read.
+
+        A server that does not answer is left to the one who reads its log: what was found before is let go.
+        """
+        if self._clock() < self._next_s:
+            return
+        try:
+            self.found = self._ask(here)
+        except SourceError as error:
+            self.found = None
+            log.debug("the end of the log is not known: %s", error)
+        self._next_s = self._clock() + ASK_S
+
+    def _ask(self, here: LogPosition) -> End:
+        connection = self._session()
+        try:
+            file, position, executed = end_of_log(connection)
+            files = list_logs(connection) if file_number(file) != file_number(here.file) else ()
+        finally:
+            connection.close()
+        return End(LogPosition(file, position), executed, files)

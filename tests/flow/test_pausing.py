@@ -1,0 +1,230 @@
+"""One table is paused and resumed while the pipeline goes on: nothing is lost or doubled, whatever comes in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_source import AskedSource
+from test_moved_routes import ID, NEW, NOTE, OLD, SMALL, WIDE, rows, to
+
+from cdc.block import During
+from cdc.flow.held import Held
+from cdc.flow.pausing import TableRequests
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.schema import (
+    AddColumn,
+    Column,
+    CopyTable,
+    CreateTable,
+    DataType,
+    DropTable,
+    RenameTable,
+    TableCopied,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.state.directory import StateDir
+from cdc.testing import FailAt, ListSink, block, run_in_memory
+from cdc.testing.memory import Middle
+
+A, B, C = TableId("shop", "a"), TableId("shop", "b"), TableId("shop", "c")
+SAME = to()
+LENIENT = to(behavior="lenient")
+
+
+class Pipeline:
+    """One that has run with the rows 1 and 2 in A, and 1 in B."""
+
+    def __init__(self, folder: Path, middle: Middle = SAME, schema: TableSchema = SMALL) -> None:
+        self.state, self.middle, self.sink = StateDir(folder), middle, ListSink()
+        first = [CreateTable(A, schema), CreateTable(B, schema), rows(schema, 1, 2), rows(schema, 1, table=B)]
+        self.source = AskedSource(first, {})
+        self._start: Any = None
+        self._batches = 0
+        self.run()
+
+    def run(self, *items: Any) -> None:
+        """Go on with these items, and with the copies that they lead to."""
+        self.source.add(*items)
+        done = run_in_memory(
+            self.source, self.sink, middle=self.middle, state=self.state, start=self._start, first_batch=self._batches
+        )
+        self._start, self._batches = done.offset, self._batches + done.batches
+
+    def pause(self, table: TableId = A) -> None:
+        TableRequests(self.state.store).add(table, pause=True)
+
+    def resume(self, table: TableId = A, **copied: Any) -> None:
+        self.source.now[table] = copied["now"]
+        TableRequests(self.state.store).add(table, pause=False)
+
+    def ids(self, table: TableId = A) -> list[int]:
+        return sorted(row["id"] for row in self.sink.rows(table))
+
+    @property
+    def held(self) -> tuple[set[TableId], set[TableId]]:
+        found = Held(self.state).tables()
+        return set(found.paused), set(found.resumed)
+
+
+def late(*numbers: int, table: TableId = A, schema: TableSchema = SMALL, sequence: int = 5) -> Any:
+    return rows(schema, *numbers, table=table, sequence=sequence)
+
+
+@pytest.mark.parametrize("middle", [SAME, LENIENT, to(behavior="try_evolve")])
+def test_a_paused_table_stays_as_it_is_and_a_resumed_one_is_whole(tmp_path: Path, middle: Middle) -> None:
+    pipeline = Pipeline(tmp_path, middle)
+    pipeline.pause()
+    pipeline.run(late(3), late(2, table=B), block(A, SMALL, [("-D", {"id": 1})], sequence=6))
+    assert (pipeline.ids(), pipeline.ids(B)) == ([1, 2], [1, 2])
+    assert pipeline.held == ({A}, set())
+    pipeline.run(late(4, sequence=7), late(3, table=B, sequence=8))
+    assert (pipeline.ids(), pipeline.ids(B)) == ([1, 2], [1, 2, 3])
+    pipeline.resume(now=late(2, 3, 4, sequence=20))
+    pipeline.run(late(4, table=B, sequence=9))
+    pipeline.run(late(5, sequence=21))
+    gone = [1] if middle is LENIENT else []
+    assert (pipeline.ids(), pipeline.ids(B)) == ([*gone, 2, 3, 4, 5], [1, 2, 3, 4])
+    assert pipeline.held == (set(), set())
+    assert TableRequests(pipeline.state.store).all() == []
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_on_the_way_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(late(3), failure, late(2, table=B))
+    assert (pipeline.ids(), pipeline.ids(B)) == ([1, 2], [1, 2])
+    pipeline.resume(now=late(1, 2, 3, sequence=20))
+    pipeline.run(late(3, table=B, sequence=9), failure)
+    pipeline.run()
+    assert (pipeline.ids(), pipeline.ids(B)) == ([1, 2, 3], [1, 2, 3])
+    assert len(pipeline.source.requests) == 1
+
+
+def test_schema_changes_and_a_truncation_of_a_paused_table_come_with_its_copy(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(AddColumn(A, NOTE), late(3, schema=WIDE), TruncateTable(A), late(4, schema=WIDE, sequence=6))
+    assert pipeline.ids() == [1, 2]
+    assert set(pipeline.sink.rows(A)[0]) == {"id"}
+    pipeline.resume(now=rows(WIDE, 4, sequence=20))
+    pipeline.run(late(9, table=B))
+    assert pipeline.ids() == [4]
+    assert set(pipeline.sink.rows(A)[0]) == {"id", "note"}
+
+
+def test_a_paused_table_that_is_renamed_is_paused_under_its_new_name(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(RenameTable(A, C), late(3, table=C))
+    assert pipeline.ids(C) == [1, 2]
+    assert pipeline.held == ({C}, set())
+    pipeline.resume(C, now=late(1, 2, 3, table=C, sequence=20))
+    pipeline.run(late(9, table=B))
+    assert pipeline.ids(C) == [1, 2, 3]
+
+
+def test_a_paused_table_that_is_dropped_is_forgotten_and_one_of_its_name_is_followed(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(late(3))
+    pipeline.run(DropTable(A), CreateTable(A, SMALL), late(7, sequence=9))
+    assert pipeline.ids() == [7]
+    assert pipeline.held == (set(), set())
+
+
+def test_a_copy_under_way_is_let_go_and_begins_anew_when_the_table_is_resumed(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.source.now[A] = late(1, 2, 3, sequence=20)
+    pipeline.pause()
+    pipeline.source.copy_anew(A, "somebody", "it is uncertain", asked=True)
+    pipeline.run()
+    assert pipeline.ids() == [1, 2]
+    assert pipeline.held == ({A}, set())
+    pipeline.resume(now=late(1, 3, sequence=30))
+    pipeline.run(late(9, table=B, sequence=31))
+    assert pipeline.ids() == [1, 3]
+
+
+def test_the_last_word_counts(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    for _ in range(12):
+        pipeline.pause()
+        pipeline.resume(now=late(1, 2, sequence=20))
+    pipeline.pause()
+    assert pipeline.held == ({A}, set())
+    pipeline.run(late(3))
+    assert pipeline.ids() == [1, 2]
+    assert pipeline.held == ({A}, set())
+    assert pipeline.source.requests == {}
+
+
+def test_one_of_several_tables_of_a_sink_table_goes_on(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, to((A, NEW), (B, NEW)))
+    pipeline.pause(B)
+    pipeline.run(late(3, table=B), late(4))
+    assert pipeline.ids(NEW) == [1, 2, 3, 4]
+    assert pipeline.held == (set(), set())
+
+
+def test_a_table_that_is_joined_by_another_while_it_is_paused_is_whole_with_it(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path, to((A, NEW), (B, OLD), (C, NEW)))
+    pipeline.pause()
+    pipeline.run(late(3), CreateTable(C, SMALL), late(7, table=C, sequence=6))
+    assert pipeline.ids(NEW) == [1, 2, 7]
+    pipeline.source.now[C] = late(7, table=C, sequence=20)
+    pipeline.source.copy_anew(C, "somebody", "it is uncertain", asked=True)
+    pipeline.run()
+    assert pipeline.ids(NEW) == [1, 2, 7]
+    pipeline.resume(now=late(2, 3, sequence=30))
+    pipeline.run(late(9, table=B, sequence=31))
+    assert pipeline.ids(NEW) == [2, 3, 7]
+    assert pipeline.held == (set(), set())
+
+
+def test_the_copy_that_is_under_way_when_a_table_is_paused_never_takes_its_place(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.run(CopyTable(A), replace(late(2, sequence=20), during=During.NEW))
+    pipeline.pause()
+    pipeline.run(late(2, table=B))
+    pipeline.run(replace(late(3, sequence=21), during=During.NEW), TableCopied(A))
+    assert pipeline.ids() == [1, 2]
+    pipeline.resume(now=late(2, 3, sequence=30))
+    pipeline.run(late(9, table=B, sequence=31))
+    assert pipeline.ids() == [2, 3]
+
+
+def test_a_paused_table_that_goes_elsewhere_stays_paused_there(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(late(3))
+    pipeline.middle = to((A, NEW))
+    pipeline.run(late(4, sequence=6))
+    assert (pipeline.ids(), pipeline.ids(NEW)) == ([1, 2], [])
+    pipeline.resume(now=late(1, 2, 3, 4, sequence=20))
+    pipeline.run(late(9, table=B, sequence=8))
+    assert pipeline.ids(NEW) == [1, 2, 3, 4]
+
+
+def test_no_rule_and_no_sink_meets_a_row_of_a_paused_table(tmp_path: Path) -> None:
+    """Not even one that would stop the pipeline, as a table that nobody knows of would."""
+    other = TableSchema((ID, Column("x", DataType.parse("BOOLEAN"))), ("id",))
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause()
+    pipeline.run(late(3, schema=other), late(2, table=B))
+    assert pipeline.ids(B) == [1, 2]
+
+
+def test_a_table_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
+    pipeline = Pipeline(tmp_path)
+    pipeline.pause(C)
+    pipeline.resume(C, now=late(1, table=C))
+    before = SinkSchemas(pipeline.state.store).marks(99)
+    pipeline.run(late(3))
+    assert SinkSchemas(pipeline.state.store).marks(99).paused == before.paused == frozenset()
+    assert pipeline.ids() == [1, 2, 3]

@@ -1,0 +1,235 @@
+"""A table that several go to is copied anew with all of them: nothing stays that is gone from one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asked_source import AskedSource
+from test_moved_routes import ID, NOTE, SMALL, WIDE, A, B, Pipeline, rows, to
+
+from cdc.block import During
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
+from cdc.flow.sink_changes import derived
+from cdc.flow.sink_schemas import Marks, Part
+from cdc.flow.sink_tables import Sides
+from cdc.schema import (
+    AddColumn,
+    CopyTable,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    TableCopied,
+    TableId,
+    TableSchema,
+    TruncateTable,
+)
+from cdc.spec.model import RouteRule
+from cdc.testing import FailAt, block
+from cdc.testing.memory import Middle
+
+C, ALL, OTHER = TableId("shop", "c"), TableId("ods", "all"), TableId("ods", "other")
+KEYLESS = TableSchema((replace(ID, nullable=True),))
+TOGETHER = to((A, ALL), (B, ALL), (C, ALL))
+
+
+def copied(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
+    return [CopyTable(table), *over(table, *numbers, schema=schema, sequence=sequence), TableCopied(table)]
+
+
+def over(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
+    return [replace(rows(schema, *numbers, table=table, sequence=sequence), during=During.NEW)]
+
+
+def both(table: TableId, *numbers: int, sequence: int = 9) -> list[Any]:
+    """Rows of the log while the table is copied."""
+    found = rows(SMALL, *numbers, table=table, sequence=sequence)
+    return [replace(found, during=During.OLD), replace(found, during=During.NEW)]
+
+
+def merged(folder: Path, schema: TableSchema = SMALL, middle: Middle = TOGETHER) -> Pipeline:
+    """A has 1 and 2, B has 11 and 12; of both the second is gone when they are copied, and nothing tells it."""
+    source = AskedSource(
+        [CreateTable(A, schema), CreateTable(B, schema), rows(schema, 1, 2), rows(schema, 11, 12, table=B)],
+        {A: rows(schema, 1, sequence=20), B: rows(schema, 11, table=B, sequence=20)},
+    )
+    pipeline = Pipeline(folder, source)
+    pipeline.run(middle)
+    assert pipeline.ids(ALL) == [1, 2, 11, 12]
+    return pipeline
+
+
+def asked(pipeline: Pipeline) -> list[TableId]:
+    return sorted(pipeline.source.requests.values())
+
+
+@pytest.mark.parametrize("schema", [SMALL, KEYLESS])
+def test_rows_that_are_gone_from_a_table_go_with_its_copy(tmp_path: Path, schema: TableSchema) -> None:
+    pipeline = merged(tmp_path, schema)
+    pipeline.source.add(*copied(A, 1, schema=schema))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 11]
+    assert (asked(pipeline), pipeline.sink.tables) == ([B], {ALL})
+    assert not pipeline.done.reasons
+    pipeline.source.add(rows(schema, 3, sequence=30), rows(schema, 13, table=B, sequence=31))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 3, 11, 13]
+
+
+def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(
+        CopyTable(A), *over(A, 1), *both(A, 3, sequence=10), rows(SMALL, 13, table=B, sequence=11), TableCopied(A),
+        rows(SMALL, 4, sequence=12),
+    )  # fmt: skip
+    pipeline.source.now[B] = rows(SMALL, 11, 13, table=B, sequence=20)
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 3, 4, 11, 13]
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_crash_on_the_way_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(CopyTable(A), *over(A, 1), failure, TableCopied(A))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 11]
+
+
+def test_readers_find_the_table_as_it_is_until_all_are_whole(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.now[B] = rows(SMALL, table=B)
+    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.add(*copied(A, 1), rows(SMALL, 5, sequence=21))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 2, 5, 11, 12]
+    pipeline.source.add(*copied(B, 11))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 5, 11]
+
+
+@pytest.mark.parametrize(
+    ("items", "now", "wanted"),
+    [
+        pytest.param(copied(A, 1), [1, 11], [B], id="copied twice at once"),
+        pytest.param([TruncateTable(A, copied=True), rows(SMALL, 1, sequence=22)], [1, 11], [B], id="begins anew"),
+        pytest.param([TruncateTable(A), rows(SMALL, 7, sequence=22)], [7, 11], [B], id="truncated"),
+        pytest.param([DropTable(A)], [11], [B], id="dropped"),
+        pytest.param([AddColumn(A, NOTE), rows(WIDE, 5, sequence=22)], [1, 11], [A, B], id="altered"),
+        pytest.param([CreateTable(C, SMALL), rows(SMALL, 21, table=C)], [1, 11, 21], [B], id="joined by a new one"),
+        pytest.param([CreateTable(C, WIDE), rows(WIDE, 21, table=C)], [1, 11, 21], [A, B], id="by a wider one"),
+        pytest.param([RenameTable(A, C), rows(SMALL, 3, table=C, sequence=22)], [1, 3, 11], [B], id="renamed"),
+    ],
+)
+def test_what_happens_to_one_of_them_meanwhile(
+    tmp_path: Path, items: Sequence[Any], now: list[int], wanted: list[TableId]
+) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(CopyTable(A), *over(A, 1), TableCopied(A), *items)
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == now
+    assert set(asked(pipeline)) == set(wanted)
+    assert pipeline.sink.tables == {ALL}
+
+
+def test_a_first_copy_that_begins_anew_leaves_nothing_behind(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(TruncateTable(A, copied=True), rows(SMALL, 1, sequence=22))
+    pipeline.run(TOGETHER)
+    assert (pipeline.ids(ALL), asked(pipeline)) == ([1, 11], [B])
+
+
+def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> None:
+    table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
+    changes = [DropTable(A), CreateTable(A, SMALL)]  # in one batch: nobody has followed it for a time
+    before = Sides({A: SMALL, B: SMALL}, {ALL: SMALL}, Marks(frozenset({ALL}), routes=table.to_json()))
+    found = derived(table, Policy(Behavior.EVOLVE), before, changes, lambda table: True)
+    assert (found.changes, found.wanted) == ((CopyTable(ALL),), (B,))
+    assert found.after.marks.together == {(A, ALL): Part.WHOLE, (B, ALL): Part.WANTED}
+
+
+def test_one_that_goes_elsewhere_and_comes_back_leaves_nothing_of_the_time_before(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(rows(SMALL, 1, sequence=2))
+    pipeline.run(to((A, OTHER), (B, ALL)))
+    assert pipeline.ids(ALL) == [1, 2, 11, 12]
+    pipeline.source.add(rows(SMALL, 1, sequence=22))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 11]
+    assert pipeline.sink.tables == {ALL, OTHER}
+
+
+def test_one_that_is_not_captured_any_more_is_not_waited_for(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.copy_anew = lambda *given, **named: None  # type: ignore[method-assign]
+    pipeline.source.add(*copied(A, 1))
+    pipeline.run(TOGETHER)
+    pipeline.source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    pipeline.source.add(rows(SMALL, 3, sequence=30))
+    pipeline.run(TOGETHER)
+    assert (pipeline.ids(ALL), pipeline.sink.tables) == ([1, 3], {ALL})
+
+
+def test_where_one_is_not_copied_rows_stay_and_it_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    pipeline.source.add(*copied(A, 1))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 2, 11, 12]
+    assert pipeline.done.reasons["held-back copy.table ods.all"] == 1
+    assert "those gone from it stay, as shop.b cannot be copied with it" in caplog.text
+
+
+def test_lenient_takes_no_row_away(tmp_path: Path) -> None:
+    lenient = to((A, ALL), (B, ALL), behavior="lenient")
+    pipeline = merged(tmp_path, middle=lenient)
+    pipeline.source.add(*copied(A, 1))
+    pipeline.run(lenient)
+    assert (pipeline.ids(ALL), asked(pipeline)) == ([1, 2, 11, 12], [])
+
+
+def test_the_shard_column_tells_equal_keys_apart_in_the_copy_too(tmp_path: Path) -> None:
+    rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin")
+    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    pipeline = merged(tmp_path, middle=middle)
+    pipeline.source.now[B] = rows(SMALL, 1, 11, table=B, sequence=20)
+    pipeline.source.add(rows(SMALL, 1, table=B), *copied(A, 1))
+    pipeline.run(middle)
+    found = sorted((row["id"], row["origin"]) for row in pipeline.sink.rows(ALL))
+    assert found == [(1, "shop.a"), (1, "shop.b"), (11, "shop.b")]
+
+
+def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_path: Path) -> None:
+    alone = to((A, ALL), (B, OTHER))
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), CopyTable(A), *over(A, 1)], {})
+    pipeline = Pipeline(tmp_path, source)
+    pipeline.run(alone)
+    assert len(pipeline.sink.tables) == 2
+    source.now[A] = rows(SMALL, 1, sequence=20)
+    source.add(rows(SMALL, 1, sequence=10))
+    pipeline.run(to((A, OTHER)))
+    assert (pipeline.sink.tables, pipeline.ids(OTHER)) == ({ALL, OTHER}, [1])
+
+
+def test_a_table_that_others_join_in_the_middle_of_its_copy_is_copied_with_them(tmp_path: Path) -> None:
+    source = AskedSource([CreateTable(A, SMALL), CreateTable(B, WIDE), rows(SMALL, 1, 2), rows(WIDE, 11, table=B)], {})
+    pipeline = Pipeline(tmp_path, source)
+    source.add(CopyTable(A), *over(A, 1))
+    pipeline.run(to((A, ALL), (B, OTHER)))
+    source.now = {A: rows(SMALL, 1, sequence=20), B: rows(WIDE, 11, table=B, sequence=20)}
+    source.add(*both(A, 3), TableCopied(A))
+    source.now[A] = rows(SMALL, 1, 3, sequence=20)
+    pipeline.run(TOGETHER)
+    assert (pipeline.sink.tables, pipeline.ids(ALL)) == ({ALL, OTHER}, [1, 3, 11])
+
+
+def test_a_deleted_row_is_deleted_in_the_copy_too(tmp_path: Path) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.add(*copied(A, 1, 2), block(A, SMALL, [("-D", {"id": 2})], sequence=22))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [1, 11]
