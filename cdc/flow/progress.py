@@ -40,6 +40,7 @@ class BatchReport:
         phases: where the seconds went: those of the driver, and those of the slowest task.
         changes: the sink's schema changes, each with its table.
         position: the source's offset behind it.
+        bytes: of the changes read, as columns.
     """
 
     batch: int
@@ -52,6 +53,7 @@ class BatchReport:
     phases: dict[str, float] = field(default_factory=dict)
     changes: tuple[tuple[str, str], ...] = ()
     position: dict[str, Any] | None = None
+    bytes: int = 0
 
     @property
     def rows(self) -> int:
@@ -99,6 +101,7 @@ class BatchReport:
         return cls(
             batch, tables, dict(counts), duration_s, now, now - newest_ms / 1000 if newest_ms else None, dict(read),
             _phases(phases or {}, results), tuple((str(change.table), told(change)) for change in changes), position,
+            sum(result.bytes for result in results),
         )  # fmt: skip
 
 

@@ -40,7 +40,8 @@ class TaskResult:
     """What one split came to. `newest_ms` is the latest source commit time in it (0: no rows); `read_s` how long.
 
     `reports` is what the source's reader had to tell (see `Learns.decided`). `read` is how many changes it read, by
-    source table, and `phases` where the seconds went: read, decode, transform, prepare.
+    source table, `bytes` how large they were as columns, and `phases` where the seconds went: read, decode, transform,
+    prepare.
     """
 
     prepared: tuple[Prepared, ...] = ()
@@ -51,6 +52,7 @@ class TaskResult:
     reports: tuple[dict[str, Any], ...] = ()
     read: dict[str, int] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
+    bytes: int = 0
 
     def to_json(self) -> str:
         """One line of JSON that `from_json` reads back."""
@@ -147,6 +149,7 @@ class PrepareTask:
             reports=tuple(reports),
             read=seen.changes(),
             phases=spent,
+            bytes=seen.bytes,
         )
 
     def _wanted(self, batch: int, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -190,7 +193,7 @@ class _Seen:
     """The latest source commit time in a stream of blocks, and how many changes it had by table."""
 
     def __init__(self) -> None:
-        self.newest_ms = 0
+        self.newest_ms = self.bytes = 0
         self._changes: Counter[TableId] = Counter()
 
     def watch(self, blocks: Iterator[ChangeBlock]) -> Iterator[ChangeBlock]:
@@ -198,6 +201,7 @@ class _Seen:
             if len(block):
                 last: Any = block.timestamps_ms[len(block) - 1]
                 self.newest_ms = max(self.newest_ms, last.as_py())
+                self.bytes += block.rows.nbytes
                 self._changes[block.table] += int(np.count_nonzero(block.kinds.to_numpy() != RowKind.UPDATE_BEFORE))
             yield block
 

@@ -30,6 +30,7 @@ from cdc.pattern import TablePattern
 from cdc.spec.life import LifeOptions
 from cdc.spec.models import without_keys
 from cdc.spec.spark import SparkOptions, spark_problems
+from cdc.spec.traces import TraceOptions
 from cdc.transform.texts import RuleSource, Settings
 
 _LATER = "comes with a later version"
@@ -119,7 +120,7 @@ class TransformRule(Block):
     )
 
 
-class PipelineOptions(LifeOptions, SparkOptions):
+class PipelineOptions(LifeOptions, SparkOptions, TraceOptions):
     """The `pipeline` block: settings of the whole pipeline."""
 
     flink_only: ClassVar[dict[str, str]] = {
@@ -193,6 +194,7 @@ class PipelineOptions(LifeOptions, SparkOptions):
 
     def problems(self) -> Iterator[Remark]:
         """What this version does not do is refused by name."""
+        yield from super().problems()
         yield from spark_problems(self.spark)
         if self.runtime_mode == "batch":
             hint = "remove the key; `cdc run --until-caught-up` stops at the end of the log"

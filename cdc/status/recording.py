@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdc.errors import StateError
 from cdc.flow.held import HeldTables
@@ -22,6 +22,9 @@ from cdc.status.events import EventFile
 from cdc.status.file import BEAT_S, LIVING, beat, last_status, write_status
 from cdc.status.model import SchemaTotals, State, Status
 from cdc.status.recorder import Recorder, told_error
+
+if TYPE_CHECKING:
+    from cdc.status.traces import Traces
 
 WRITE_S = 1.0
 """Seconds between two writes of the file, at least; a large document is written less often still."""
@@ -59,6 +62,7 @@ class Recording:
         events: where events go.
         seen: told of every new document (metrics).
         held: tables that are paused.
+        traces: where batches go as traces.
     """
 
     def __init__(
@@ -70,11 +74,13 @@ class Recording:
         events: EventFile | None = None,
         seen: Callable[[Status], None] | None = None,
         held: Callable[[], HeldTables] = HeldTables,
+        traces: Traces | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._recorder, self._root, self._progress, self._clock = Recorder(first), root, progress, clock
         self._warn, self._events, self._seen = warn, events, seen
         self._dirty, self._written, self._next_s, self._beat_s = True, False, 0.0, 0.0
+        self._traces = traces
         self._held, self._held_now = held, HeldTables()
         self._copies: dict[str, str] = {}
         self._warned: set[str] = set()
@@ -96,6 +102,8 @@ class Recording:
         self.tick(at_once=True)
         state, batches, rows = self.status.state, self.status.batches_total, self.status.totals.rows
         self._event("stopped", state=state, batches=batches, rows=rows)
+        if self._traces is not None:
+            self._traces.close()
 
     def state(self, state: State) -> None:
         """What the run is doing."""
@@ -106,6 +114,8 @@ class Recording:
         """A batch is committed."""
         self._recorder.batch(report)
         self._dirty = True
+        if self._traces is not None and (report.rows or report.tables):
+            self._traces.batch(report)
         if self._events is not None and (report.rows or report.tables):
             self._event(
                 "batch", batch=report.batch, rows=report.rows, tables=len(report.tables),
@@ -136,6 +146,8 @@ class Recording:
     def error(self, error: BaseException) -> None:
         """Something stopped the run, or a batch that begins again."""
         self._recorder.error(error)
+        if self._traces is not None:
+            self._traces.failed(error, self._progress.running, time.time())
         fields: dict[str, Any] = asdict(told_error(error, 0.0))
         del fields["at_s"]
         self._event("error", **fields)
