@@ -32,7 +32,7 @@ from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
-from cdc.flow.moves import MOVED
+from cdc.flow.moves import MOVED, RENAMED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
@@ -210,6 +210,7 @@ class BatchRunner:
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
         for resumed in self._routes.resumed:
             self._asking.resume(resumed)
+        self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:

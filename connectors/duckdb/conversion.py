@@ -79,6 +79,39 @@ def conversion(expression: str, actual: str, new: DataType, old: DataType | None
     return f"CAST({expression} AS {sql})"
 
 
+def plain_text(expression: str, kind: DataType) -> str | None:
+    """A value as the text that `cdc.flow.casts` makes of it; None where there is no expression for it.
+
+    Doubles that Arrow writes with an exponent fail.
+    """
+    text = f"CAST({expression} AS VARCHAR)"
+    match kind.kind:
+        case Kind.DECIMAL:  # DuckDB leaves the zero out before the point of a DECIMAL(30, 30)
+            return f"regexp_replace({text}, '^(-?)\\.', '\\10.')"
+        case Kind.DOUBLE:
+            size, whole = f"abs({expression})", f"regexp_replace({text}, '\\.0$', '')"
+            reason = "error('DOUBLE values below 0.0001 or from 1e10 on have more than one text')"
+            return f"CASE WHEN {size} = 0 OR ({size} >= 0.0001 AND {size} < 1e10) THEN {whole} ELSE {reason} END"
+        case Kind.TIMESTAMP:
+            return _without_zeros(f"strftime({expression}, '%Y-%m-%dT%H:%M:%S.%f')")
+        case Kind.TIMESTAMP_LTZ:
+            moment = f"strftime(timezone('UTC', {expression}), '%Y-%m-%dT%H:%M:%S.%f')"
+            return f"{_without_zeros(moment)} || 'Z'"
+        case Kind.TIME:
+            return _without_zeros(text)
+        case Kind.BINARY | Kind.VARBINARY | Kind.BYTES | Kind.GEOMETRY:
+            return f"base64({expression})"
+        case Kind.FLOAT | Kind.VECTOR:
+            return None  # the digits are not the same
+        case _:
+            return text
+
+
+def _without_zeros(text: str) -> str:
+    """A time without the zeros at the end of its fraction."""
+    return f"regexp_replace(regexp_replace({text}, '(\\.\\d*[1-9])0+$', '\\1'), '\\.0+$', '')"
+
+
 def _unsure(old: DataType, new: DataType) -> bool:
     if old.kind in _BYTES and new.kind is Kind.VARBINARY and _length(new) < _length(old):
         return True
