@@ -165,9 +165,11 @@ class _Work(Pausing):
                 self._hold(table, f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own")
             case DropColumn(name=name):
                 self._hold(table, f"{whose}: {name} stays for other tables, NULL for this one")
-            case AddColumn(column=column) if column.default is not None and find(there, column.name) is not None:
-                text = f"{whose}: its rows that are there keep NULL, not the default {column.default!r}"
-                self._hold(table, text)
+            case AddColumn(column=column) if column.default is not None:
+                rows = "rows of the other tables get its default {!r} too"
+                if find(there, column.name) is not None:
+                    rows = "its rows that are there keep what they have, not the default {!r}"
+                self._hold(table, f"{whose}: {rows.format(column.default)}")
             case _:
                 pass
         assert source is not None, "a table that changes has a schema"
