@@ -68,7 +68,8 @@ def conversion(expression: str, actual: str, new: DataType, old: DataType | None
     if actual == sql:
         return _rewritten(expression, sql, new, old)
     if sql == BLOB:
-        return f"encode(CAST({expression} AS VARCHAR))"
+        encoded = f"encode(CAST({expression} AS VARCHAR))"
+        return _sized(encoded, new) if new.kind in _BYTES else encoded
     if actual == BLOB:
         return f"CAST(decode({expression}) AS {sql})"
     if sql == TEXT and old is not None and old.kind in _TIMED:
@@ -145,14 +146,19 @@ def _rewritten(expression: str, sql: str, new: DataType, old: DataType | None) -
         return expression
     if new.kind in _TIMED:
         return _rounded(expression, sql, new)
-    length = f"octet_length({expression})"
     if new.kind in _BYTES:
-        too_long = f"{length} > {new.length}" if new.length is not None else "false"
-        padded = f"{expression} || repeat('\\x00'::BLOB, {new.length} - {length})"
-        value = padded if new.kind is Kind.BINARY else expression
-        return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
+        return _sized(expression, new)
     text = expression if new.length is None else f"left({expression}, {new.length})"
     return f"rtrim({text}, ' ')" if new.kind is Kind.CHAR else text
+
+
+def _sized(expression: str, new: DataType) -> str:
+    """Bytes of the type's length: BINARY is filled up with zeros, and what is longer fails."""
+    length = f"octet_length({expression})"
+    too_long = f"{length} > {new.length}" if new.length is not None else "false"
+    padded = f"{expression} || repeat('\\x00'::BLOB, {new.length} - {length})"
+    value = padded if new.kind is Kind.BINARY else expression
+    return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
 
 
 def _day(expression: str) -> str:
