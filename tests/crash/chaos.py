@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from middle_model import differing
 from rule_runs import differing_world
@@ -55,6 +56,8 @@ def main() -> None:
         print(text, flush=True)
     if found:
         raise SystemExit(1)
+    if options.connect is not None:
+        live_debezium.run(options.connect, first)
     _worlds(first, 1 if options.seed is not None else WORLDS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
@@ -87,6 +90,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--lives", type=int, default=8, help="starts per seed that are ended in the middle (8)")
     parser.add_argument("--minutes", type=float, default=60, help="no further seed begins after this long (60)")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--connect", type=Path, help="Kafka Connect with Debezium: begin with `live_debezium`")
     return parser.parse_args()
 
 
