@@ -1,7 +1,7 @@
 # The daily commands. No step needs root, an activated environment or a Java on the machine.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo run-ready test test-fast chaos lint format bench schemas services requirements clean
+.PHONY: help setup packages demo run-ready test test-fast chaos lint format bench schemas services requirements clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -16,6 +16,8 @@ help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup: $(READY)-dev run-ready ## make .venv with everything for running and developing
+
+packages: $(READY)-dev # the part of it that has to be there before anything else
 
 run-ready: $(READY)-decoder $(READY)-warm
 
@@ -42,9 +44,9 @@ test-fast: setup ## run the tests that need neither Spark nor a server
 	scripts/in-memory $(PY) -m pytest -n $(FAST_WORKERS) $(SIDE_BY_SIDE) -m "not slow and not spark and not mysql and not kafka" $(ARGS)
 
 chaos: setup ## random faults and signals, then a comparison; `make chaos ARGS="--seeds 10 --minutes 120"`
-	PYTHONPATH=tests:tests/crash:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
+	PYTHONPATH=tests:tests/crash:tests/differential:tests/devservers $(PY) tests/crash/chaos.py $(ARGS)
 
-lint: setup ## ruff and mypy
+lint: $(READY)-dev ## ruff and mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -63,7 +65,7 @@ schemas: setup ## write schemas/*.json, docs/options.md, docs/functions.md, the 
 	$(PY) -m cdc.status.reference
 	$(PY) scripts/tree.py
 
-services: setup ## bring a real MySQL 9.7, MariaDB and Kafka into the cache folder, for the tests
+services: $(READY)-run ## bring a real MySQL 9.7, MariaDB and Kafka into the cache folder, for the tests
 	$(PY) -m cdc_services install mysql mariadb kafka
 
 clean: ## remove the environment, caches and what the demo wrote

@@ -94,14 +94,13 @@ def plan(pipeline: Pipeline | str | Path, *, state_dir: str | Path | None = None
     or altered in the sink since. `str(plan)` is the text for people. Raises SourceError, SinkError, SpecError,
     StateError, EngineError.
     """
-    from cdc.job.state_location import state_root
+    from cdc.job.state_location import reading
     from cdc.planning import plan_file
-    from cdc.state.directory import StateDir
 
     spec = _loaded(pipeline).spec
-    state = StateDir(state_root(state_dir, spec))
-    known = state.pipeline(source=spec.source.type) is not None
-    return plan_file(spec, state if known else None)
+    with reading(state_dir, spec) as state:
+        known = state.pipeline(source=spec.source.type) is not None
+        return plan_file(spec, state if known else None)
 
 
 def run(

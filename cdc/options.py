@@ -96,6 +96,8 @@ def _check_zone(text: str) -> str:
 
     if re.fullmatch(r"UTC|Z|(?:UTC|GMT)?[+-](?:0\d|1[0-8]):?[0-5]\d", text):
         return text
+    if hours := re.fullmatch(r"(UTC|GMT|UT)?([+-])(\d|0\d|1[0-8])", text):  # as Java reads them, and Flink CDC with it
+        return f"{'GMT' if hours[1] else ''}{hours[2]}{int(hours[3]):02}:00"
     try:
         zoneinfo.ZoneInfo(text)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError) as error:

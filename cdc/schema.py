@@ -225,12 +225,15 @@ class AlterColumnType(_Change):
     Attributes:
         copied: the source copies the table's rows anew from this change on, so what becomes of those that are there
             counts only until then. Not part of the change's JSON.
+        keeps: no server has converted the rows that are there. The sink's column gets room for other values besides;
+            theirs stay, spelled as `cdc.flow.casts` spells them in the new type. Not part of the change's JSON.
     """
 
     table: TableId
     column: Column
     old: Column | None = None
     copied: bool = False
+    keeps: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
@@ -21,6 +21,26 @@ if TYPE_CHECKING:
 # Processes that tests start use the servers of this source tree too (pytest itself: `pythonpath` in pyproject.toml).
 _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
+
+
+_WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
+"""Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """As `--dist loadfile` does, but all that asks the broker goes to one process: each has a broker of its own, and
+    to start one takes as long as most of those files."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneBroker(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = Path(super()._split_scope(nodeid))
+            return "kafka" if file.name in _WITH_A_BROKER or file.parts[-3:-1] == ("connectors", "kafka") else str(file)
+
+    return OneBroker(config, log)
 
 
 @pytest.fixture(scope="session")

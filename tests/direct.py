@@ -36,7 +36,7 @@ class DirectRuns:
         folders = {name: self.pipeline.state / name for name in ("source", "sink")}
         for folder in folders.values():
             folder.mkdir(parents=True, exist_ok=True)
-        source = source_options.build(Context(self._name, LocalStore(folders["source"])))
+        source = source_options.build(Context(self._name, LocalStore(folders["source"]), metadata=spec.metadata()))
         sink = sink_options.build(Context(self._name, LocalStore(folders["sink"])))
         source.stop_at_current()
         engine = self.pipeline.state / "engine"

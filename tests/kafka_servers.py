@@ -36,8 +36,10 @@ _LOGINS = {
     'required user_bo="bo-secret";',
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    "auto.create.topics.enable": "true",
 }
-"""Whoever does not log in may do all; `bo` may do what a test grants."""
+"""Whoever does not log in may do all; `bo` may do what a test grants. Whoever asks for a topic makes it, as Kafka has
+it by default."""
 
 
 @dataclass

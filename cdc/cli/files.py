@@ -61,14 +61,14 @@ def plan(
     """
     import cdc
     from cdc.job.copying import under_way
-    from cdc.job.state_location import state_root
-    from cdc.state.directory import StateDir
+    from cdc.job.state_location import reading
 
     pipeline = cdc.load(shown_name(file), text=text_of(file))
     for warning in pipeline.warnings:
         print(printed(warning, longest=LONGEST), file=sys.stderr)
     found = cdc.plan(pipeline, state_dir=state_dir)
-    copies = list(under_way(StateDir(state_root(state_dir, pipeline.spec)).store))
+    with reading(state_dir, pipeline.spec) as state:
+        copies = list(under_way(state.store))
     if as_json:
         print(json.dumps({**found.to_json(), "under_way": copies}, indent=2, ensure_ascii=False))
     else:

@@ -50,34 +50,36 @@ class Examined:
 
 def examine(spec: PipelineSpec, state_dir: Path | None) -> Iterator[Examined]:
     """Look at everything; what fails is a finding, and the rest is looked at all the same. Changes nothing."""
-    from cdc.job.state_location import state_root
+    from cdc.job.state_location import reading, state_root
 
-    root = state_root(state_dir, spec)
-    for finding in (*examine_machine(root), *_state(spec, root)):
+    root, committed = state_root(state_dir, spec), None
+    for finding in examine_machine(root):
         yield Examined("machine", finding)
+    try:
+        with reading(state_dir, spec) as state:
+            committed = _committed(spec, state)
+            for finding in _state(spec, state):
+                yield Examined("machine", finding)
+    except CdcError as failed:
+        yield Examined("machine", _failed("state directory", failed))
     with tempfile.TemporaryDirectory(prefix="cdc-doctor-") as folder:
         store = LocalStore(Path(folder))
-        for finding in _source(spec, store, _committed(spec, root)):
+        for finding in _source(spec, store, committed):
             yield Examined("source", finding)
         for finding in _sink(spec, store):
             yield Examined("sink", finding)
 
 
-def _state(spec: PipelineSpec, root: Path) -> Iterator[Finding]:
-    """What a state directory that is there says of itself."""
-    try:
-        pipeline = StateDir(root).pipeline(source=spec.source.type)
-    except CdcError as failed:
-        yield _failed("state directory", failed)
-        return
+def _state(spec: PipelineSpec, state: StateDir) -> Iterator[Finding]:
+    """What a state directory that is there says of itself. Raises StateError."""
+    pipeline = state.pipeline(source=spec.source.type)
     if pipeline is not None:
-        batch = CommitLog(StateDir(root).commits).committed()
+        batch = CommitLog(state.commits).committed()
         yield ok("state directory", f"pipeline {pipeline}, committed up to batch {batch}")
 
 
-def _committed(spec: PipelineSpec, root: Path) -> Offset | None:
+def _committed(spec: PipelineSpec, state: StateDir) -> Offset | None:
     """Where the pipeline is; None when it has not committed anything, or its state cannot be read."""
-    state = StateDir(root)
     try:
         if state.pipeline(source=spec.source.type) is None:
             return None

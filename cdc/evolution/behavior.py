@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.certain import RANGES, TEXTS, uncertain
 from cdc.evolution.merge import common_type, find
 from cdc.schema import (
     LAST,
@@ -223,7 +224,19 @@ def _widened(change: AddColumn | AlterColumnType, there: Column, new: Column) ->
         comment=new.comment or there.comment,
     )
     copied = isinstance(change, AlterColumnType) and change.copied
-    return () if wide == there else (AlterColumnType(change.table, wide, there, copied),)
+    return () if wide == there else (AlterColumnType(change.table, wide, there, copied, _keeps(change, there, wide)),)
+
+
+def _keeps(change: AddColumn | AlterColumnType, there: Column, wide: Column) -> bool:
+    """Whether the values that are there are the source's still: it has not converted them, or left them what they were.
+
+    Numbers and text of the old type have one spelling, also where the sink's column is wider than it; others do not.
+    """
+    if isinstance(change, AddColumn) or change.keeps:
+        return True
+    if wide.type.kind not in TEXTS or change.old is None or uncertain(change.column.type, change.old.type) is not None:
+        return False
+    return there.type == change.old.type or there.type.kind in {*RANGES, *TEXTS}
 
 
 def _lenient(change: SchemaChange, sink: TableSchema, source: TableSchema | None) -> Outcome:

@@ -109,6 +109,23 @@ def uncertain(new: DataType, old: DataType) -> Uncertain | None:
     return None
 
 
+_EXACT_IN_DOUBLE = 2**53
+
+
+def not_kept(new: DataType, old: DataType) -> Rows | None:
+    """The rows whose value no sink can keep when a column gets room for other values; None where all stay.
+
+    `new` holds every value of `old` (`cdc.evolution.merge.common_type`), but for large integers as DOUBLE.
+    """
+    if new.kind is Kind.DOUBLE and old.kind in RANGES:
+        low, high = RANGES[old.kind]
+        exact = low >= -_EXACT_IN_DOUBLE and high <= _EXACT_IN_DOUBLE
+        return None if exact else OutsideOf(-_EXACT_IN_DOUBLE, _EXACT_IN_DOUBLE)
+    zoned = new.kind is Kind.TIMESTAMP_LTZ and old.kind is not Kind.TIMESTAMP_LTZ
+    long_decimal = new.kind is Kind.DECIMAL and (new.length or 10) > _LONGEST_DECIMAL
+    return AnyValue() if zoned or long_decimal else None
+
+
 def uncertain_text_key(new: DataType, old: DataType) -> Uncertain | None:
     """The same for a key that the sink keeps as text: `1.50` and `1.5000` would be two keys for one value.
 

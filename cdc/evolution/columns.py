@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Generic
 
 from cdc.errors import ChangeRefused
+from cdc.evolution import certain
 from cdc.evolution.certain import AnyValue, Uncertain, uncertain, uncertain_text_key
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.rebuild import rebuild
@@ -42,9 +43,30 @@ class ColumnPlanner(Generic[T]):
         """Whether a change of type that was planned leaves values of rows uncertain."""
         table = self._layout.get(change.table)
         there = None if table is None else table.column(change.column.name)
-        if table is None or there is None or change.old is None:
+        if table is None or there is None or change.old is None or change.keeps:
             return None
         return self._uncertain(table, there, change.column.type, change.old.type)
+
+    def widen(self, table: ActualTable[T], column: Column, old: Column) -> Iterator[Step]:
+        """Room for other values besides those that are there, which stay."""
+        dialect, there = self._dialect, self.there(table, column.name)
+        key = table.in_key(there.name)
+        if dialect.stays(there.type, column.type, old.type, key=key):
+            yield from self.drop_left_copy(table.id)
+            yield from self._comment(table.id, column)
+            return
+        new = replace(there, type=dialect.reached(there.type, dialect.wanted(column.type, key=key)))
+        value = dialect.kept_value(there, new, column.type, old.type)
+        against = AnyValue() if value is None else certain.not_kept(column.type, old.type)
+        if against is not None:
+            query = f"SELECT 1 FROM {dialect.table_name(table.id)} WHERE "
+            query += f"{dialect.condition(dialect.quoted(there.name), against)} LIMIT 1"
+            reason = (
+                f"column {there.name} is to hold {column.type} too, where {old.type} values would not stay the same"
+            )
+            yield Check(table.id, query, reason)
+        yield from self._change_to(table, there, new, value or f"CAST(NULL AS {new.type})")
+        yield from self._comment(table.id, column)
 
     def alter(
         self, table: ActualTable[T], column: Column, old: Column | None, *, copied: bool = False
@@ -158,7 +180,11 @@ class ColumnPlanner(Generic[T]):
         source: DataType,
         before: DataType | None,
     ) -> Iterator[Step]:
-        value = self._dialect.value(there, new, source, before)
+        yield from self._change_to(table, there, new, self._dialect.value(there, new, source, before))
+
+    def _change_to(
+        self, table: ActualTable[T], there: ActualColumn[T], new: ActualColumn[T], value: str
+    ) -> Iterator[Step]:
         if self._dialect.in_place(table, there, new.type):
             yield Statement(table.id, self._dialect.modify_column(table, new, value), job=True)
             self._layout.put(_with(table, there, new))

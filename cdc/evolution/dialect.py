@@ -14,7 +14,10 @@ from typing import ClassVar, Generic, Self
 from cdc.errors import ChangeRefused
 from cdc.evolution import certain
 from cdc.evolution.table import ActualColumn, ActualTable, T
-from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
+
+_PLAIN = frozenset({*certain.RANGES, *certain.TEXTS, Kind.DECIMAL, Kind.DATE, Kind.JSON})
+"""Kinds whose values every system casts to the same text."""
 
 
 class Dialect(ABC, Generic[T]):
@@ -175,6 +178,16 @@ class Dialect(ABC, Generic[T]):
         """
         name = self.quoted(old.name)
         return name if old.type == new.type else f"CAST({name} AS {new.type})"
+
+    def kept_value(self, old: ActualColumn[T], new: ActualColumn[T], after: DataType, before: DataType) -> str | None:
+        """An expression for a value that stays what it is when its column gets room for others besides.
+
+        Text has to be what `cdc.flow.casts` makes of it: numbers plain, times in ISO form, bytes in base64. None where
+        the system has no such expression. `after` and `before` are this tool's types.
+        """
+        if after.kind not in certain.TEXTS or before.kind in _PLAIN:
+            return self.quoted(old.name) if old.type == new.type else f"CAST({self.quoted(old.name)} AS {new.type})"
+        return None
 
     def value_or_null(
         self, old: ActualColumn[T], new: ActualColumn[T], source: DataType | None, before: DataType | None

@@ -23,6 +23,7 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
+    Column,
     CopyDropped,
     CopyTable,
     CreateTable,
@@ -92,6 +93,10 @@ class Planner(Generic[T]):
                 yield from self._alter_key(self._table(table), key)
             case AddColumn(column=column, position=position):
                 yield from self._columns.add(self._table(change.table), column, position, has_rows=True)
+            case AlterColumnType(column=column, old=Column() as old, copied=False, keeps=True) if (
+                column.type != old.type
+            ):
+                yield from self._columns.widen(self._table(change.table), column, old)
             case AlterColumnType(column=column, old=old, copied=copied):
                 yield from self._columns.alter(self._table(change.table), column, old, copied=copied)
             case RenameColumn(old_name=old_name, new_name=new_name):

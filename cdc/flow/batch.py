@@ -32,7 +32,7 @@ from cdc.flow.commits import Commits, known
 from cdc.flow.copying import changes_for, copied_tables
 from cdc.flow.derive import Derivation
 from cdc.flow.lost import LostLoads
-from cdc.flow.moves import MOVED
+from cdc.flow.moves import MOVED, RENAMED
 from cdc.flow.offsets import source_offset
 from cdc.flow.progress import BatchReport, Progress
 from cdc.flow.refused import RefusedChanges
@@ -210,6 +210,7 @@ class BatchRunner:
         self._asking.ask(batch, self._routes.asked, MOVED, asked=True)
         for resumed in self._routes.resumed:
             self._asking.resume(resumed)
+        self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
         if changes:
@@ -248,11 +249,15 @@ class BatchRunner:
                 if not error.retryable or late or not backoff.pause(str(error)):
                     raise
             self._commits.wait()
-            self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
+            self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
+
+    def _abort(self, batch: int) -> None:
+        self._state.store.check_held()
+        self._sink.abort(batch)
 
     def _recover(self, batch: int) -> None:
         """First batch of a run: remove what an earlier run prepared for it, learn the tables and schemas there are."""
-        self._retry.call(partial(self._sink.abort, batch), f"clean-up of batch {batch}")
+        self._retry.call(partial(self._abort, batch), f"clean-up of batch {batch}")
         past = self._past(batch)
         self._guard.check(past)
         before = self._log.get(batch - 1)
@@ -264,6 +269,7 @@ class BatchRunner:
         """Carry out the sink's changes; which of them the sink took."""
 
         def apply(some: Sequence[SchemaChange]) -> None:
+            self._retry.call(self._state.store.check_held, "schema changes")
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:

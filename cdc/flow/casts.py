@@ -46,6 +46,8 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
         return None
     if target.kind is Kind.DECIMAL:
         return _to_decimal(target)
+    if target.kind is Kind.DATE and source.kind in _MOMENTS:
+        return _day
     if target.kind in BYTES and source.kind in TEXTS:
         return lambda values: values.cast(pa.binary())
     wanted = arrow_type(target)
@@ -53,6 +55,14 @@ def cast_for(source: DataType, target: DataType, zone: str) -> Cast | None:
 
 
 _MOMENTS = (Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
+
+
+def _day(values: pa.Array) -> pa.Array:
+    """The day of moments that begin one; Arrow would leave the time of others out."""
+    days = values.cast(pa.date32())
+    if not pc.all(pc.equal(days.cast(values.type), values), min_count=0).as_py():
+        raise ValueError("a time of day")
+    return days
 
 
 def _zoned(target: DataType, zone: str) -> Cast:

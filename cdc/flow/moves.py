@@ -34,6 +34,7 @@ from cdc.schema import (
 
 MOVED = "its rows go to another table of the sink"
 """Why a table is copied anew."""
+RENAMED = "it was renamed while it waited for its copy"
 
 
 class Moves(Together):
@@ -121,6 +122,7 @@ class Moves(Together):
                 marked.discard((change.table, old.table))
                 if new is not None:
                     marked.add((change.new_table, new.table))
+                    self.renamed.add(change.new_table)
         if old is None or (change.table, old.table) not in self.together:
             return
         if new is not None and new.table == old.table:

@@ -21,15 +21,27 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
+    CopyDropped,
+    CopyTable,
     DropColumn,
     RenameColumn,
     SchemaChange,
+    TableCopied,
     TableId,
+    TruncateTable,
 )
 from cdc.sink import Confirms, CopiesBeside, Sink
 from cdc.state.store import Store
 
-_OF_COLUMNS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
+_WITH_COPY = (
+    AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, CopyTable, TableCopied,
+    CopyDropped,
+)  # fmt: skip
+
+
+def _is_copied_with(change: SchemaChange) -> bool:
+    """Whether a copy of the table has the change behind it; also one that another copy begins or ends with."""
+    return isinstance(change, _WITH_COPY) or (isinstance(change, TruncateTable) and change.copied)
 
 
 class RefusedChanges:
@@ -62,7 +74,7 @@ class RefusedChanges:
         table = change.table
         if not isinstance(error, ChangeRefused) or not error.curable or not isinstance(self._sink, CopiesBeside):
             return False
-        if not all(isinstance(other, _OF_COLUMNS) for other in self._changes if other.table == table):
+        if not all(_is_copied_with(other) for other in self._changes if other.table == table):
             return False
         source = self._routes.only_source(self._batch, table)
         return source is not None and self._asking.possible(source) and self._is_there(table)

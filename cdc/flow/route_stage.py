@@ -38,6 +38,7 @@ class RouteStage:
     Attributes:
         held: counts what the last batch held back, by change and sink table.
         asked: source tables of which it needs a copy, as they go elsewhere.
+        renamed: those that waited for a copy under another name.
         wanted: those of which it needs one, as another table of their sink table is copied.
         taken: requests to pause and to resume tables that the last batch has taken in.
         resumed: those of them whose tables wait for their copy.
@@ -54,6 +55,7 @@ class RouteStage:
         self.held: Counter[str] = Counter()
         self.asked: Sequence[TableId] = ()
         self.wanted: Sequence[TableId] = ()
+        self.renamed: Sequence[TableId] = ()
         self._requests = TableRequests(store)
         self.taken: Sequence[TableRequest] = ()
         self.resumed: Sequence[TableRequest] = ()
@@ -71,7 +73,7 @@ class RouteStage:
 
         Of the first batch of a run also those that edited routes make.
         """
-        self.held, self.asked, self.wanted, self.resumed = Counter(), (), (), ()
+        self.held, self.asked, self.wanted, self.renamed, self.resumed = Counter(), (), (), (), ()
         self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
         same = marks.routes == self._routing.table.to_json()
@@ -85,8 +87,9 @@ class RouteStage:
         self._sources.change(batch, changes)
         self._record(batch, found)
         after = found.after.marks
-        self.asked = sorted({source for source, _ in after.waiting - marks.waiting - after.paused - after.resumed})
-        self.wanted = [source for source in found.wanted if source not in self.asked]
+        fresh = {source for source, _ in after.waiting - marks.waiting - after.paused - after.resumed}
+        self.asked, self.renamed = sorted(fresh - found.renamed), sorted(fresh & found.renamed)
+        self.wanted = [source for source in found.wanted if source not in fresh]
         waiting = {source for source, _ in after.resumed}
         self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
@@ -105,7 +108,9 @@ class RouteStage:
         for change in refused:
             self.held[f"refused-by-sink {change_name(change)} {change.table}"] += 1
         marks = self._sinks.marks(batch)
-        marks = replace(marks, waiting=marks.waiting | frozenset(pairs))
+        waiting = frozenset(pairs)
+        together = {pair: part for pair, part in marks.together.items() if pair not in waiting}
+        marks = replace(marks, waiting=marks.waiting | waiting, together=together)
         self._sinks.record(batch, apply_changes(self._before, carried_out), marks)
 
     def only_source(self, batch: int, table: TableId) -> TableId | None:

@@ -47,12 +47,14 @@ class Derived:
         after: the tables behind them.
         held: what is held back, in order.
         wanted: source tables that are to be copied, as another one of their sink table is (`cdc.flow.together`).
+        renamed: names that source tables got while they waited for a copy.
     """
 
     changes: tuple[SchemaChange, ...]
     after: Sides
     held: tuple[Held, ...]
     wanted: tuple[TableId, ...] = ()
+    renamed: frozenset[TableId] = frozenset()
 
 
 def derived(
@@ -76,7 +78,7 @@ def derived(
         work.ask(request)
     for change in changes:
         work.take(change)
-    return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted))
+    return Derived(tuple(work.out), work.after(), tuple(work.held), tuple(work.wanted), frozenset(work.renamed))
 
 
 _COPIED = (Part.BEGUN, Part.WHOLE)
@@ -163,9 +165,11 @@ class _Work(Pausing):
                 self._hold(table, f"{whose}: {old_name} stays for other tables, {new_name} is a column of its own")
             case DropColumn(name=name):
                 self._hold(table, f"{whose}: {name} stays for other tables, NULL for this one")
-            case AddColumn(column=column) if column.default is not None and find(there, column.name) is not None:
-                text = f"{whose}: its rows that are there keep NULL, not the default {column.default!r}"
-                self._hold(table, text)
+            case AddColumn(column=column) if column.default is not None:
+                rows = "rows of the other tables get its default {!r} too"
+                if find(there, column.name) is not None:
+                    rows = "its rows that are there keep what they have, not the default {!r}"
+                self._hold(table, f"{whose}: {rows.format(column.default)}")
             case _:
                 pass
         assert source is not None, "a table that changes has a schema"

@@ -149,11 +149,23 @@ class SinkTables:
             return
         self._check_key(source, table, there, schema)
         if table not in self.merged and self._grows(there, schema):
-            self._emit(new)
+            self._emit(replace(new, schema=self._widened(table, there, schema)))
         elif merged(there, schema) == there and table not in self.merged:
             self._emit(replace(new, schema=there))
         else:
             self._widen(table, there, schema)
+
+    def _widened(self, table: TableId, there: TableSchema, schema: TableSchema) -> TableSchema:
+        """A table's new schema with room for the rows that are there, whose columns are made wide enough for it."""
+        for change in widening(table, there, merged(there, schema)):
+            if isinstance(change, AlterColumnType) and find(schema, change.column.name) is not None:
+                self._behave(replace(change, keeps=True), self.sinks[table], schema)
+        known = self.sinks[table]
+        columns = [
+            column if (found := find(known, column.name)) is None else replace(column, type=found.type)
+            for column in schema.columns
+        ]
+        return replace(schema, columns=tuple(columns))
 
     def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
         """Whether a table may be told again to be there, with all columns it has and perhaps more."""
@@ -181,8 +193,8 @@ class SinkTables:
             self.sinks[table] = new
             return
         for change in widening(table, there, new):
-            if isinstance(change, AlterColumnType) and change.column.name.casefold() == copied.casefold():
-                change = replace(change, copied=True)
+            if isinstance(change, AlterColumnType):
+                change = replace(change, copied=change.column.name.casefold() == copied.casefold(), keeps=True)
             self._behave(change, self.sinks[table], new)
 
     def _emit(self, change: SchemaChange) -> None:

@@ -46,6 +46,7 @@ class Together(SinkTables):
     ) -> None:
         super().__init__(route, policy, before, copies)
         self._dropped: set[TableId] = set()
+        self.renamed: set[TableId] = set()
         self._open = {source for source, _ in before.marks.waiting}
         self._open |= {source for (source, _), part in before.marks.together.items() if part is Part.WANTED}
 

@@ -52,7 +52,7 @@ class Copying:
         self._say_ends()
         if not self._tables or self._tables == before:
             return
-        self._store.write_json(FILE_NAME, snapshot_json(self._tables, now), indent=1)
+        self._store.write_json_later(FILE_NAME, snapshot_json(self._tables, now), indent=1)
         if now - self._said_s >= _LOG_S and self._in_flight():
             self._said_s = now
             for table in self._in_flight()[:MOST_BARS]:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from cdc.errors import SinkError
 from cdc.evolution import journal
@@ -21,11 +22,14 @@ from cdc.flow.altered import put_back
 from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.schema import CreateTable, TableId
+from cdc.schema import CreateTable, TableId, TableSchema
 from cdc.sink import Confirms, Describes, Sink
 from cdc.source import Resyncs, Source
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+
+if TYPE_CHECKING:
+    from cdc.transform.rules import Rules
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,8 @@ _SHOWN = 5
 class DroppedTables:
     """Looks for them, at the start of a run and before its first commit. `where` is the sink's place, for messages."""
 
-    def __init__(self, source: Source, sink: Sink, state: StateDir, where: str) -> None:
+    def __init__(self, source: Source, sink: Sink, state: StateDir, where: str, rules: Rules | None = None) -> None:
+        self._rules = rules
         self._source, self._sink, self._state, self._where = source, sink, state, where
         self._log, self._schemas = CommitLog(state.commits), SinkSchemas(state.store)
 
@@ -67,7 +72,14 @@ class DroppedTables:
             asking.ask(last + 1, sources, "its table was dropped in the sink", asked=True)
             log.warning("%s: it was dropped in the sink; it is created, and copied anew as was asked for", table)
         self._let_go(missing)
-        self._apply(last, [CreateTable(table, known[table]) for table in missing])
+        self._apply(last, [self._creation(table, known[table], filled[table]) for table in missing])
+
+    def _creation(self, table: TableId, schema: TableSchema, sources: Collection[TableId]) -> CreateTable:
+        """As the table was created at first: with what the rule of its source table says."""
+        rule = None if self._rules is None else self._rules.rule(min(sources))
+        if rule is None:
+            return CreateTable(table, schema)
+        return CreateTable(table, schema, tuple(rule.table_options.items()), rule.partition_keys)
 
     def _half_applied(self, last: int) -> bool:
         """Whether a batch that is not decided has begun to change the sink's tables: it may have dropped some."""

@@ -35,6 +35,7 @@ from cdc.sink import Remembers, Sink
 from cdc.source import Source, past_changes
 from cdc.spec.model import PipelineSpec, RouteRule
 from cdc.spec.routing import made_routing
+from cdc.spec.rules import made_rules
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import FILE, Fingerprint, Fingerprints
@@ -128,7 +129,7 @@ class Edits:
                     filled[place].add(table)
             self._check_named(before, filled.keys() & schemas.at(last).keys())
             where = ", ".join(self._now.at) or self._now.sink
-            DroppedTables(source, sink, self._state, where).check(filled)
+            DroppedTables(source, sink, self._state, where, made_rules(self._spec)).check(filled)
             Asking(source).ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)

@@ -23,12 +23,13 @@ class ForeachBatch:
     Each row of the frame is what one task came to (`cdc.job.stream`); collecting it is what runs the tasks.
     """
 
-    def __init__(self, runner: BatchRunner, checkpoint: Path) -> None:
-        self._runner, self._checkpoint = runner, checkpoint
+    def __init__(self, runner: BatchRunner, state: StateDir) -> None:
+        self._runner, self._state = runner, state
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Run one batch, once its offsets are on disk."""
-        sync_offsets(self._checkpoint, batch)
+        sync_offsets(self._state.checkpoint, batch)
+        self._state.adopt_plan(batch)
         self._runner(batch, lambda: _collected(frame))
 
 

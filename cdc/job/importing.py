@@ -6,11 +6,9 @@ from pathlib import Path
 
 from cdc.errors import SourceError, StateError
 from cdc.flow.offsets import numbered
-from cdc.job.lock import RunLock
-from cdc.job.state_location import state_root
+from cdc.job.state_location import alone, place
 from cdc.source import Context, StartsAt
 from cdc.spec.model import PipelineSpec
-from cdc.state.directory import StateDir
 
 
 def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -> str:
@@ -18,14 +16,11 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
 
     Raises StateError when the pipeline has begun already or runs, SourceError when the position will not do.
     """
-    state = StateDir(state_root(state_dir, spec))
-    lock = RunLock(state.root)
-    lock.acquire()
-    try:
+    with alone(place(state_dir, spec)) as state:
         if state.initial_offset() is not None:
             raise StateError(
                 "this pipeline has begun already",
-                where=str(state.root),
+                where=state.store.where(),
                 hint="choose another --state-dir, or remove this one to begin anew",
             )
         pipeline = state.open(name=spec.name, source=spec.source.type)
@@ -34,6 +29,4 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
             raise SourceError("it takes no positions of other tools", where=f"source {spec.source.type}")
         offset, told = source.start_at(position)
         state.store_initial_offset(numbered(offset, 0))
-    finally:
-        lock.release()
     return told

@@ -118,6 +118,20 @@ class RunLock:
             waited += 0.1
 
 
+def locked(root: Path) -> bool:
+    """Whether a run of this machine has a state directory now. Any process."""
+    try:
+        with open(root / "lock", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        raise state_error(root, error, "read") from error
+    return False
+
+
 def _holder(text: str) -> dict[str, int | str]:
     try:
         fields = json.loads(text or "{}")

@@ -13,7 +13,7 @@ from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.job.state_location import state_root
+from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Source
 from cdc.spec.model import PipelineSpec
@@ -28,7 +28,12 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
     Raises StateError when the pipeline never ran, SourceError for a table that is not captured, or that no copy could
     bring up to date again.
     """
-    state, source = _opened(spec, state_dir)
+    with changing(state_dir, spec) as state:
+        return _paused(spec, table, state)
+
+
+def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
+    source = _source(spec, state)
     found, last = TableId.parse(table), CommitLog(state.commits).last()
     known = routed_schemas(state.store).at(last)
     if found not in known:
@@ -54,7 +59,12 @@ def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> st
 
     Raises NotNow when the table is not paused, else as `request_pause`.
     """
-    state, source = _opened(spec, state_dir)
+    with changing(state_dir, spec) as state:
+        return _resumed(spec, table, state)
+
+
+def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
+    source = _source(spec, state)
     found = TableId.parse(table)
     held = Held(state).tables()
     if found in held.resumed:
@@ -66,10 +76,10 @@ def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> st
     return f"{table} will be copied anew, and followed again."
 
 
-def _opened(spec: PipelineSpec, state_dir: Path | None) -> tuple[StateDir, Source]:
-    state = StateDir(state_root(state_dir, spec))
+def _source(spec: PipelineSpec, state: StateDir) -> Source:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None or CommitLog(state.commits).last() < 0:
         hint = "give the --state-dir that the pipeline runs with"
-        raise StateError("no batch of a pipeline was decided here yet", where=str(state.root), hint=hint)
-    return state, spec.source.build(Context(pipeline, state.source))
+        raise StateError("no batch of a pipeline was decided here yet", where=state.store.where(), hint=hint)
+    source: Source = spec.source.build(Context(pipeline, state.source))
+    return source

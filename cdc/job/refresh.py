@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc.errors import SourceError
 from cdc.flow.held import Held
-from cdc.job.resync import request_resync
+from cdc.job.resync import ask
 from cdc.source import Context, Resyncs, Source, close
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
@@ -31,5 +31,5 @@ def refresh(spec: PipelineSpec, state: StateDir) -> int:
     paused = Held(state).tables().paused
     copied = [table for table in tables if table not in paused]
     for table in copied:
-        request_resync(spec, str(table), state.root)
+        ask(spec, str(table), state)
     return len(copied)

@@ -10,7 +10,7 @@ from cdc.flow.held import check_not_paused
 from cdc.flow.route import RouteTable
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
-from cdc.job.state_location import state_root
+from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, CopiesAnew, Resyncs
 from cdc.spec.model import PipelineSpec
@@ -25,12 +25,17 @@ def request_resync(spec: PipelineSpec, table: str, state_dir: Path | None) -> No
 
     What is decided and was given up by the sink is then let go for this table (`cdc.flow.lost`): the copy comes later.
     """
-    state = StateDir(state_root(state_dir, spec))
+    with changing(state_dir, spec) as state:
+        ask(spec, table, state)
+
+
+def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
+    """As `request_resync`, of a state directory."""
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         raise StateError(
             "no pipeline has run here yet",
-            where=str(state.root),
+            where=state.store.where(),
             hint="give the --state-dir that the pipeline runs with",
         )
     source = spec.source.build(Context(pipeline, state.source))

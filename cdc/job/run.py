@@ -23,6 +23,7 @@ from cdc.job.checkpoint import mend
 from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.edits import Edits
+from cdc.job.error_transport import briefly
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
@@ -31,7 +32,7 @@ from cdc.job.own_session import OwnSession, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
 from cdc.job.session import DEFAULT_MASTER, check_executors, warm_workers, with_retries
-from cdc.job.state_location import state_root
+from cdc.job.state_location import place
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
@@ -93,23 +94,27 @@ def run(
         raise own_settings(spec)
     reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
-    state = StateDir(state_root(state_dir, spec).absolute())
-    lock = RunLock(state.root)
+    found = place(state_dir, spec)
+    lock = RunLock(found.root)
     lock.acquire()
+    retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=control.stop.is_set, waiting=control.progress.waiting)
     try:
-        pipeline = state.open(name=spec.name, source=spec.source.type)
-        state.clear_control()
-        with log_records(reporter.line, only_here=control.shared is not None), json_log.of_python():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(log_records(reporter.line, only_here=control.shared is not None))
+            stack.enter_context(json_log.of_python())
+            state = stack.enter_context(found.held(retry, reporter.line))
+            pipeline = state.open(name=spec.name, source=spec.source.type)
+            state.clear_control()
             master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
             mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
-            with _recording(spec, pipeline, state, reporter, mode, control, events, seen) as recording:
-                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))
+            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        raise state_error(state.root, error) from error
+        raise state_error(found.root, error) from error
     finally:
         lock.release()
     return 0
@@ -162,7 +167,7 @@ def _run_locked(
     java = chosen_java(spec) if shared is None else shared.java
     reporter.line(
         f"pipeline {pipeline}: {spec.source.type} -> {spec.sink.type}, schema changes: {behavior_text(spec)}",
-        state=str(state.root),
+        state=state.store.where().rstrip("/"),
         java=str(java),
     )
     other_defaults = spec.other_defaults()
@@ -248,7 +253,7 @@ def _start(spark: SparkSession, plan: StreamPlan, runner: BatchRunner, *, bounde
     writer = (
         spark.readStream.format(FORMAT)
         .load()
-        .writeStream.foreachBatch(same_run(ForeachBatch(runner, plan.state.checkpoint)))
+        .writeStream.foreachBatch(same_run(briefly(ForeachBatch(runner, plan.state))))
         .option("checkpointLocation", str(plan.state.checkpoint))
     )
     return writer.trigger(availableNow=True).start() if bounded else writer.start()

@@ -1,24 +1,135 @@
-"""Where a pipeline keeps its state: the folder that was asked for, or one beside the pipeline file."""
+"""Where a pipeline keeps its state: the folder that was asked for, one beside the pipeline file, or an object store.
+
+A state in an object store has a working copy on this machine, in `$CDC_STATE_CACHE` or `$XDG_CACHE_HOME/cdc/state`,
+while a run has it. A lease lasts for `$CDC_STATE_LEASE_S`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.errors import StateError
+from cdc.flow.retry import RetryPolicy
+from cdc.job.java import cache_folder
+from cdc.job.lock import RunLock, locked
 from cdc.spec.model import PipelineSpec
+from cdc.state.directory import StateDir
+from cdc.state.remote.bucket import SCHEMES, Bucket
+from cdc.state.remote.restore import restore
+from cdc.state.remote.run import TTL_S, held
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)(.*)", re.DOTALL)
+_SHORTEST_S, _LONGEST_S = 1.0, 600.0
+_COMMAND = RetryPolicy(timeout_s=30.0)
+"""How long a command waits for a store that is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`root` is the folder; with a `url`, that of the working copy."""
+
+    root: Path
+    url: str = ""
+
+    @contextlib.contextmanager
+    def held(self, retry: RetryPolicy, told: Callable[[str], None]) -> Iterator[StateDir]:
+        """The state, of a run that has locked the folder. Raises StateError."""
+        with contextlib.ExitStack() as stack:
+            if self.url:
+                stack.enter_context(held(self.url, self.root, retry, ttl_s=lease_s(os.environ), starting=told))
+            yield StateDir(self.root)
+
+
+def place(given: str | Path | None, spec: PipelineSpec) -> Place:
+    """The place that was asked for. Raises StateError for one that cannot be."""
+    return Place(default_state_dir(spec).absolute()) if given is None else named_place(given)
+
+
+def named_place(given: str | Path) -> Place:
+    """The place of a path or URL. Raises StateError for one that cannot be."""
+    url = _URL.fullmatch(str(given))  # a Path has folded the slashes of a URL into one
+    if url is None or url[1].lower() not in SCHEMES:
+        return Place(local_path(given).absolute())
+    bucket, _, prefix = url[3].strip("/").partition("/")
+    if not bucket or not prefix:
+        hint = f"write {url[1].lower()}://bucket/prefix, with a prefix for each pipeline"
+        raise StateError("names no place in a bucket", where=str(given), hint=hint)
+    name = f"{url[1].lower()}://{bucket}/{prefix}"
+    short = hashlib.sha256(name.encode()).hexdigest()[:12]
+    folder = f"{folder_name(prefix.rpartition('/')[2])[:40]}-{short}"
+    cache = os.environ.get("CDC_STATE_CACHE", "")
+    return Place((Path(cache) if cache else cache_folder(os.environ) / "state").absolute() / folder, name)
+
+
+def lease_s(environment: Mapping[str, str]) -> float:
+    """How long a lease lasts without a sign of life. Raises StateError."""
+    text = environment.get("CDC_STATE_LEASE_S", "")
+    try:
+        seconds = float(text) if text else TTL_S
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        hint = f"a number of seconds, {_SHORTEST_S:g} to {_LONGEST_S:g}"
+        raise StateError(f"is {text!r}, which is no length of a lease", where="CDC_STATE_LEASE_S", hint=hint)
+    return seconds
 
 
 def state_root(given: str | Path | None, spec: PipelineSpec) -> Path:
-    """The folder of the state directory. Raises StateError for a place that is not in a file system."""
-    return default_state_dir(spec) if given is None else local_path(given)
+    """The folder of the state directory, or of the working copy. Raises StateError."""
+    return place(given, spec).root
+
+
+@contextlib.contextmanager
+def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
+    """The state for a command that changes nothing: of a run on this machine as it goes on, else as it is now.
+
+    Raises StateError.
+    """
+    found = place(given, spec)
+    if not found.url or locked(found.root):
+        yield StateDir(found.root)
+        return
+    with tempfile.TemporaryDirectory(prefix="cdc-state-") as folder:
+        restore(Bucket(found.url, _COMMAND), Path(folder))
+        yield StateDir(Path(folder))
+
+
+@contextlib.contextmanager
+def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
+    """The state for a command that leaves a request in it, also beside a run on this machine.
+
+    Raises StateError, also when the pipeline runs on another machine.
+    """
+    found = place(given, spec)
+    if not found.url or locked(found.root):
+        yield StateDir(found.root)
+        return
+    with alone(found) as state:
+        yield state
+
+
+@contextlib.contextmanager
+def alone(found: Place) -> Iterator[StateDir]:
+    """The state for a command that must not be beside a run. Raises StateError when there is one."""
+    lock = RunLock(found.root)
+    lock.acquire()
+    try:
+        with found.held(_COMMAND, lambda told: None) as state:
+            yield state
+    finally:
+        lock.release()
 
 
 def local_path(given: str | Path) -> Path:
     """A path, or the path in a URL of the scheme `file`. Raises StateError for other URLs."""
-    url = _URL.fullmatch(str(given))  # a Path has folded the slashes of a URL into one
+    url = _URL.fullmatch(str(given))
     if url is None:
         return Path(given)
     scheme, slashes, rest = url.groups()
@@ -28,9 +139,12 @@ def local_path(given: str | Path) -> Path:
         reason = f"file://{rest.partition('/')[0]} names another machine"
         raise StateError(f"cannot keep state there: {reason}", where=str(given), hint=f"write file:///{rest}")
     raise StateError(
-        f"cannot keep state in {scheme}: so far it has to be a folder that this machine and all executors see",
+        f"cannot keep state in {scheme}: it has no conditional put, by which one of two runs is kept out"
+        if scheme.lower() == "hdfs"
+        else f"cannot keep state in {scheme}",
         where=f"{scheme}://{rest}",
-        hint="name a folder of a mounted file system (NFS on a cluster), such as --state-dir /mnt/shared/cdc/shop",
+        hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
+        "prefix",
     )
 
 
@@ -39,17 +153,6 @@ def default_state_dir(spec: PipelineSpec) -> Path:
     return Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name)
 
 
-OF_THE_ROOT = frozenset({"lock", "savepoints", "serve.json"})
-"""What a state root has beside the folders of pipelines."""
-
-
 def folder_name(name: str) -> str:
-    """The folder of a pipeline of this name: its letters that every file system takes.
-
-    Raises StateError for a name that has none, or whose folder would be one of the state root's own files.
-    """
-    found = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".")
-    if not found or found.lower() in OF_THE_ROOT:
-        why = "has no letter" if not found else "is a name that the folder of all state directories uses itself"
-        raise StateError(f"the pipeline's name {why}", where=name, hint="give it another pipeline.name")
-    return found
+    """The folder of a pipeline of this name: its letters that every file system takes."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".") or "pipeline"

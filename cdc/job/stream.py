@@ -143,6 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if source_offset(start) == source_offset(end):  # the first batch, when nothing came before a stop
             return []
         plan = self._plan
+        plan.state.adopt_plan(batch)
         splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
         return [SplitPartition(batch, split) for split in splits]
 

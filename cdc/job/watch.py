@@ -14,7 +14,7 @@ from types import FrameType
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, CommitUnknown, WorkerLost
+from cdc.errors import CdcError, CommitUnknown, StateError, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.progress import Progress
 from cdc.flow.retry import Backoff, RetryPolicy
@@ -148,13 +148,24 @@ class Watch:
     def _ended(self) -> bool:
         """Wait one tick for the end of the query; end it when a commit has failed."""
         try:
-            if self._runner.error is not None and self._query.isActive:
+            lost = self._lost()
+            if (lost or self._runner.error) is not None and self._query.isActive:
                 self._query.stop()
+            if lost is not None:
+                raise lost
             if self._query.isActive:
                 self._query.awaitTermination(self._tick_s)  # type: ignore[arg-type]  # takes fractions
             return not self._query.isActive and self._raise_failure()
         except PySparkException as error:
             return self._failed(error)
+
+    def _lost(self) -> StateError | None:
+        """What keeps this run from writing anything more, such as another run that has begun."""
+        try:
+            self._state.store.check()
+        except StateError as error:
+            return error
+        return None
 
     def _raise_failure(self) -> bool:
         error = self._query.exception() or self._runner.error

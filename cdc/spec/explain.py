@@ -139,7 +139,7 @@ def _did_you_mean(name: str, schema: Mapping[str, Any], kind: str, *, guess: boo
         return f"write the whole name as one key, such as `{inner}`"
     if len(known) <= _MANY:
         return f"known keys: {', '.join(sorted(known))}"
-    return f"`cdc schema --connector {kind}` lists the known keys"
+    return f"`cdc schema --connector {kind}` lists the known keys" if kind else "`cdc schema` lists the known keys"
 
 
 def _how_to_add(name: str, schema: Mapping[str, Any]) -> str:

@@ -208,7 +208,7 @@ _SAYINGS: tuple[tuple[str, str, str], ...] = (
     ("found character '\\t'", "a tab cannot indent YAML", "use spaces"),
     ("but found another document", "a second document starts here", "one pipeline in one file"),
     ("mapping values are not allowed here", "a `: ` where no key can stand", "quote a value that holds `: `"),
-    ("could not find expected ':'", "a key without `:`", "write `key: value`"),
+    ("could not find expected ':'", "a key without `: `", "write `key: value`, with a space"),
     ("found undefined alias", "an alias (*) without its anchor (&)", "quote a value that starts with *"),
     ("expected alphabetic or numeric", "an alias (*) or anchor (&) without a name", "quote a value that starts so"),
     ("found character '@'", "a value cannot start with @", "quote it"),

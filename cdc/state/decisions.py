@@ -73,6 +73,10 @@ class CommitLog:
         """Write the decision: from here on the batch will be committed, whatever crashes. Raises StateError."""
         self._store.write_json(f"{decision.batch}.json", decision.to_json())
 
+    def check_held(self) -> None:
+        """Raise StateUnavailable when another run may have begun, which commits what is decided."""
+        self._store.check_held()
+
     def get(self, batch: int) -> Decision | None:
         """The decision on a batch, None when there is none."""
         name = f"{batch}.json"
@@ -83,8 +87,11 @@ class CommitLog:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
 
     def note_committed(self, batch: int) -> None:
-        """Note that this batch, and so every one before it, is committed. Raises StateError."""
-        self._store.write_json("committed", {"batch": batch})
+        """Note that this batch, and so every one before it, is committed. Raises StateError.
+
+        A restart that does not find the note commits once more, which changes nothing.
+        """
+        self._store.write_json_later("committed", {"batch": batch})
 
     def uncommitted(self) -> list[Decision]:
         """Decisions that are not known to be committed, in order of batches."""

@@ -30,11 +30,14 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
+from cdc.state.remote.store import store_at
 from cdc.state.store import RESTORE, LocalStore, Store
 
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
 _INITIAL_OFFSET = "initial_offset.json"
+_PLANS = 32
+"""So many batches' offsets are in an object store; a restart needs those of two or three."""
 
 
 class StateDir:
@@ -42,7 +45,7 @@ class StateDir:
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
-        self.store: Store = LocalStore(self.root)
+        self.store: Store = store_at(self.root)
         self._control = self.root / "control"
 
     def open(self, *, name: str, source: str) -> str:
@@ -127,6 +130,12 @@ class StateDir:
         """Spark's checkpoint folder."""
         return self.root / "checkpoint"
 
+    def adopt_plan(self, batch: int) -> None:
+        """Spark has logged where a batch ends: with the next write that is in the store. Repeatable."""
+        for name in (f"offsets/{batch}", "metadata"):
+            self.store.adopt(f"checkpoint/{name}")
+        self.store.forget(f"checkpoint/offsets/{batch - _PLANS}")
+
     def initial_offset(self) -> dict[str, Any] | None:
         """Where the pipeline started, None before its first start."""
         return self.store.read_json(_INITIAL_OFFSET)
@@ -173,12 +182,12 @@ class StateDir:
     def put_token(self) -> str:
         """Leave a new word in the directory, by which executors tell that they see this very one. Driver."""
         token = secrets.token_hex(8)
-        self.store.within("control").write("token", token.encode())
+        LocalStore(self._control).write("token", token.encode())
         return token
 
     def check_token(self, token: str) -> None:
         """Raise StateError when the word of the driver is not to be found here. Executor."""
-        if self.store.within("control").read("token") != token.encode():
+        if LocalStore(self._control).read("token") != token.encode():
             raise StateError(
                 f"the machine {socket.gethostname()} does not see the state directory of the driver",
                 where=str(self.root),

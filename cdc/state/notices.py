@@ -38,7 +38,7 @@ class Notices:
             return []
         found = [str(item["notice"]) for item in self._log.items(min(self._told, there), there)]
         self._told = there
-        self._store.write_json(_TOLD, {"told": there})
+        self._store.write_json_later(_TOLD, {"told": there})
         return found
 
     def begin(self) -> None:

@@ -79,6 +79,9 @@ class Store(ABC):
         """A file that somebody else writes below the folder belongs to the store: it lasts once this process writes
         again."""
 
+    def forget(self, name: str) -> None:  # noqa: B027 - who has written it removes it
+        """Such a file of somebody else is not needed any more."""
+
     def check(self) -> None:  # noqa: B027 - who has the lock of a folder keeps it
         """Raise StateError when this run may write nothing any more, as another has begun."""
 

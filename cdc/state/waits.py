@@ -27,7 +27,7 @@ class Waits:
 
     def note(self, text: str) -> None:
         """Say what is waited for, before each pause. Any process. Raises StateError."""
-        self.store.write_json(_NAME, {"text": text, "at_s": self.now()})
+        self.store.write_json_later(_NAME, {"text": text, "at_s": self.now()})
 
     def current(self) -> str:
         """What is waited for now, empty for nothing. Driver, several times a second. Raises StateError."""

@@ -67,13 +67,19 @@ def verify(
 
     Raises StateError when the pipeline never ran, SourceError and SinkError when a side cannot be read.
     """
-    from cdc.job.state_location import state_root
+    from cdc.job.state_location import reading
 
-    state = StateDir(state_root(state_dir, spec))
+    with reading(state_dir, spec) as state:
+        return _verified(spec, state, settings, told)
+
+
+def _verified(
+    spec: PipelineSpec, state: StateDir, settings: Settings, told: Callable[[TableReport], None]
+) -> Verification:
     pipeline = state.pipeline(source=spec.source.type)
     if pipeline is None:
         hint = "give the --state-dir that the pipeline runs with"
-        raise StateError("no pipeline has run here yet", where=str(state.root), hint=hint)
+        raise StateError("no pipeline has run here yet", where=state.store.where(), hint=hint)
     source = spec.source.build(Context(pipeline, state.source))
     sink = spec.sink.build(Context(pipeline, state.sink))
     if not isinstance(source, ReadsNow):

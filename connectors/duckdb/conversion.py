@@ -68,7 +68,8 @@ def conversion(expression: str, actual: str, new: DataType, old: DataType | None
     if actual == sql:
         return _rewritten(expression, sql, new, old)
     if sql == BLOB:
-        return f"encode(CAST({expression} AS VARCHAR))"
+        encoded = f"encode(CAST({expression} AS VARCHAR))"
+        return _sized(encoded, new) if new.kind in _BYTES else encoded
     if actual == BLOB:
         return f"CAST(decode({expression}) AS {sql})"
     if sql == TEXT and old is not None and old.kind in _TIMED:
@@ -76,6 +77,39 @@ def conversion(expression: str, actual: str, new: DataType, old: DataType | None
     if actual == TIMESTAMP and sql == "DATE":
         return _day(expression)
     return f"CAST({expression} AS {sql})"
+
+
+def plain_text(expression: str, kind: DataType) -> str | None:
+    """A value as the text that `cdc.flow.casts` makes of it; None where there is no expression for it.
+
+    Doubles that Arrow writes with an exponent fail.
+    """
+    text = f"CAST({expression} AS VARCHAR)"
+    match kind.kind:
+        case Kind.DECIMAL:  # DuckDB leaves the zero out before the point of a DECIMAL(30, 30)
+            return f"regexp_replace({text}, '^(-?)\\.', '\\10.')"
+        case Kind.DOUBLE:
+            size, whole = f"abs({expression})", f"regexp_replace({text}, '\\.0$', '')"
+            reason = "error('DOUBLE values below 0.0001 or from 1e10 on have more than one text')"
+            return f"CASE WHEN {size} = 0 OR ({size} >= 0.0001 AND {size} < 1e10) THEN {whole} ELSE {reason} END"
+        case Kind.TIMESTAMP:
+            return _without_zeros(f"strftime({expression}, '%Y-%m-%dT%H:%M:%S.%f')")
+        case Kind.TIMESTAMP_LTZ:
+            moment = f"strftime(timezone('UTC', {expression}), '%Y-%m-%dT%H:%M:%S.%f')"
+            return f"{_without_zeros(moment)} || 'Z'"
+        case Kind.TIME:
+            return _without_zeros(text)
+        case Kind.BINARY | Kind.VARBINARY | Kind.BYTES | Kind.GEOMETRY:
+            return f"base64({expression})"
+        case Kind.FLOAT | Kind.VECTOR:
+            return None  # the digits are not the same
+        case _:
+            return text
+
+
+def _without_zeros(text: str) -> str:
+    """A time without the zeros at the end of its fraction."""
+    return f"regexp_replace(regexp_replace({text}, '(\\.\\d*[1-9])0+$', '\\1'), '\\.0+$', '')"
 
 
 def _unsure(old: DataType, new: DataType) -> bool:
@@ -112,14 +146,19 @@ def _rewritten(expression: str, sql: str, new: DataType, old: DataType | None) -
         return expression
     if new.kind in _TIMED:
         return _rounded(expression, sql, new)
-    length = f"octet_length({expression})"
     if new.kind in _BYTES:
-        too_long = f"{length} > {new.length}" if new.length is not None else "false"
-        padded = f"{expression} || repeat('\\x00'::BLOB, {new.length} - {length})"
-        value = padded if new.kind is Kind.BINARY else expression
-        return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
+        return _sized(expression, new)
     text = expression if new.length is None else f"left({expression}, {new.length})"
     return f"rtrim({text}, ' ')" if new.kind is Kind.CHAR else text
+
+
+def _sized(expression: str, new: DataType) -> str:
+    """Bytes of the type's length: BINARY is filled up with zeros, and what is longer fails."""
+    length = f"octet_length({expression})"
+    too_long = f"{length} > {new.length}" if new.length is not None else "false"
+    padded = f"{expression} || repeat('\\x00'::BLOB, {new.length} - {length})"
+    value = padded if new.kind is Kind.BINARY else expression
+    return f"CASE WHEN {too_long} THEN error('a value is longer than {new}') ELSE {value} END"
 
 
 def _day(expression: str) -> str:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.certain import TEXTS
 from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
 from cdc.schema import Column, DataType, TableId, TableSchema
-from connectors.duckdb.conversion import conversion, converts, rewrites
+from connectors.duckdb.conversion import conversion, converts, plain_text, rewrites
 from connectors.duckdb.database import Names, quoted
 from connectors.duckdb.types import TEXT, can_be_key, data_type, default_literal, duckdb_type, holds, text_literal
 
@@ -127,6 +128,14 @@ class DuckDbDialect(Dialect[str]):
     ) -> str:
         """As MySQL's ALTER converts it."""
         return quoted(old.name) if source is None else conversion(quoted(old.name), old.type, source, before)
+
+    def kept_value(
+        self, old: ActualColumn[str], new: ActualColumn[str], after: DataType, before: DataType
+    ) -> str | None:
+        """Nearly everything has a text."""
+        if new.type == TEXT and after.kind in TEXTS and old.type != TEXT:
+            return plain_text(quoted(old.name), before)
+        return super().kept_value(old, new, after, before)
 
     def value_or_null(
         self, old: ActualColumn[str], new: ActualColumn[str], source: DataType | None, before: DataType | None

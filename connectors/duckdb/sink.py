@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -28,7 +27,7 @@ from connectors.duckdb.fence import Fence
 from connectors.duckdb.load import Staged, load
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.read_back import read_back
-from connectors.duckdb.stage import batch_folder, read_staged, stage
+from connectors.duckdb.stage import batch_folder, read_staged, stage, staged_file
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +78,10 @@ class DuckDbSink(SqlSink[str]):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Stage the rows in one synced file under the state directory. Executor."""
-        return stage(self._directory, task, blocks)
+        prepared = stage(self._directory, task, blocks)
+        if prepared:
+            self._store.keep(staged_file(self._directory, prepared[0]))
+        return prepared
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> dict[str, int]:
         """Load all rows and the fence row in one transaction, or do nothing when the fence is there. Driver.
@@ -98,7 +100,7 @@ class DuckDbSink(SqlSink[str]):
 
     def abort(self, batch: int) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
-        shutil.rmtree(batch_folder(self._directory, batch), ignore_errors=True)
+        self._store.drop(batch_folder(self._directory, batch))
 
     def _staged(self, prepared: Sequence[Prepared]) -> list[Staged]:
         tables: dict[TableId, list[Prepared]] = {}
@@ -140,4 +142,4 @@ class DuckDbSink(SqlSink[str]):
         staging = batch_folder(self._directory, batch).parent
         for folder in staging.glob("*") if staging.exists() else ():
             if folder.name.isdigit() and int(folder.name) <= batch:
-                shutil.rmtree(folder, ignore_errors=True)
+                self._store.drop(folder)

@@ -38,6 +38,11 @@ def batch_folder(directory: Path, batch: int) -> Path:
     return directory / "staging" / str(batch)
 
 
+def staged_file(directory: Path, prepared: Prepared) -> Path:
+    """The file that a handle of `stage` is about."""
+    return directory / "staging" / str(prepared.handle["file"])
+
+
 def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
     """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
 

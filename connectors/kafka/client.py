@@ -180,7 +180,8 @@ class Cluster:
 
     def _config(self, own: dict[str, Any]) -> dict[str, Any]:
         # Connections that come and go are the business of the retry policy, which tells of them once.
-        ours = {"error_cb": self._hear, "logger": log, "log_level": 0}
+        # A question about a topic that is not there must not make one, as brokers do by default for all but consumers.
+        ours = {"error_cb": self._hear, "logger": log, "log_level": 0, "allow.auto.create.topics": False}
         if self.side is SINK:
             ours |= _AT_ONCE
         return {**ours, **self.settings.config(**own)}

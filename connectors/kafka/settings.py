@@ -39,8 +39,12 @@ _REFUSED = {
 _JAAS = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
+_LISTENER = re.compile(r"^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://", re.IGNORECASE)
+"""`PLAINTEXT://`: which Java clients read and pass over; what is spoken is a matter of security.protocol."""
+
+
 def _check_bootstrap(text: str) -> str:
-    parts = [part.strip() for part in text.split(",")]
+    parts = [_LISTENER.sub("", part.strip()) for part in text.split(",")]
     for part in parts:
         host, _, port = part.rpartition(":")
         if not host or "/" in host or not port.isdigit() or not 0 < int(port) < 65_536:

@@ -27,7 +27,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.sequences import sequence_text
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
-from connectors.mysql.server.foreign_keys import unlogged_cascades
+from connectors.mysql.server.foreign_keys import told_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.names import names_ignore_case
 from connectors.mysql.server.positions import LogPosition
@@ -103,8 +103,9 @@ class MySqlSource(AskedSource):
             if not found:
                 raise explain_no_tables(table_ids(connection), self._by_name.pattern, connection)
             check_select(connection, found)
-            for cascade in unlogged_cascades(connection, info, found.keys()):
-                log.warning("%s", cascade)
+            for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
+                if self._options.cascades != "ignore":
+                    log.warning("%s", told)
         finally:
             connection.close()
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
@@ -152,6 +153,7 @@ class MySqlSource(AskedSource):
         where the last chunk was read."""
         tail, snapshot = self._log(), self._coordinator()
         if self._bounded:
+            snapshot.hurry = True
             end_of_log = None if snapshot.unfinished(start) else self._end_of_log(start)
             if self.bounded and end_of_log is None and not snapshot.unfinished(start):
                 return start
@@ -271,7 +273,12 @@ class MySqlSource(AskedSource):
     ) -> Iterator[ChangeBlock]:
         """One range. With `scan.on-purged: resnapshot` a purged one ends early, and is reported: all is copied anew."""
         try:
-            yield from self._decoded(part, index, count, moved)
+            blocks = self._decoded(part, index, count, moved)
+            if self._options.cascades == "copy":
+                from connectors.mysql.snapshot.cascades import watched
+
+                blocks = watched(blocks, self._context.store, f"{part.start.file}-{part.start.position}")
+            yield from blocks
         except PositionLost as error:
             if self._options.on_purged == "fail":
                 raise

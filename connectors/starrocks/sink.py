@@ -60,17 +60,17 @@ class StarRocksSink(LoadSink[SqlType]):
                 dead_letters=dead_letters,
             )
         else:
-            loader = StagedLoader(self._directory, targets, self._labels, rules, dead_letters)
+            loader = StagedLoader(self._store, targets, self._labels, rules, dead_letters)
         return send(task, blocks, loader, SendLimits(threads=self._options.threads))
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Commit every label, those of a table in log order. Driver."""
         super().commit(batch, prepared)
-        forget_files(self._directory, batch)
+        forget_files(self._store, batch)
 
     def abort(self, batch: int) -> None:
         """Roll back what an earlier run of this pipeline prepared and never decided. Driver."""
-        drop_files(self._directory, batch)
+        drop_files(self._store, batch)
         super().abort(batch)
 
     def _loads(self, table: TableId, schema: TableSchema) -> Loads:

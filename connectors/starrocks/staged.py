@@ -8,7 +8,6 @@ batch that is committed again after that is loaded again.
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.durable import close_synced, open_new, state_error
+from cdc.state.store import Store
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, Transactions
 from connectors.starrocks.load import ALWAYS
@@ -42,7 +42,7 @@ _LOADED = ("SUCCESS", "PUBLISH TIMEOUT")
 class StagedLoader:
     """Begins the files of one task. Thread safe."""
 
-    directory: Path
+    store: Store
     targets: Targets
     labels: LabelSpace
     rules: RowRules
@@ -53,9 +53,9 @@ class StagedLoader:
         target = self.targets.get(first.table, first.schema, task.batch)
         label = self.labels.label(task.batch, first.table, task.partition, part)
         dead_letters = DeadLetters(self.dead_letters or "", f"{first.table}/{label}", task.attempt)
-        path = self.directory / _FOLDER / str(task.batch) / f"{label}.{task.attempt}"
+        path = _batch_folder(self.store.bulk(""), task.batch) / f"{label}.{task.attempt}"
         encoder = FlushEncoder(first.schema, target, STARROCKS, self.rules)
-        return StagedLoad(path, first.table, label, encoder, dead_letters)
+        return StagedLoad(self.store, path, first.table, label, encoder, dead_letters)
 
 
 class _StagedFile:
@@ -91,10 +91,10 @@ class StagedLoad(TableLoad[_StagedFile]):
     """One file of load text."""
 
     def __init__(
-        self, path: Path, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters
+        self, store: Store, path: Path, table: TableId, label: str, encoder: FlushEncoder, dead_letters: DeadLetters
     ) -> None:
         super().__init__(table, label, encoder, dead_letters, RetryPolicy(timeout_s=0))
-        self._path = path
+        self._store, self._path = store, path
 
     def _open(self, encoded: Encoded) -> _StagedFile:
         return _StagedFile(self._path, encoded.headers)
@@ -104,6 +104,7 @@ class StagedLoad(TableLoad[_StagedFile]):
 
     def _ended(self, body: _StagedFile) -> Any:
         body.close()
+        self._store.keep(self._path)
         return {"label": self._label, "file": self._path.name, "rows": self._rows, "headers": body.headers}
 
     def _nothing(self) -> Any:
@@ -170,17 +171,17 @@ def _check_rows(reply: Reply, sent: int, where: str) -> None:
         )
 
 
-def forget_files(directory: Path, batch: int) -> None:
+def forget_files(store: Store, batch: int) -> None:
     """Remove the files of this batch and of older ones that a crash left behind. Driver."""
-    folder = directory / _FOLDER
+    folder = store.bulk(_FOLDER)
     for old in folder.glob("*") if folder.exists() else ():
         if old.name.isdigit() and int(old.name) <= batch:
-            shutil.rmtree(old, ignore_errors=True)
+            store.drop(old)
 
 
-def drop_files(directory: Path, batch: int) -> None:
+def drop_files(store: Store, batch: int) -> None:
     """Remove the files of a batch that was never decided. Driver."""
-    shutil.rmtree(_batch_folder(directory, batch), ignore_errors=True)
+    store.drop(_batch_folder(store.bulk(""), batch))
 
 
 def _batch_folder(directory: Path, batch: int) -> Path:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -64,6 +63,7 @@ class ValuesSink(Sink):
                     counts.setdefault(block.table, Counter()).update(block.kinds.to_pylist())
         except OSError as error:
             raise state_error(path, error) from error
+        self._store.keep(path)
         return [
             Prepared(
                 table, task.partition, f"{task.batch}/{path.name}",
@@ -83,7 +83,7 @@ class ValuesSink(Sink):
 
     def abort(self, batch: int) -> None:
         """Remove the staged files of the batch. Driver."""
-        shutil.rmtree(self._staging(batch), ignore_errors=True)
+        self._store.drop(self._staging(batch))
 
     def _staging(self, batch: int) -> Path:
         return self._store.bulk("staging") / str(batch)

@@ -25,8 +25,10 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from middle_model import differing
+from rule_runs import differing_world
 from servers import FLAVORS, own_servers
 from small_workload import SmallWorkload
 
@@ -35,6 +37,9 @@ from cdc.signals import ABORTED
 
 MIDDLES = 500
 """Random pipelines without a server, by which it begins (`middle_model`)."""
+
+WORLDS = 60
+"""Random pipelines between a live server and a sink, in this process (`rule_runs`)."""
 
 START_S = 20.0
 """About as long as a start takes on a busy machine: moments of the start are drawn from it."""
@@ -51,6 +56,9 @@ def main() -> None:
         print(text, flush=True)
     if found:
         raise SystemExit(1)
+    if options.connect is not None:
+        live_debezium.run(options.connect, first)
+    _worlds(first, 1 if options.seed is not None else WORLDS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:
@@ -62,12 +70,27 @@ def main() -> None:
     print("source and sink are equal", flush=True)
 
 
+def _worlds(first: int, count: int) -> None:
+    """Rules, routes, behaviors and schema changes on both servers into all sinks. Exit code 1 at a difference."""
+    print(f"the same on servers, seeds {first} to {first + count - 1}", flush=True)
+    with own_servers() as make:
+        servers = [make(flavor) for flavor in FLAVORS]
+        for seed in range(first, first + count):
+            kind = ("duckdb", "duckdb", "doris", "starrocks")[seed // 2 % 4]
+            with tempfile.TemporaryDirectory(prefix="cdc-world-") as folder:
+                found = differing_world(servers[seed % 2], kind, seed, Path(folder))
+                if found:
+                    told = (Path(folder) / "world.sql").read_text(encoding="utf-8")
+                    raise SystemExit("\n".join([told, f"seed {seed}, {servers[seed % 2].flavor} into {kind}", *found]))
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Random faults and signals, then a comparison of source and sink.")
     parser.add_argument("--seeds", type=int, default=3, help="how many (3)")
     parser.add_argument("--lives", type=int, default=8, help="starts per seed that are ended in the middle (8)")
     parser.add_argument("--minutes", type=float, default=60, help="no further seed begins after this long (60)")
     parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--connect", type=Path, help="Kafka Connect with Debezium: begin with `live_debezium`")
     return parser.parse_args()
 
 

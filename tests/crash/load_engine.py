@@ -199,7 +199,7 @@ class LoadEngine:
             runner.recover()
             while self.logged < self.batches:
                 self._plan(self.logged)
-                batch = ForeachBatch(runner, self.state.checkpoint)
+                batch = ForeachBatch(runner, self.state)
                 batch(_Frame(self, sink, self.logged), self.logged)  # type: ignore[arg-type]
                 self.logged += 1
         finally:

@@ -20,7 +20,7 @@ from load_places import FAULTS, KILLS, PLACES, WHILE_FINISHED, WHILE_PREPARED, F
 
 from cdc.faults import POINTS
 
-_RUNS = int(os.environ.get("CDC_FAULT_RUNS", "20"))
+_RUNS = int(os.environ.get("CDC_FAULT_RUNS", "10"))
 _SEED = int(os.environ.get("CDC_FAULT_SEED", "1"))
 _ALL = os.environ.get("CDC_FAULT_MATRIX") == "all"
 _KINDS = [("keyed",), ("keyless",)] if _ALL else [("keyed", "keyless")]

@@ -11,8 +11,8 @@ import pymysql
 
 from cdc_services.server import MySqlServer
 
-ROWS = 600
-STEPS = 3000
+ROWS = 400
+STEPS = 1500
 """Transactions of one run at most, so that a slow machine does not get more of them."""
 
 TABLES = {

@@ -68,7 +68,7 @@ def test_tables_are_equal_in_duckdb(any_server: MySqlServer, seed: int, tmp_path
     work = SnapshotWorkload(any_server, 1000 + seed, ddl=True)
     work.fill()
     tables = rf"{work.database}.\.*"
-    pipeline = mysql_pipeline(tmp_path, any_server, tables, scan__incremental__snapshot__chunk__size=90)
+    pipeline = mysql_pipeline(tmp_path, any_server, tables, scan__incremental__snapshot__chunk__size=60)
     runs = DirectRuns(pipeline)
     try:
         work.start()
@@ -85,7 +85,7 @@ def _source(server: MySqlServer, database: str, folder: Path) -> MySqlSource:
     fields: dict[str, Any] = {
         "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
         "password": server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
-        "scan.incremental.snapshot.chunk.size": 70,
+        "scan.incremental.snapshot.chunk.size": 50,
     }  # fmt: skip
     return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("differential", LocalStore(folder)))
 

@@ -106,10 +106,11 @@ def test_every_change_of_type_ends_equal_in_servers(kind: str, mysql_server: MyS
 
 @pytest.mark.slow
 def test_tables_without_a_key_end_equal(any_server: MySqlServer, tmp_path: Path) -> None:
-    database = filled(any_server, ALL, "UNIQUE")
+    """Copied beside and swapped, whatever the change was; what each change makes of a value is tried with keys."""
+    database = filled(any_server, SILENT, "UNIQUE")
     runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
     runs.catch_up(LIMITS)
-    altered(any_server, database, modified(ALL), "")
+    altered(any_server, database, modified(SILENT), "")
     runs.catch_up(LIMITS)
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
 

@@ -149,7 +149,7 @@ class World:
 
     def begin(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
         """Until Spark may go on: the commit is still under way."""
-        ForeachBatch(self.runner, self.state.checkpoint)(Frame(self, batch, rows), batch)  # type: ignore[arg-type]
+        ForeachBatch(self.runner, self.state)(Frame(self, batch, rows), batch)  # type: ignore[arg-type]
 
     def run(self, batch: int, rows: Callable[[], list[TaskResult]] | None = None) -> None:
         self.begin(batch, rows)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asked_source import AskedSource
 
+from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
@@ -19,11 +20,13 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
 )
@@ -107,6 +110,45 @@ def test_readers_find_the_rows_that_were_there_until_the_copy_is_whole() -> None
 
     run_in_memory(AskedSource(items(), {A: copied()}), Watched(), middle=how())
     assert min(seen[1:]) == 2
+
+
+@pytest.mark.parametrize("schema", [None, AFTER])
+def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way(schema: TableSchema | None) -> None:
+    first = items()[:2]
+    halves = [replace(copied(), during=during) for during in (During.OLD, During.NEW)]
+    sink, source = Stubborn(), AskedSource([*first, REFUSED, CopyTable(A, schema), *halves, TableCopied(A)], {})
+    source.now[A] = copied()
+    run_in_memory(source, sink, middle=how())
+    assert (values(sink), sink.tables) == ({1: "1", 3: "x"}, {A})
+
+
+def test_a_second_refused_change_of_a_table_that_is_being_copied_is_carried_out_too() -> None:
+    back = AlterColumnType(A, Column("v", INT), Column("v", TEXT))
+    script = [*items()[:3], CopyTable(A, AFTER), replace(copied(), during=During.NEW), back, TableCopied(A)]
+    last = block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 5, "v": 5})], sequence=30)
+    sink = Stubborn()
+    run_in_memory(AskedSource(script, {A: last}), sink, middle=how())
+    assert (values(sink), sink.tables) == ({1: 1, 5: 5}, {A})
+
+
+def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason() -> None:
+    asked: list[tuple[TableId, str, bool]] = []
+
+    class Noting(AskedSource):
+        def copy_anew(self, table: TableId, request: str, reason: str, **given: Any) -> None:
+            asked.append((table, reason, given["asked"]))
+            if table == B:
+                super().copy_anew(table, request, reason, **given)
+
+    named = [replace(copied(), table=B)]
+    run_in_memory(
+        Noting([*items(), RenameTable(A, B), *named], {B: replace(copied(), table=B)}), sink := Stubborn(), middle=how()
+    )
+    assert asked == [
+        (A, "the sink does not take a change of its schema", False),
+        (B, "it was renamed while it waited for its copy", False),
+    ]
+    assert values(sink, B) == {1: "1", 3: "x"}
 
 
 @pytest.mark.parametrize(

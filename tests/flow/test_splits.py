@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkUnavailable, StateError
+from cdc.errors import SinkError, StateError
 from cdc.flow.offsets import numbered
 from cdc.flow.splits import SplitLog
 from cdc.schema import Column, CreateTable, DataType, SchemaChange, TableId, TableSchema
@@ -40,7 +40,7 @@ class Fenced(Sink):
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         found = [int(row["id"]) for _, row in images(list(blocks))]
         if task.partition == self.dies_at:
-            raise SinkUnavailable("the server is gone")
+            raise SinkError("the server is gone")
         if (task.batch, task.partition) not in self.fences:
             self.fences.add((task.batch, task.partition))
             self.ids += found
@@ -57,7 +57,7 @@ class Fenced(Sink):
 def test_a_sink_that_fences_by_task_gets_every_row_once(tmp_path: Path, before: int, after: int) -> None:
     sink = Fenced(dies_at=before - 1)
     pipeline = LocalPipeline(ListSource(ITEMS), sink, tmp_path, START, lambda: sink)
-    with pytest.raises(SinkUnavailable):
+    with pytest.raises(SinkError):
         pipeline.batch(START, END, before)
     sink.dies_at = None
     again = LocalPipeline(ListSource(ITEMS), sink, tmp_path, START, lambda: sink)  # other cores, a new process

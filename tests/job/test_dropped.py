@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from transform_rules import text
 
 from cdc.block import ChangeBlock, During
 from cdc.errors import SinkError
@@ -24,6 +25,8 @@ from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource, block, run_in_memory
 from cdc.testing.memory import LocalPipeline, Middle
+from cdc.transform.rules import Rules
+from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
@@ -118,6 +121,21 @@ def test_the_command_that_is_named_brings_the_table_back(tmp_path: Path) -> None
     life.check()
     life.run()
     assert life.sql("SELECT id FROM shop.orders ORDER BY id") == [(2,), (3,)]
+
+
+def test_it_is_created_as_its_rule_says(tmp_path: Path) -> None:
+    life = Life(tmp_path, Live([CreateTable(ORDERS, SMALL), rows(1)], {ORDERS: rows(1, sequence=9)}))
+    life.run()
+    life.sql("DROP TABLE shop.orders")
+    life.resync(ORDERS)
+    created: list[Any] = []
+    sink = life.sink()
+    sink.apply = lambda batch, changes: created.extend(changes)  # type: ignore[method-assign]
+    texts = RuleTexts(table_options=text("replication_num=1,x=y"), partition_keys=text("id"))
+    rules = Rules([RuleSource("transform[0]", "shop.orders", texts)], Settings())
+    found = DroppedTables(life.source, sink, life.state, life.file, rules)
+    found.check({ORDERS: [ORDERS]})
+    assert created == [CreateTable(ORDERS, SMALL, (("replication_num", "1"), ("x", "y")), ("id",))]
 
 
 def test_a_decided_batch_with_rows_for_it_does_not_stand_in_the_way(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from cdc.errors import CdcError, CorruptLog, EngineError, SourceUnavailable, WorkerLost
-from cdc.job.error_transport import CrossingError, crossing, recover
+from cdc.job.error_transport import CrossingError, briefly, crossing, recover
 
 ERROR = CorruptLog('wrong checksum in "x" {1}\n:end', where="binlog.000002:77", hint="copy it again (whole)")
 
@@ -86,3 +88,22 @@ def test_the_end_of_a_process_without_a_message_is_in_javas_trace() -> None:
 
     assert isinstance(recover(Captured("at a", Captured("java.io.EOFException\n at b"))), WorkerLost)
     assert not isinstance(recover(Captured("at a", Captured("java.lang.NullPointerException"))), WorkerLost)
+
+
+@pytest.mark.parametrize(("debug", "shown"), [("0", False), ("1", True)])
+def test_what_java_calls_raises_without_its_causes(debug: str, shown: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    @briefly
+    def batch() -> None:
+        try:
+            raise ValueError(
+                "py4j.protocol.Py4JJavaError: An error occurred while calling o1.collectToPython.\n\tat java"
+            )
+        except ValueError as error:
+            raise WorkerLost("a worker has ended") from error
+
+    monkeypatch.setenv("CDC_DEBUG", debug)
+    with pytest.raises(CrossingError) as caught:
+        batch()
+    text = "".join(traceback.format_exception(caught.value))  # as Py4J sends it
+    assert ("An error occurred while calling" in text) == shown
+    assert isinstance(recover(RuntimeError(text)), WorkerLost)

@@ -155,15 +155,15 @@ def _held(moment: str) -> str:
     return _SAYS.format(imported=imported, name=name, word=word)
 
 
-BEFORE_THE_QUERY = (
+STOPS = (
     ("before Java", "ctrl_c"), ("while Java starts", "ctrl_c"), ("while Java starts", "terminate_all"),
-    ("in the session", "ctrl_c"),
+    ("in the session", "ctrl_c"), ("when the query starts", "ctrl_c"), ("in the first batch", "ctrl_c"),
 )  # fmt: skip
 
 
-def test_before_the_query(tmp_path: Path, terminals: list[Terminal]) -> None:
+def test_while_it_starts(tmp_path: Path, terminals: list[Terminal]) -> None:
     """Each run takes up what the one before has left, and gets further or as far."""
-    for moment, way in BEFORE_THE_QUERY:
+    for moment, way in STOPS[:4]:
         _stopped(tmp_path, terminals, moment, way)
     terminals.append(Terminal(tmp_path, held=_held("while Java starts")))
     terminals[-1].says("it is there")
@@ -171,12 +171,8 @@ def test_before_the_query(tmp_path: Path, terminals: list[Terminal]) -> None:
     wait_for("the first signal", lambda: "^C" in terminals[-1].text)
     terminals[-1].process.send_signal(signal.SIGTERM)  # a second one ends it at once
     terminals[-1].ends(130, 0)
-    _goes_on(tmp_path, terminals)
-
-
-@pytest.mark.parametrize("moment", ["when the query starts", "in the first batch"])
-def test_in_the_query(tmp_path: Path, terminals: list[Terminal], moment: str) -> None:
-    _stopped(tmp_path, terminals, moment, "ctrl_c")
+    for moment, way in STOPS[4:]:
+        _stopped(tmp_path, terminals, moment, way)
     _goes_on(tmp_path, terminals)
 
 

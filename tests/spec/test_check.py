@@ -173,6 +173,19 @@ def test_behavior_filters_and_routes_of_a_file_are_what_the_engine_goes_by() -> 
     assert made_routing(checked(text + rest).spec).coercion.lost == "null"
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"), [("UTC+8", "GMT+08:00"), ("GMT-3", "GMT-03:00"), ("UT+12", "GMT+12:00"), ("'+8'", "+08:00")]
+)
+def test_a_zone_may_be_written_as_java_reads_it(written: str, meant: str) -> None:
+    pipeline = checked(f"{SOURCE}{SINK}pipeline:\n  local-time-zone: {written}\n").spec.pipeline
+    assert pipeline is not None
+    assert pipeline.local_time_zone == meant
+
+
+def test_an_unknown_key_of_the_pipeline_block_names_the_command_that_lists_them() -> None:
+    assert "(`cdc schema` lists the known keys)" in said(SOURCE + SINK + "pipeline:\n  zzz.yyy: 1\n")
+
+
 def test_an_unverified_connection_to_another_machine_is_warned_of() -> None:
     text = (SOURCE + "  tls.mode: required\n" + SINK + PIPELINE).replace("127.0.0.1", "db.example")
     (line,) = warned(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StateError
-from cdc.job.state_location import local_path
+from cdc.job.state_location import local_path, named_place
 from cdc.schema import TableId
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
@@ -70,11 +70,21 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
     assert _open_to_others(root) == []
 
 
-@pytest.mark.parametrize("place", ["s3://bucket/state", "hdfs://name/x", "abfss://a@b/c", "gs://bucket", "S3A://b/x"])
-def test_places_that_are_not_supported_yet_are_refused(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["hdfs://name/x", "HDFS://name/x", "gs://bucket", "s3://bucket/", "ftp://b/x"])
+def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(place: str) -> None:
     for given in (place, Path(place)):
-        with pytest.raises(StateError, match=r"cannot keep state in .*: so far it has to be a folder .*--state-dir"):
-            local_path(given)
+        with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a bucket).*--state-dir|/prefix"):
+            named_place(given)
+
+
+def test_the_working_copy_of_a_url_is_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = named_place(Path("S3://bucket/cdc/shop/"))
+    assert found.url == "s3://bucket/cdc/shop"
+    assert found.root.parent == tmp_path / "cdc" / "state"
+    assert found == named_place("s3://bucket/cdc/shop")
+    assert found.root != named_place("s3://other/cdc/shop").root
+    assert named_place("abfss://box@shop.dfs.core.windows.net/cdc").url == "abfss://box@shop.dfs.core.windows.net/cdc"
 
 
 def test_a_file_url_is_a_path() -> None:

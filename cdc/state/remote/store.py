@@ -27,7 +27,7 @@ class RemoteStore(LocalStore):
 
     def where(self, name: str = "") -> str:
         """The URL, which is where a document counts."""
-        return f"{self.session.url}/{self._name(name)}"
+        return f"{self.session.url}/{self._name(name)}".removesuffix("/.")
 
     def within(self, folder: str) -> RemoteStore:
         """The part of the store below `folder`."""
@@ -54,6 +54,10 @@ class RemoteStore(LocalStore):
     def adopt(self, name: str) -> None:
         """Take in a file that somebody else has written; it is in the store with the next step of this process."""
         self._writer.adopt(self._name(name))
+
+    def forget(self, name: str) -> None:
+        """Remove it, with the next step of this process."""
+        self.remove(name)
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
         """A log whose lines are put as steps."""

@@ -56,11 +56,11 @@ class Session:
 
     @classmethod
     def of(cls, copy: Path) -> Session | None:
-        """Whose working copy a folder is; None when it is none. Raises StateError."""
+        """Whose working copy a folder is; None when it is none, or cannot be used at all. Raises StateError."""
         path = copy / FOLDER / SESSION
         try:
             return cls(**json.loads(path.read_bytes()))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return None
         except OSError as error:
             raise state_error(path, error, "read") from error

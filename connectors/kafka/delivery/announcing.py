@@ -8,9 +8,10 @@ import numpy as np
 
 from connectors.kafka.delivery.fences import DRIVER, Fences, Written, is_written
 from connectors.kafka.delivery.task import partition_of
+from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import TopicNames, Topics
 from connectors.kafka.delivery.transaction import Writer
-from connectors.kafka.encoding.encoder import Messages
+from connectors.kafka.encoding.encoder import Messages, size_of
 from connectors.kafka.encoding.records import Record
 from connectors.kafka.encoding.schema_messages import SchemaMessage
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -21,6 +22,7 @@ class Announcing:
 
     def __init__(self, topics: Topics, names: TopicNames, options: KafkaSinkOptions) -> None:
         self._topics, self._names, self._options = topics, names, options
+        self._too_large = TooLarge(options.largest_message, None, "", 0)
 
     def write(self, writer: Writer, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str) -> None:
         """Write them unless the fence says that they are there. Raises SinkError."""
@@ -29,7 +31,7 @@ class Announcing:
             return
         for message in found:
             topic, partition = self._place(message)
-            writer.send(topic, self._messages(message), partition)
+            writer.send(topic, self._too_large.rest(topic, self._messages(message)), partition)
         writer.commit(fences, DRIVER, wanted)
 
     def _place(self, message: SchemaMessage) -> tuple[str, int]:
@@ -47,5 +49,5 @@ class Announcing:
         if message.key is not None:
             record["key"] = message.key
         headers = self._options.headers(message.table)
-        sizes = np.array([sum(map(len, record.values()))], np.int64)
+        sizes = np.array([sum(map(len, record.values())) + size_of(headers)], np.int64)
         return Messages(message.table, [record], sizes, {0: headers} if headers else {}, message.key is not None)

@@ -86,9 +86,11 @@ class Topics:
         have = self._look(topic)
         if have == 0:
             self._create(NewTopic(topic, partitions, self._new.replication or _BROKERS_CHOICE))
-        elif have < partitions:
+            have = self._wait(topic, 1)  # somebody else may have made it smaller meanwhile
+        if have < partitions:
             self._ask("adding partitions", lambda: self._client().create_partitions([NewPartitions(topic, partitions)]))
-        self._known[topic] = self._wait(topic, partitions)
+            have = self._wait(topic, partitions)
+        self._known[topic] = have
 
     def _made(self, topic: str) -> int:
         if not self._new.create:

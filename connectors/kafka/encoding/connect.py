@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.schema import Column, DataType, Kind
 from connectors.kafka.encoding.kernels import values
@@ -34,12 +35,13 @@ _TEXTS = (Kind.CHAR, Kind.VARCHAR, Kind.STRING)
 _BINARIES = (Kind.BINARY, Kind.VARBINARY, Kind.BYTES)
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
 _MILLI_DIGITS = 3
+_DATES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One column: the kernel's field, the Connect schema (without name and optionality), and what makes the column's
-    values readable for the kernel, where Arrow's are not."""
+    """One column: the kernel's field, the Connect schema (without name, and optionality where the column says it), and
+    what makes the column's values readable for the kernel, where Arrow's are not."""
 
     field: Field
     schema: Schema
@@ -60,8 +62,8 @@ def encoded(column: Column, modes: Modes) -> Encoded:
     if kind in _BINARIES:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
-        return _temporal(name, column.type, modes)
-    return _other(column, modes)
+        return _with_values(column, _temporal(name, column.type, modes))
+    return _with_values(column, _other(column, modes))
 
 
 def _integer(column: Column) -> Encoded:
@@ -99,6 +101,16 @@ def _binary(column: Column, modes: Modes) -> Encoded:
     op = values.HEX if modes.binary == "hex" else values.BASE64
     kind = "bytes" if modes.binary == "bytes" else "string"
     return Encoded(Field(column.name, op, quoted=True, room=8), {"type": kind})
+
+
+def _with_values(column: Column, found: Encoded) -> Encoded:
+    """Dates that cannot be are NULL, and the schema of a NOT NULL column has no NULL: the epoch, as Debezium has it."""
+    return found if column.nullable or column.type.kind not in _DATES else replace(found, prepare=_or_epoch)
+
+
+def _or_epoch(array: pa.Array) -> pa.Array:
+    number = pa.scalar(0, pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+    return pc.fill_null(array, number.cast(array.type))
 
 
 def _temporal(name: str, kind: DataType, modes: Modes) -> Encoded:
@@ -146,7 +158,7 @@ def _geometry(column: Column) -> Encoded:
     ]
     if not point:
         schema = {"type": "struct", "fields": wkb, **_version("io.debezium.data.geometry.Geometry"), "doc": "Geometry"}
-        return Encoded(Field(column.name, values.GEOMETRY, room=80), schema)
+        return Encoded(Field(column.name, values.GEOMETRY, room=80), {**schema, "optional": True})
     places: list[Schema] = [{"type": "double", "optional": False, "field": axis} for axis in "xy"]
     schema = {"type": "struct", "fields": [*places, *wkb], **_version("io.debezium.data.geometry.Point")}
     return Encoded(Field(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})

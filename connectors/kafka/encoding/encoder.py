@@ -31,7 +31,7 @@ class Messages:
 
     Attributes:
         records: key and value of each, without those that it does not have.
-        sizes: int64[m], bytes of key and value together.
+        sizes: int64[m], bytes of key, value and headers together.
         headers: of messages that have any, by their number.
         keyed: whether messages of the table have keys.
     """
@@ -47,7 +47,7 @@ class Messages:
 
     @property
     def size(self) -> int:
-        """Bytes of all keys and values."""
+        """Bytes of all of them."""
         return int(self.sizes.sum())
 
 
@@ -73,7 +73,8 @@ class Encoder:
                 hint="choose another value.format, leave the table out, or publish it in a pipeline of its own",
             )
         rows = block.rows
-        for name, prepare in self._layout.prepare.items():
+        of_log = {} if block.snapshot else self._layout.prepare_log
+        for name, prepare in [*self._layout.prepare.items(), *of_log.items()]:
             index = rows.schema.get_field_index(name)
             rows = rows.set_column(index, name, prepare(rows.column(index)))
         origin = Origin(block, found, self._now_ms())
@@ -95,7 +96,14 @@ class Encoder:
             headers = _moved(found.moved[part], picks, self._moved, near)
         if self._headers:
             headers = {index: [*self._headers, *headers.get(index, ())] for index in range(len(records))}
+        for index, named in headers.items():
+            sizes[index] += size_of(named)
         return Messages(table, records, sizes, headers, self._layout.key is not None)
+
+
+def size_of(headers: Headers) -> int:
+    """The bytes of headers with their names."""
+    return sum(len(name.encode()) + len(value) for name, value in headers)
 
 
 def _sliced(column: pa.Array | bytes, start: int, count: int) -> pa.Array | bytes:

@@ -77,15 +77,32 @@ def block_of(
             images = _without(images, columns.faults, left_out, "a row that is no JSON object")
             continue
         _check_columns(group, schema, columns)
+        if columns.unknown.any():
+            reason = "a row with a member that its description does not have"
+            images = _without(images, columns.unknown, left_out, reason)
+            continue
         counts: dict[str, int] = {}
         try:
             arrays = [_column(columns, column, fields, natural, counts, group) for column in schema.columns]
         except _BadColumn as error:
             images = _without(images, np.arange(len(images)) == error.row, left_out, str(error))
             continue
+        empty = _without_key(schema, arrays)
+        if empty is not None:
+            reason = "a row without a value for each key column (see primary-keys)"
+            images = _without(images, empty, left_out, reason)
+            continue
         for reason, number in counts.items():
             count(reason, number)
         return _block(group, schema, images, arrays, sequenced), left_out
+
+
+def _without_key(schema: TableSchema, arrays: list[pa.Array]) -> Any:
+    """bool[n] rows with NULL in the key; None when there is none."""
+    parts = [array for column, array in zip(schema.columns, arrays, strict=True) if column.name in schema.primary_key]
+    if not any(array.null_count for array in parts):
+        return None
+    return np.any([np.asarray(array.is_null()) for array in parts], axis=0)
 
 
 def _without(images: Images, bad: Any, left_out: dict[int, str], reason: str) -> Images:

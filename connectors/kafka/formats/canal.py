@@ -40,6 +40,7 @@ _KINDS = {
     DropColumn: ("ALTER",), RenameColumn: ("ALTER",),
 }  # fmt: skip
 """The `type` that Canal gives each statement that can be carried out."""
+_STATEMENTS = (b"CREATE", b"ALTER", b"ERASE", b"RENAME", b"TRUNCATE", b"CINDEX", b"DINDEX")
 _INSERT, _UPDATE, _DELETE = b"INSERT", b"UPDATE", b"DELETE"
 
 _Described = tuple[tuple[Field, ...] | None, tuple[str, ...]]
@@ -104,7 +105,7 @@ def _op(kinds: Cells, row: int) -> int:
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
         reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
-    elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("sql").kinds[place] >= STRING:
+    elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("type").raw(place) in _STATEMENTS:
         sql, database, table, kind = (
             convert.text(scan.cells(name).take([place]))[0].as_py() or ""
             for name in ("sql", "database", "table", "type")
@@ -135,6 +136,10 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     for place in np.flatnonzero((ops == _UPDATE[0]) & (old_per != per) & (old_per > 0)):
         reading.unreadable[int(numbers[members[place]])] = f"{per[place]} rows, and {old_per[place]} in `old`"
         whole[place] = False
+    for place in np.unique(old_item[old.ends == old.begins]):
+        if ops[place] == _UPDATE[0] and whole[place]:
+            reading.unreadable[int(numbers[members[place]])] = "an element of `old` that is no object"
+            whole[place] = False
     empty = np.zeros(len(rows), np.int32)
     begins, ends = empty.copy(), empty.copy()
     paired = whole & (old_per == per) & (ops == _UPDATE[0])

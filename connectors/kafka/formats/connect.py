@@ -33,6 +33,7 @@ _TIMES = {
     "io.debezium.time.IsoDate": (DataType(Kind.DATE), _MICRO),
     "io.debezium.time.Time": (DataType(Kind.TIME, 3), _MILLI),
     "org.apache.kafka.connect.data.Time": (DataType(Kind.TIME, 3), _MILLI),
+    "io.debezium.time.IsoTime": (DataType(Kind.TIME, 6), _MICRO),
     "io.debezium.time.MicroTime": (DataType(Kind.TIME, 6), _MICRO),
     "io.debezium.time.Timestamp": (DataType(Kind.TIMESTAMP, 3), _MILLI),
     "org.apache.kafka.connect.data.Timestamp": (DataType(Kind.TIMESTAMP, 3), _MILLI),

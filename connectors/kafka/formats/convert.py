@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.kafka.formats.scan import Cells
-from connectors.kafka.kernels import ABSENT, FALSE, INTEGER, NULL, STRING, TRUE, moments, spans
+from connectors.kafka.kernels import ABSENT, FALSE, FRACTION, INTEGER, NULL, STRING, TRUE, moments, spans
 
 
 class BadValue(ValueError):
@@ -77,7 +77,33 @@ def numbers(cells: Cells, target: pa.DataType) -> pa.Array:
     """Floats and decimals from numbers or text, exactly as written; nothing is rounded to fit a decimal."""
     if pa.types.is_string(target):
         return decimal_text(text(cells))
-    return cast(text(cells), target, f"is no {target}")
+    found = cast(text(cells), target, f"is no {target}")
+    if pa.types.is_floating(target):
+        # Arrow reads 1e400 as infinity. What is written as a word, as NaN is, is what it says.
+        beyond = np.asarray(pc.is_inf(found).fill_null(False)) & ((cells.kinds == INTEGER) | (cells.kinds == FRACTION))
+        if beyond.any():
+            bad = int(np.argmax(beyond))
+            raise BadValue(bad, f"{_shown(cells, bad)} is beyond a {target}")
+    return found
+
+
+def digits_beyond_a_double(cells: Cells) -> int:
+    """How many numbers have more digits than a double tells apart."""
+    long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
+    whole_numbers = np.flatnonzero(long & (cells.kinds == INTEGER))
+    lost = sum(int(float(raw)) != int(raw) for raw in map(cells.raw, whole_numbers.tolist()))
+    fractions = np.flatnonzero(long & (cells.kinds == FRACTION))
+    if len(fractions):
+        # The pattern leaves few, and zeros at the end are no digits.
+        texts = text(cells.take(fractions))
+        likely = texts.filter(pc.match_substring_regex(texts, "[1-9](?:[.]?[0-9]){17}")).to_pylist()
+        lost += sum(
+            len(item.lower().partition("e")[0].replace(".", "").strip("-0")) > _DOUBLE_DIGITS for item in likely
+        )
+    return lost
+
+
+_DOUBLE_DIGITS = 17
 
 
 def decimal_text(texts: pa.Array) -> pa.Array:
@@ -135,7 +161,7 @@ def _scaled(number: bytes, scale: int) -> str:
 
 
 def parsed_moments(cells: Cells) -> tuple[Any, Any, Any]:
-    """Microseconds, NULL mask and mask of impossible dates (0000-00-00) of texts. Raises BadValue for other texts."""
+    """Microseconds, NULL mask and verdicts of texts (IMPOSSIBLE: 0000-00-00; ZONED). Raises BadValue for others."""
     return _parsed(cells, moments.moments, "no date or time")
 
 
@@ -154,7 +180,7 @@ def _parsed(cells: Cells, kernel: Callable[..., None], what: str) -> tuple[Any, 
     if unreadable.any():
         bad = int(np.argmax(unreadable))
         raise BadValue(bad, f"{_shown(cells, bad)} is {what}")
-    return values, empty, verdicts == moments.IMPOSSIBLE
+    return values, empty, verdicts
 
 
 def each(array: pa.Array, change: Callable[[Any], Any], target: pa.DataType, message: str) -> pa.Array:

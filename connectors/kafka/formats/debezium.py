@@ -33,7 +33,7 @@ from connectors.kafka.formats.log_places import NOWHERE, PLACES, Places, places_
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change
-from connectors.kafka.formats.wrapped import Unwrapper, key_object
+from connectors.kafka.formats.wrapped import Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -76,7 +76,7 @@ class DebeziumFormat:
         op = scan.cells("op")
         rows = (scan.faults == 0) & (op.kinds == STRING) & (scan.cells("source", "table").kinds == STRING)
         for place in np.flatnonzero(~rows):
-            self._other(reading, scan, int(place), int(numbers[place]))
+            self._other(reading, scan, int(place), int(numbers[place]), messages.topic)
         places = np.flatnonzero(rows)
         if not len(places):
             return
@@ -87,26 +87,29 @@ class DebeziumFormat:
         parts = [
             (_table(names, first), int(shapes[places[first]]), places[first:last]) for first, last in consecutive(marks)
         ]
-        for table, shape, members in gathered(parts):
-            key = key_names(messages, numbers[members])
-            reading.statements += [
-                Statement(int(number), table.database, f"TRUNCATE TABLE {table}", TruncateTable(table))
-                for number in numbers[members[ops[members] == _TRUNCATE]]
-            ]
-            images = _images(messages, reading, scan, members, numbers, ops[members], key)
-            if len(images):
-                reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, key, images))
+        for table, shape, rows_of_table in gathered(parts):
+            for members in by_key(messages, numbers, rows_of_table):
+                key = key_names(messages, numbers[members])
+                reading.statements += [
+                    Statement(int(number), table.database, f"TRUNCATE TABLE {table}", TruncateTable(table))
+                    for number in numbers[members[ops[members] == _TRUNCATE]]
+                ]
+                images = _images(messages, reading, scan, members, numbers, ops[members], key)
+                if len(images):
+                    reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, key, images))
         reading.statements.sort(key=lambda statement: statement.message)
         notes = int((ops[places] == _NOTE).sum())
         if notes:
             reading.count(f"logical-messages-left-out {messages.topic}", notes)
 
-    def _other(self, reading: Reading, scan: Scan, place: int, number: int) -> None:
+    def _other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
         """What has no rows: statements, transaction marks, heartbeats."""
         if scan.faults[place]:
             reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
         elif scan.cells("ddl").kinds[place] >= STRING:
             reading.statements += schema_change(scan, place, number)
+        elif scan.cells("op").raw(place) == b"m":
+            reading.count(f"logical-messages-left-out {topic}", 1)
         elif scan.cells("op").kinds[place] >= STRING:
             reading.unreadable[number] = "Debezium's source.table is missing"
         elif scan.cells("status").kinds[place] < STRING and scan.cells("ts_ms").kinds[place] <= NULL:

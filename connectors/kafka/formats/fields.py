@@ -17,7 +17,7 @@ from connectors.kafka.formats import convert
 from connectors.kafka.formats.convert import BadValue
 from connectors.kafka.formats.scan import Cells, Tree
 from connectors.kafka.formats.widen import adapted
-from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, OBJECT, STRING
+from connectors.kafka.kernels import ABSENT, ESCAPED, INTEGER, NULL, OBJECT, STRING, moments
 
 Count = Callable[[str, int], None]
 """Takes the name of what was changed or lost in values of this column, and in how many."""
@@ -81,6 +81,9 @@ def _natural(field: Field, cells: Cells, count: Count) -> pa.Array:
     if kind in _INTEGERS:
         return _unsigned(cells) if kind is Kind.BIGINT_UNSIGNED else convert.whole(cells, arrow)
     if kind in _NUMBERS:
+        lost = convert.digits_beyond_a_double(cells) if kind is Kind.DOUBLE else 0
+        if lost:
+            count("digits-beyond-a-double", lost)
         return convert.numbers(cells, arrow)
     if kind in _TEXTS:
         return _text(cells, count)
@@ -137,7 +140,8 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
         raise BadValue(int(np.argmin(written | empty)), f"is neither text nor a count, as others of {field.name} are")
     if kind is Kind.TIME:
         return convert.parsed_spans(cells)
-    values, empty, impossible = convert.parsed_moments(cells)
+    values, empty, verdicts = convert.parsed_moments(cells)
+    impossible = verdicts == moments.IMPOSSIBLE
     if impossible.any():
         count("invalid-date-to-null", int(impossible.sum()))
         empty = empty | impossible
@@ -145,8 +149,9 @@ def _moment(field: Field, cells: Cells, count: Count) -> pa.Array:
         return pa.array((values // 86_400_000_000).astype(np.int32), pa.int32(), mask=empty).cast(arrow)
     if kind is Kind.TIMESTAMP_LTZ and field.zone != "UTC":
         local = convert.from_micros(pa.timestamp("us"), values, empty)
-        instants = pc.assume_timezone(local, field.zone, ambiguous="earliest", nonexistent="latest")
-        return instants.cast(arrow)
+        instants = pc.assume_timezone(local, field.zone, ambiguous="earliest", nonexistent="latest").cast(pa.int64())
+        zoned = verdicts == moments.ZONED  # these say of which clock they are
+        values = np.where(zoned, values, instants.fill_null(0).to_numpy())
     return convert.from_micros(arrow, values, empty)
 
 

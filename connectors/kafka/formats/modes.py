@@ -9,7 +9,7 @@ from cdc.schema import Column, Kind
 from connectors.kafka.formats.fields import Encoding, Field
 
 DecimalMode = Literal["precise", "string", "double"]
-TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect"]
+TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
 BinaryMode = Literal["bytes", "base64", "hex"]
 
 _MILLI, _MICRO = 1000, 1
@@ -35,12 +35,14 @@ class Modes:
             encoding = Encoding.HEX
         elif kind is Kind.GEOMETRY:
             encoding = Encoding.GEOMETRY
+        elif kind in (Kind.TIME, Kind.TIMESTAMP) and self.time == "nanoseconds":
+            encoding = Encoding.NANOS
         return Field(column.name, column.type, encoding, unit_us=self._unit(column), zone=self.zone)
 
     def _unit(self, column: Column) -> int:
         digits = column.type.length or 0
         if column.type.kind is Kind.TIMESTAMP:
-            return _MILLI if self.time == "connect" or digits <= 3 else _MICRO
+            return _MICRO if self.time == "microseconds" or (digits > 3 and self.time != "connect") else _MILLI
         if column.type.kind is Kind.TIME:
             return _MILLI if self.time == "connect" or (self.time == "adaptive" and digits <= 3) else _MICRO
         return _MICRO

@@ -1,4 +1,8 @@
-"""Plain JSON: a message's value is the row, one without a value deletes the row of its key (a compacted topic)."""
+"""Plain JSON: a message's value is the row, one without a value deletes the row of its key (a compacted topic).
+
+Rows that Debezium's ExtractNewRecordState has taken out of envelopes are such rows; those whose member `__deleted` is
+true are deleted.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ from cdc.schema import Column, TableId
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import AFTER, DELETE, Group, Images, Messages, Reading, consecutive, gathered
-from connectors.kafka.formats.scan import Texts, Tree
-from connectors.kafka.formats.wrapped import Payloads, Unwrapper, key_object
+from connectors.kafka.formats.scan import Cells, Texts, Tree
+from connectors.kafka.formats.wrapped import Payloads, Unwrapper, by_key, key_object
+from connectors.kafka.kernels import STRING, TRUE
 
-_OBJECT = Tree({})
+_DELETED = "__deleted"
+_OBJECT = Tree({_DELETED: None})
 
 
 class PlainFormat:
@@ -42,22 +48,32 @@ class PlainFormat:
         return reading
 
     def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any) -> None:
-        faults = _OBJECT.scan(texts).faults
+        scan = _OBJECT.scan(texts)
+        faults, deleted = scan.faults, _says_true(scan.cells(_DELETED))
         for place in np.flatnonzero(faults).tolist():
             reading.unreadable[int(numbers[place])] = f"no JSON object (byte {faults[place] - 1 - texts.begins[place]})"
         good = np.flatnonzero(faults == 0)
-        kinds = np.where(messages.values.there[numbers], AFTER, DELETE).astype(np.uint8)
+        kinds = np.where(messages.values.there[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
         parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]
-        for _, shape, members in gathered(parts):
-            images = Images(
-                texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
-                np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
-            )  # fmt: skip
-            there = messages.keys.there[numbers[members]]
-            key = key_object(messages.key(int(numbers[members[np.argmax(there)]])))
-            names = None if key is None else tuple(key)
-            reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, names, images, upserts=True))
+        for _, shape, rows in gathered(parts):
+            for members in by_key(messages, numbers, rows):
+                images = Images(
+                    texts.part(texts.begins[members], texts.ends[members]), None, numbers[members],
+                    np.zeros(len(members), np.int32), kinds[members], messages.times_ms[numbers[members]],
+                )  # fmt: skip
+                there = messages.keys.there[numbers[members]]
+                key = key_object(messages.key(int(numbers[members[np.argmax(there)]])))
+                names = None if key is None else tuple(key)
+                reading.groups.append(Group(table, self._wrapped.shapes[shape].fields, names, images, upserts=True))
+
+
+def _says_true(cells: Cells) -> Any:
+    """bool[n] values that are true, or "true" as a text."""
+    found = cells.kinds == TRUE
+    for row in np.flatnonzero(cells.kinds == STRING) if (cells.kinds == STRING).any() else ():
+        found[row] = cells.stops[row] - cells.starts[row] == len(b"true") and cells.raw(int(row)) == b"true"
+    return found
 
 
 def _with_deletes(messages: Messages, reading: Reading, deletes: Any, rows: Payloads) -> tuple[Any, Texts, Any]:

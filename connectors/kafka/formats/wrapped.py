@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from connectors.kafka.formats.fields import Field
+from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Ints, Texts, Tree
 from connectors.kafka.kernels import NULL, OBJECT, prefixes
 
@@ -127,3 +128,33 @@ def key_object(key: bytes | None) -> dict[str, Any] | None:
     if isinstance(found, dict) and found.keys() == {"schema", "payload"}:
         found = found["payload"]
     return found if isinstance(found, dict) else None
+
+
+def by_key(messages: Messages, numbers: Any, members: Any) -> Iterator[Any]:
+    """The members, cut where the keys of their messages begin to have other columns; those change once, if at all.
+
+    Only the first and the last key are looked at where they are alike.
+    """
+    there = np.flatnonzero(messages.keys.there[numbers[members]])
+    cut = _first_other(lambda at: _columns(messages.key(int(numbers[members[there[at]]]))), len(there))
+    if cut is None:
+        yield members
+        return
+    yield members[: there[cut]]
+    yield from by_key(messages, numbers, members[there[cut] :])
+
+
+def _columns(key: bytes | None) -> tuple[str, ...] | None:
+    found = key_object(key)
+    return None if found is None else tuple(found)
+
+
+def _first_other(of: Callable[[int], object], count: int) -> int | None:
+    """The first place that is not as the first one, when the last one is not."""
+    if count < 2 or of(0) == of(count - 1):
+        return None
+    first, low, high = of(0), 0, count - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if of(middle) == first else (low, middle)
+    return high

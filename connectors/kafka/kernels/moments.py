@@ -5,8 +5,9 @@ from __future__ import annotations
 from connectors.kafka.kernels import kernel
 from connectors.shared.kernels.kernel_types import Int, Ints
 
-FINE, IMPOSSIBLE, UNREADABLE = 0, 1, 2
-"""Verdicts on a text: a moment, a date that cannot be (month 0, 30 February), or something else."""
+FINE, IMPOSSIBLE, UNREADABLE, ZONED = 0, 1, 2, 3
+"""Verdicts on a text: a moment, a date that cannot be (month 0, 30 February), something else, or a moment that says of
+which clock it is."""
 
 
 @kernel
@@ -69,7 +70,8 @@ def _clock(texts: Ints, at: Int, stop: Int) -> Int:
 def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
     """Microseconds since 1970 of `YYYY-MM-DD[ |T]HH:MM:SS[.f][Z|+HH:MM]` or a date alone; an offset is taken off.
 
-    nulls[i] is 1 for a value that is NULL. verdicts[i] is FINE, IMPOSSIBLE or UNREADABLE; the value is 0 then.
+    A date alone may have a Z too (xs:date). nulls[i] is 1 for a value that is NULL. The value of a text that is
+    IMPOSSIBLE or UNREADABLE is 0.
     """
     for item in range(len(offsets) - 1):
         values[item], verdicts[item] = 0, FINE
@@ -81,7 +83,9 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
             verdicts[item] = UNREADABLE
             continue
         at += 10
-        micros = 0
+        micros, zoned = 0, False
+        if at + 1 == stop and texts[at] == 90:
+            at, zoned = stop, True
         if at < stop:
             if texts[at] != 32 and texts[at] != 84:
                 verdicts[item] = UNREADABLE
@@ -92,7 +96,8 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
                 continue
             micros = clock >> 6
             at += 1 + (clock & 63)
-            if at < stop and texts[at] == 90:
+            zoned = at < stop
+            if zoned and texts[at] == 90:
                 at += 1
             elif at + 6 == stop and (texts[at] == 43 or texts[at] == 45):
                 shift = _clock(texts, at + 1, stop)
@@ -107,12 +112,13 @@ def moments(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Int
         if year == 0 or month == 0 or day == 0 or month > 12 or day > _month_days(year, month):
             verdicts[item] = IMPOSSIBLE
             continue
+        verdicts[item] = ZONED if zoned else FINE
         values[item] = _days(year, month, day) * 86400000000 + micros
 
 
 @kernel
 def spans(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints) -> None:
-    """Microseconds of `[-]H:MM:SS[.f]` with any number of hours; the rest as in `moments`."""
+    """Microseconds of `[-]H:MM:SS[.f][Z]` with any number of hours; the rest as in `moments`."""
     for item in range(len(offsets) - 1):
         values[item], verdicts[item] = 0, FINE
         if nulls[item]:
@@ -141,6 +147,8 @@ def spans(texts: Ints, offsets: Ints, nulls: Ints, values: Ints, verdicts: Ints)
                     micros += (texts[end] - 48) * scale
                     scale //= 10
                     end += 1
+        if end + 1 == stop and texts[end] == 90:
+            end = stop
         if end != stop or seconds < 0 or minutes > 59 or seconds > 59:
             verdicts[item] = UNREADABLE
             continue

@@ -21,10 +21,10 @@ def rewritten_text(old: MySqlColumn, new: MySqlColumn) -> str:
     for text, other in ((old, new), (new, old)):
         if is_bytes(other.type) and not is_bytes(text.type) and text.charset not in (None, *_UTF8, "binary"):
             return f"the bytes of the character set {text.charset}, which are not those of UTF-8,"
-    if old.charset is None or new.charset is None or "binary" in (old.charset, new.charset):
-        return ""
     if new.type in _LABELLED and old.type not in _LABELLED:
         return f"a new type, {new.type.upper()}, whose labels replace text that is equal to them,"
+    if old.charset is None or new.charset is None or "binary" in (old.charset, new.charset):
+        return ""
     if new.type in _LABELLED and not _keeps_labels(old, new):
         return "another list of labels"
     if old.type not in _LABELLED and _lacks(new.charset, old.charset):

@@ -120,6 +120,9 @@ def _privilege_error(text: str, where: str) -> SourceError:
     return SourceError(f"the account lacks a privilege: {text}", where=where, hint=hint)
 
 
+_RESET = "if its log was reset since (RESET BINARY LOGS), no event begins there: start anew with another --state-dir"
+
+
 def _dump_error(text: str, where: str) -> SourceError:
     """Error 1236 is whatever ends a binlog dump; only its English text says what."""
     if "same server_uuid/server_id" in text or "same server_id" in text:
@@ -129,10 +132,11 @@ def _dump_error(text: str, where: str) -> SourceError:
         hint = "start the pipeline anew with an empty state directory; keep binary logs longer on the server"
         return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
     if "max_allowed_packet" in text:
-        hint = "run on the server: SET GLOBAL max_allowed_packet = 1073741824"
+        hint = f"run on the server: SET GLOBAL max_allowed_packet = 1073741824; {_RESET}"
         return SourceError(f"an event is larger than the server may send: {text}", where=where, hint=hint)
     if _DAMAGED.search(text):
-        return CorruptLog(f"the server cannot read its own binary log: {text}", where=where)
+        hint = f"look at the log with mysqlbinlog --verify-binlog-checksum; {_RESET}"
+        return CorruptLog(f"the server cannot read its own binary log: {text}", where=where, hint=hint)
     return SourceError(f"the server ended the binlog dump: {text}", where=where)
 
 

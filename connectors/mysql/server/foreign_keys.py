@@ -30,6 +30,11 @@ _CONSTRAINT = re.compile(r"^\s*CONSTRAINT `(.+?)` FOREIGN KEY (.*)$", re.MULTILI
 _ACTION = re.compile(rf"\bON (DELETE|UPDATE) ({'|'.join(_SILENT)})\b")
 
 
+_NAME = r"`(?:[^`]|``)+`"
+_QUOTED = re.compile(r"`((?:[^`]|``)+)`")
+_REFERS = re.compile(rf"\bREFERENCES ({_NAME}(?:\.{_NAME})?) \(((?:{_NAME}(?:, ?)?)+)\)")
+
+
 @dataclass(frozen=True, slots=True)
 class Cascade:
     """A foreign key of `table` and its `actions`, such as `ON DELETE CASCADE`."""
@@ -43,6 +48,51 @@ class Cascade:
             f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
             "and not done in the sink (change the children by statements of their own, before the parent)"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A foreign key that changes rows of `child` unlogged, when those of `parent` go or its `columns` change."""
+
+    parent: TableId
+    child: TableId
+    columns: tuple[str, ...]
+    on_delete: bool
+    on_update: bool
+
+
+def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]) -> tuple[Link, ...]:
+    """The foreign keys of `unlogged_cascades`, with what they refer to. Raises SourceError."""
+    children = sorted({cascade.table for cascade in unlogged_cascades(connection, info, tables)})
+    return tuple(link for child in children for link in _links(connection, child))
+
+
+def told_cascades(
+    connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], *, copied: bool
+) -> Iterator[str]:
+    """What a user is told of them; `copied`: the children are copied anew, where the parent is captured."""
+    if not copied:
+        yield from map(str, unlogged_cascades(connection, info, tables))
+        return
+    for link in unlogged_links(connection, info, tables):
+        if link.parent in tables:
+            yield f"{link.child} is copied anew when rows of {link.parent} change that it refers to: not all is logged"
+        else:
+            yield (
+                f"{link.child}: what becomes of its rows when those of {link.parent} change is not in this server's "
+                "log, and that table is not captured, so that nothing is copied for it (take it into tables)"
+            )
+
+
+def _links(connection: MySqlConnection, child: TableId) -> Iterator[Link]:
+    for _, rest in _CONSTRAINT.findall(_definition(connection, child)):
+        actions = {when for when, _ in _ACTION.findall(rest)}
+        refers = _REFERS.search(rest)
+        if actions and refers is not None:
+            names = [name.replace("``", "`") for name in _QUOTED.findall(refers[1])]
+            parent = TableId(child.database if len(names) == 1 else names[0], names[-1])
+            columns = tuple(name.replace("``", "`") for name in _QUOTED.findall(refers[2]))
+            yield Link(parent, child, columns, "DELETE" in actions, "UPDATE" in actions)
 
 
 def unlogged_cascades(
@@ -81,14 +131,18 @@ def _seen(connection: MySqlConnection, databases: Sequence[str]) -> set[TableId]
 
 def _shown(connection: MySqlConnection, table: TableId) -> Iterator[Cascade]:
     """From SHOW CREATE TABLE, which SELECT is enough for."""
-    try:
-        name = f"{quoted(table.database)}.{quoted(table.table)}"
-        definition = str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])
-    except SourceError as error:
-        if is_gone(error):
-            return  # dropped in the meantime
-        raise
-    for constraint, rest in _CONSTRAINT.findall(definition):
+    for constraint, rest in _CONSTRAINT.findall(_definition(connection, table)):
         actions = [f"ON {when} {rule}" for when, rule in _ACTION.findall(rest)]
         if actions:
             yield Cascade(table, constraint.replace("``", "`"), ", ".join(actions))
+
+
+def _definition(connection: MySqlConnection, table: TableId) -> str:
+    """Empty where it was dropped in the meantime."""
+    try:
+        name = f"{quoted(table.database)}.{quoted(table.table)}"
+        return str(query(connection, f"SHOW CREATE TABLE {name}")[0][1])
+    except SourceError as error:
+        if is_gone(error):
+            return ""
+        raise

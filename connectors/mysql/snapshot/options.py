@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from cdc.options import AnyCase, Field, OptionError, Remark, TablePattern
+from cdc.options import AnyCase, AtLeast, Duration, Field, OptionError, Remark, TablePattern
 from cdc.schema import TableId
 from connectors.mysql.log.options import LogOptions
 
@@ -126,6 +126,18 @@ class SnapshotOptions(LogOptions):
         ge=0,
         description="A table with more rows, as the server estimates, is not copied anew by itself; the pipeline "
         "stops.",
+    )
+    cascades: Annotated[Literal["warn", "copy", "ignore"], AnyCase] = Field(
+        "warn",
+        alias="foreign-key-cascades",
+        description="What foreign keys do to rows (`ON DELETE CASCADE`, `SET NULL`) is not in the log of MariaDB and "
+        "of MySQL before 9.6: `warn` names them at the start, `copy` copies such a table anew when rows that it refers "
+        "to are deleted or change, `ignore` says nothing.",
+    )
+    cascades_interval_s: Annotated[Duration, AtLeast("0 s")] = Field(
+        600.0,
+        alias="foreign-key-cascades.interval",
+        description="Least time between the beginnings of two such copies of a table.",
     )
     newly_added: bool = Field(
         True,

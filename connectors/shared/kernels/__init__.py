@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from numba import config, njit
 
+from connectors.shared.kernels.once import compiled_once
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -48,6 +50,8 @@ class Kernels:
             compiled: _Function = njit(cache=True, nogil=True, inline=inline)(function)
         finally:
             config.CACHE_DIR = before
+        if self._cache is not None:
+            compiled_once(compiled, self._cache)
         return compiled
 
 

@@ -135,6 +135,19 @@ def test_types_are_changed_in_place_and_in_the_key(orders: Shop) -> None:
         orders.sql("INSERT INTO shop.orders VALUES (1, 'again')")
 
 
+def test_text_becomes_bytes_of_the_length_that_the_type_has(orders: Shop) -> None:
+    old = column("name", "VARCHAR(9)")
+    orders.apply(AlterColumnType(ORDERS, column("name", "BINARY(3)"), old))
+    assert orders.sql("FROM shop.orders ORDER BY id") == [(1, b"a\0\0"), (2, b"b\0\0")]
+
+
+@pytest.mark.parametrize("new", ["BINARY(2)", "VARBINARY(2)"])
+def test_text_that_is_longer_than_the_bytes_of_its_new_type_is_refused(orders: Shop, new: str) -> None:
+    orders.sql("UPDATE shop.orders SET name = 'abc' WHERE id = 2")
+    with pytest.raises(ChangeRefused, match="longer"):
+        orders.apply(AlterColumnType(ORDERS, column("name", new), column("name", "VARCHAR(9)")))
+
+
 def test_fewer_fractional_digits_round_as_mysql_does(shop: Shop) -> None:
     old = schema(("id", "INT"), ("made", "TIMESTAMP(6)"), ("span", "TIME(6)"), ("instant", "TIMESTAMP_LTZ(6)"))
     shop.apply(CreateTable(ORDERS, old))

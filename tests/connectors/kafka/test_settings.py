@@ -53,6 +53,11 @@ def test_an_address_has_a_host_and_a_port(text: str) -> None:
         ConnectionOptions.model_validate({"properties.bootstrap.servers": text})
 
 
+def test_an_address_may_begin_with_the_protocol_as_java_clients_have_it() -> None:
+    made = ConnectionOptions.model_validate({"properties.bootstrap.servers": "PLAINTEXT://k1:9092,SASL_SSL://k2:9093"})
+    assert made.bootstrap_servers == "k1:9092,k2:9093"
+
+
 def test_own_settings_win_and_settings_travel() -> None:
     made = pickle.loads(pickle.dumps(KafkaSettings("k:1", {"linger.ms": "5", "acks": "1"})))
     assert made.config(linger_ms=50, acks="all") == {"bootstrap.servers": "k:1", "linger.ms": 50, "acks": "all"}

@@ -160,6 +160,9 @@ def test_a_message_that_is_too_large_is_named(made: Made) -> None:
         SinkError, match=rf"{made.topic}, key {{\"id\":2}}, topic {made.topic}: a message of 3,\d+ bytes"
     ):
         made.prepare(0, 0, [("+I", {"id": 1, "n": "x"}), ("+I", {"id": 2, "n": "x" * 3000})])
+    made.options["sink.custom-header"] = f"long:{'x' * 3000}"
+    with pytest.raises(SinkError, match=r"a message of 3,\d+ bytes"):
+        made.prepare(0, 0, inserts(1))
     assert made.read() == []
 
 

@@ -67,6 +67,10 @@ class ChunkPlan:
             raise StateError(f"entry {number} of the chunk plan is no chunk", where=str(self._lines.path))
         return entry
 
+    def tries(self, chunk: Chunk) -> int:
+        """How many times a chunk was planned, with those that it takes the place of. Raises StateError."""
+        return 1 if chunk.replaces is None else 1 + self.tries(self.chunk(chunk.replaces))
+
     def copies(self, count: int) -> Mapping[TableId, TableCopy]:
         """The tables whose copy has begun and not ended within the first `count` entries. Quick when `count` grows."""
         self.entries(count, count)  # there are so many

@@ -27,10 +27,11 @@ from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import ServerInfo, server_info
+from connectors.mysql.snapshot.cascades import Cascading, Due
 from connectors.mysql.snapshot.chunk import Begin, Chunk, End, Entry, Lost
 from connectors.mysql.snapshot.plan.chunk_plan import ChunkPlan, Watermarks
 from connectors.mysql.snapshot.plan.copies import TableCopy
-from connectors.mysql.snapshot.plan.finder import Finder, TableToCut
+from connectors.mysql.snapshot.plan.finder import Finder, to_cut
 from connectors.mysql.snapshot.plan.following import (
     Arrival,
     Following,
@@ -65,6 +66,8 @@ class Coordinator:
         history: of schemas; read only.
         wanted: the captured tables.
         streams: opens sessions on the server.
+
+    `hurry`: the run is to end, nothing that is asked for waits for its time.
     """
 
     def __init__(
@@ -80,6 +83,9 @@ class Coordinator:
         self._options, self._history, self._wanted, self._streams = options, history, wanted, streams
         self._plan, self._marks = ChunkPlan(store), Watermarks(store)
         self._requests = Requests(store)
+        self._due = Due(self._requests, options.cascades_interval_s)
+        self._cascading = Cascading(options, store, streams, wanted)
+        self.hurry = False
         self._finder: Finder | None = None
         self._blocked: dict[TableId, int] = {}
         self._connection: MySqlConnection | None = None
@@ -139,7 +145,8 @@ class Coordinator:
         before = start.chunks
         marks = self._marks.refresh()
         copies = self._plan.copies(before).values()
-        return bool(self._new_requests()) or not all(not copy.beside and copy.done(before, marks) for copy in copies)
+        done = all(not copy.beside and copy.done(before, marks) for copy in copies)
+        return not done or bool(self._new_requests(before))
 
     def behind(self, start: MySqlOffset) -> LogPosition | None:
         """The position that the log has to be read to until the sink is equal; None when `start` is there."""
@@ -152,7 +159,7 @@ class Coordinator:
 
     def ready(self, start: MySqlOffset) -> bool:
         """Whether `plan` has something to add to a batch at once."""
-        if self._finder is None or self._new_requests():
+        if self._finder is None or self._new_requests(start.chunks):
             return self.unfinished(start)
         return self._finder.peek(0.0) is not None or self._is_whole(start)
 
@@ -162,6 +169,7 @@ class Coordinator:
         Waits up to `wait_s` for chunks to be found when the log has nothing either.
         """
         before = start.chunks
+        self._cascading.refresh(end.schemas)
         entries = self._followed(start, end, before)
         entries += self._requested(start, end, entries)
         if start.server != end.server:
@@ -214,7 +222,8 @@ class Coordinator:
 
         `entries` are those of the batch before them.
         """
-        names = self._new_requests()
+        names = self._new_requests(start.chunks)
+        self._due.begun(names)
         if not names:
             return []
         known, copies, marks = self._history.tables(end.schemas), self._plan.copies(start.chunks), self._marks.refresh()
@@ -241,10 +250,11 @@ class Coordinator:
             assert self._connection is not None
             self._notices += announced(by_table, why, self._connection, self._options.copy_max_rows)
 
-    def _new_requests(self) -> frozenset[str]:
-        """Requests that no entry came from yet; their files stay until the entry's batch is in the sink."""
+    def _new_requests(self, before: int) -> frozenset[str]:
+        """Requests that no entry came from yet, and that are due; their files stay until the batch is in the sink."""
         names = self._requests.names()
-        return names - self._plan.requests() if names else names
+        new = names - self._plan.requests() if names else names
+        return self._due.taken(new, self._plan.copies(before), hurry=self.hurry) if new else new
 
     def _restarted(self, start: MySqlOffset, before: int) -> list[Entry]:
         """On another server positions are others: what was copied and is not behind the log is copied anew."""
@@ -274,7 +284,7 @@ class Coordinator:
             self._finder.stop()
         known = self._history.tables(end.schemas)
         tasks = [
-            _to_cut(copy, known[table])
+            to_cut(copy, known[table])
             for table, copy in self._plan.copies(count).items()
             if not copy.complete and table in known and table not in self._blocked
         ]
@@ -320,10 +330,7 @@ class Coordinator:
             )
 
     def _check_tries(self, chunk: Chunk) -> None:
-        tries, earlier = 1, chunk.replaces
-        while earlier is not None:
-            tries, earlier = tries + 1, self._plan.chunk(earlier).replaces
-        if tries >= TRIES:
+        if self._plan.tries(chunk) >= TRIES:
             raise SchemaUnknown(
                 f"{chunk.table} is another table on the server than its definitions in the log make it",
                 where=f"chunk {chunk.number}",
@@ -391,10 +398,3 @@ class Coordinator:
             copy.end(table) for table, copy in self._plan.copies(count).items() if copy.finished(before, marks, here)
         ]
         return self._plan.append(finished) if finished else count
-
-
-def _to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
-    if not copy.chunks:
-        return TableToCut(table)
-    last = copy.chunks[-1]
-    return TableToCut(table, last.upper, last.columns, last.collations)

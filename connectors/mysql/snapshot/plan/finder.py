@@ -18,6 +18,7 @@ from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Bound, Chunk
+from connectors.mysql.snapshot.plan.copies import TableCopy
 from connectors.mysql.snapshot.plan.key_columns import KeyColumns, key_columns
 from connectors.mysql.snapshot.plan.split_points import ChunkSize, Part, parts
 
@@ -189,3 +190,11 @@ def _estimate(connection: MySqlConnection, table: TableId) -> tuple[int, int]:
     """Rows of a table and bytes of one, as the server estimates them; zeros when it does not know the table."""
     found = query(connection, _ESTIMATE, (table.database, table.table))
     return (int(found[0][0] or 0), int(found[0][1] or 0)) if found else (0, 0)
+
+
+def to_cut(copy: TableCopy, table: MySqlTable) -> TableToCut:
+    """A table from where its chunks end."""
+    if not copy.chunks:
+        return TableToCut(table)
+    last = copy.chunks[-1]
+    return TableToCut(table, last.upper, last.columns, last.collations)

@@ -242,6 +242,7 @@ def test_values_that_the_server_computed_are_given_or_noted() -> None:
     [
         ("VARCHAR(9)", "ENUM('a')", "a new type, ENUM, whose labels replace text that is equal to them,"),
         ("TEXT", "SET('a')", "a new type, SET, whose labels replace text that is equal to them,"),
+        ("TIME(3)", "ENUM('a')", "a new type, ENUM, whose labels replace text that is equal to them,"),
         ("ENUM('a','b')", "ENUM('b')", "another list of labels"),
         ("ENUM('a','b')", "ENUM('A','b')", "another list of labels"),
         ("SET('a','b')", "SET('b','a')", "another list of labels"),

@@ -253,6 +253,13 @@ def test_errors_that_end_a_dump(text: str, kind: type[SourceError]) -> None:
     assert type(as_source_error(OperationalError(1236, text), "u@h:1")) is kind
 
 
+@pytest.mark.parametrize("text", ["log event entry exceeded max_allowed_packet", "bogus data in log event"])
+def test_a_place_where_no_event_begins_may_come_of_a_log_that_was_reset(text: str) -> None:
+    from pymysql.err import OperationalError
+
+    assert "RESET BINARY LOGS" in as_source_error(OperationalError(1236, text), "u@h:1").hint
+
+
 class Pki:
     """A certificate authority with a server certificate for 127.0.0.1 and a client certificate."""
 

@@ -1,0 +1,207 @@
+"""Rows that foreign keys change without a word in the log: their tables are copied anew (`foreign-key-cascades: copy`).
+
+    stream reader   at the start of a run, and behind changes of schemas: asks the server which foreign keys do so,
+                    `cascades.json` in the connector's state
+    task            a row of a parent is deleted, or its referenced columns change: leaves a request for the children
+    stream reader   takes up a request once the copy before is through and the interval has passed
+
+A request that waits stands for all that come meanwhile: its copy reads the table later than any of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import md5
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.block import ChangeBlock, RowKind
+from cdc.errors import SourceUnavailable
+from cdc.schema import TableId
+from cdc.schema_json import table_from_json, table_to_json
+from cdc.state.store import Store
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.server.foreign_keys import Link, unlogged_links
+from connectors.mysql.server.information_schema import table_ids
+from connectors.mysql.server.server_info import server_info
+from connectors.mysql.snapshot.options import SnapshotOptions
+from connectors.mysql.snapshot.plan.requests import Requests
+
+FILE = "cascades.json"
+REASON = "rows of a table that it refers to were deleted or changed, and this server does not log what follows"
+_PREFIX = "cascade-"
+
+
+@dataclass(slots=True)
+class Parent:
+    """A table whose rows others refer to: which tables a delete changes, and which an update of these columns."""
+
+    deletes: set[TableId] = field(default_factory=set)
+    updates: set[TableId] = field(default_factory=set)
+    columns: set[str] = field(default_factory=set)
+
+
+Parents = Mapping[TableId, Parent]
+
+
+def parents_of(links: Sequence[Link], captured: Collection[TableId]) -> dict[TableId, Parent]:
+    """What is to be looked for, given the foreign keys that are not logged: children of children included. Pure."""
+    below: dict[TableId, set[TableId]] = {}
+    for link in links:
+        below.setdefault(link.parent, set()).add(link.child)
+    found: dict[TableId, Parent] = {}
+    for link in links:
+        parent = found.setdefault(link.parent, Parent())
+        reached = _reached(link.child, below) & set(captured)
+        if link.on_delete:
+            parent.deletes |= reached
+        if link.on_update:
+            parent.updates |= reached
+            parent.columns |= set(link.columns)
+    return found
+
+
+def _reached(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[TableId]:
+    found, left = set[TableId](), [table]
+    while left:
+        table = left.pop()
+        if table not in found:
+            found.add(table)
+            left += below.get(table, ())
+    return found
+
+
+def keep(store: Store, parents: Parents) -> None:
+    """For the tasks. Stream reader process. Raises StateError."""
+    fields = [
+        {
+            "table": table_to_json(table),
+            "deletes": [table_to_json(child) for child in sorted(parent.deletes)],
+            "updates": [table_to_json(child) for child in sorted(parent.updates)],
+            "columns": sorted(parent.columns),
+        }
+        for table, parent in sorted(parents.items())
+    ]
+    store.write_json(FILE, {"parents": fields})
+
+
+def kept(store: Store) -> dict[TableId, Parent]:
+    """What `keep` wrote; empty before. Raises StateError."""
+    fields: Sequence[dict[str, Any]] = (store.read_json(FILE) or {}).get("parents", ())
+    return {
+        table_from_json(each["table"]): Parent(
+            {table_from_json(child) for child in each["deletes"]},
+            {table_from_json(child) for child in each["updates"]},
+            set(each["columns"]),
+        )
+        for each in fields
+    }
+
+
+def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
+    """The blocks of a part of the log; asks for tables whose rows they change unlogged, once for each part. Executor.
+
+    `place` is where the part begins. Requests are on disk before the part's rows are prepared; a repeat asks the same.
+    """
+    parents, asked, requests = kept(store), set[TableId](), Requests(store)
+    for block in blocks:
+        parent = parents.get(block.table)
+        for child in sorted((set() if parent is None else changed_by(block, parent)) - asked):
+            asked.add(child)
+            requests.add(child, f"{_PREFIX}{_name(child)}-{place}", REASON, limited=True, fits=True)
+        yield block
+
+
+def changed_by(block: ChangeBlock, parent: Parent) -> set[TableId]:
+    """The tables of which rows change with those of a parent's block. Pure."""
+    kinds, found = block.kinds.to_numpy(), set[TableId]()
+    if parent.deletes and bool(np.any(kinds == RowKind.DELETE)):
+        found |= parent.deletes
+    before = np.flatnonzero(kinds == RowKind.UPDATE_BEFORE)
+    if not parent.updates or not len(before):
+        return found
+    folded = {name.casefold() for name in parent.columns}
+    for index, name in enumerate(block.schema.names):
+        if name.casefold() in folded:
+            column = block.rows.column(index)
+            old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
+            same = pc.fill_null(pc.equal(old, new), False)
+            if not pc.all(pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new)))).as_py():
+                return found | parent.updates
+    return found
+
+
+def _name(table: TableId) -> str:
+    return md5(str(table).encode(), usedforsecurity=False).hexdigest()[:16]
+
+
+class Due:
+    """Which requests may be taken up. Stream reader process.
+
+    Args:
+        interval_s: between the beginnings of two copies of a table.
+    """
+
+    def __init__(self, requests: Requests, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._requests, self._interval_s, self._clock = requests, interval_s, clock
+        self._begun: dict[str, float] = {}
+
+    def taken(self, names: Collection[str], copying: Collection[TableId], *, hurry: bool = False) -> frozenset[str]:
+        """Those of these requests that are due; of several for a table one stays. `hurry`: a run is to end.
+
+        Nothing else is kept back. `copying` are tables whose copy is under way.
+        """
+        waiting: dict[str, str] = {}
+        for name in sorted(names):
+            if name.startswith(_PREFIX):
+                waiting[name.removeprefix(_PREFIX)[:16]] = name
+        if not waiting:
+            return frozenset(names)
+        others = {name for name in names if not name.startswith(_PREFIX)}
+        self._requests.remove(set(names) - others - set(waiting.values()))
+        busy, now = {_name(table) for table in copying}, self._clock()
+        due = {
+            table: name
+            for table, name in waiting.items()
+            if table not in busy and (hurry or now - self._begun.get(table, -self._interval_s) >= self._interval_s)
+        }
+        return frozenset(others | set(due.values()))
+
+    def begun(self, names: Collection[str]) -> None:
+        """Copies have begun that these requests asked for."""
+        now = self._clock()
+        self._begun |= {name.removeprefix(_PREFIX)[:16]: now for name in names if name.startswith(_PREFIX)}
+
+
+class Cascading:
+    """Knows what the tasks look for. Stream reader process."""
+
+    def __init__(
+        self, options: SnapshotOptions, store: Store, streams: Streams, wanted: Callable[[TableId], bool]
+    ) -> None:
+        self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
+        self._asked_at: int | None = None
+
+    def refresh(self, schemas: int) -> None:
+        """Ask the server anew, when the schema history has other entries than at the last time. Raises SourceError.
+
+        A server that is away is asked at the next batch.
+        """
+        if self._options.cascades != "copy" or schemas == self._asked_at:
+            return
+        try:
+            session = self._streams.session()
+        except SourceUnavailable:
+            return
+        try:
+            tables = [table for table in table_ids(session) if self._wanted(table)]
+            links = unlogged_links(session, server_info(session), tables)
+        finally:
+            session.close()
+        keep(self._store, parents_of(links, tables))
+        self._asked_at = schemas

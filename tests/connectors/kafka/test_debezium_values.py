@@ -1,0 +1,62 @@
+"""Values that a live Debezium was seen to write in its own way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.testing import block
+from connectors.kafka.encoding import debezium
+from connectors.kafka.encoding.encoder import Encoder
+from connectors.kafka.encoding.layout import Naming
+from connectors.kafka.encoding.modes import Modes
+
+TABLE = TableId("shop", "orders")
+
+
+def messages(column: Column, *values: Any, snapshot: bool = False, modes: Modes | None = None) -> list[Any]:
+    schema = TableSchema((Column("id", DataType.parse("INT"), False), column), ("id",))
+    rows = [("+I", {"id": number, column.name: value}) for number, value in enumerate(values)]
+    layout = debezium.layout(TABLE, schema, Naming("x", "1"), modes or Modes(), with_schema=True)
+    encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
+    (found,) = encoder.encode(replace(block(TABLE, schema, rows), snapshot=snapshot))
+    return [json.loads(record["value"]) for record in found.records]
+
+
+def of_column(message: Any) -> tuple[Any, Any]:
+    """The column's schema and its value."""
+    return message["schema"]["fields"][1]["fields"][1], message["payload"]["after"]["c"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "time", "epoch"),
+    [
+        ("DATE", "adaptive_time_microseconds", 0), ("TIMESTAMP(0)", "adaptive_time_microseconds", 0),
+        ("TIMESTAMP(6)", "adaptive_time_microseconds", 0), ("TIMESTAMP(6)", "connect", 0),
+        ("TIMESTAMP_LTZ(0)", "adaptive_time_microseconds", "1970-01-01T00:00:00Z"),
+    ],
+)  # fmt: skip
+def test_a_date_that_cannot_be_is_the_epoch_where_the_schema_has_no_null(kind: str, time: Any, epoch: Any) -> None:
+    data_type, modes = DataType.parse(kind), Modes(time=time)
+    schema, value = of_column(messages(Column("c", data_type, False), None, modes=modes)[0])
+    assert (schema["optional"], value) == (False, epoch)
+    schema, value = of_column(messages(Column("c", data_type), None, modes=modes)[0])
+    assert (schema["optional"], value) == (True, None)
+
+
+def test_json_of_the_log_has_no_spaces_between_its_tokens() -> None:
+    column = Column("c", DataType.parse("JSON"))
+    texts = [r'{"a": [1, "b: \", c", "é,  "], "\\": null}', None, "7", r'"\\", "']
+    bare = [r'{"a":[1,"b: \", c","é,  "],"\\":null}', None, "7", r'"\\","']
+    assert [of_column(message)[1] for message in messages(column, *texts)] == bare
+    assert [of_column(message)[1] for message in messages(column, *texts, snapshot=True)] == texts
+
+
+def test_a_shape_is_optional_whatever_the_column_is() -> None:
+    point = bytes(4) + bytes.fromhex("0101000000000000000000F03F000000000000F03F")
+    (found,) = messages(Column("c", DataType.parse("GEOMETRY"), False, source_type="geometry"), point)
+    assert of_column(found)[0]["optional"] is True

@@ -1,0 +1,108 @@
+"""Messages that are not as their tool writes them, or that hold what cannot be kept: none is a wrong row in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from debezium_messages import envelope
+from kafka_log import Follower, TopicLog
+
+from cdc.errors import CdcError, CorruptLog, SchemaUnknown
+
+PLAIN = {"value.format": "json"}
+KEY = {"id": 1}
+
+
+def canal(kind: str = "INSERT", data: Any = None, old: Any = None, **more: Any) -> dict[str, Any]:
+    described = {"mysqlType": {"id": "int", "v": "varchar(10)"}, "pkNames": ["id"], "isDdl": False, "sql": ""}
+    return {"type": kind, "database": "s", "table": "t", "data": data, "old": old, "es": 1, **described, **more}
+
+
+def followed(folder: Path, *records: tuple[Any, Any], **options: Any) -> tuple[list[Any], dict[str, int]]:
+    """The changes of rows that the messages tell, and what was counted."""
+    log = TopicLog(topic=1)
+    for record in records:
+        log.write_keyed("topic", tuple(  # type: ignore[arg-type]
+            item if item is None or isinstance(item, bytes) else json.dumps(item).encode() for item in record
+        ))  # fmt: skip
+    found = Follower(log, folder, **options)
+    return [item for batch in found.follow() for item in batch if isinstance(item, tuple)], found.counts
+
+
+REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[str, Any]]] = {
+    "rows of Canal that are none": (CorruptLog, "neither rows", ((None, canal(data=None)),), {}),
+    "a list of Canal that is an object": (CorruptLog, "neither rows", ((None, canal(data={"id": "1"})),), {}),
+    "a type that Canal does not write": (CorruptLog, "neither rows", ((None, canal("insert", [{"id": "1"}])),), {}),
+    "rows that Canal tells as a statement": (
+        CorruptLog, "neither rows", ((None, canal("QUERY", sql="insert into t values (1)")),), {},
+    ),
+    "a row before that is none": (
+        CorruptLog, "of `old`", ((None, canal("UPDATE", [{"id": "1", "v": "b"}], [None])),), {},
+    ),
+    "a member without a type": (
+        CorruptLog, "its description does not have", ((None, canal(data=[{"id": "1", "v": "a", "w": "b"}])),), {},
+    ),
+    "a key that is NULL": (CorruptLog, "each key column", ((None, canal(data=[{"id": None, "v": "a"}])),), {}),
+    "a declared key that is missing": (
+        CorruptLog, "each key column", ((None, {"id": 1}), (None, {"v": 1})),
+        {**PLAIN, "primary-keys": {"topic": ["id"]}},
+    ),
+    "a number beyond a double": (CorruptLog, "beyond a double", ((KEY, b'{"id":1,"v":1e400}'),), PLAIN),
+    "keys of two kinds": (
+        SchemaUnknown, r"\(k\), the table's are \(id\)",
+        ((KEY, {"id": 1, "k": 1}), ({"k": 2}, {"id": 1, "k": 2})), PLAIN,
+    ),
+    "an empty value": (CorruptLog, "no JSON object", ((KEY, b""),), PLAIN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_rows_is_refused(tmp_path: Path, case: str) -> None:
+    error, words, records, options = REFUSED[case]
+    with pytest.raises(error, match=words):
+        followed(tmp_path, *records, **options)
+
+
+def test_digits_that_a_double_does_not_hold_are_counted(tmp_path: Path) -> None:
+    values = ["9007199254740993", "9007199254740992", "0.1234567890123456789", "0.12345678901234568", "1e300"]
+    records = [({"id": at}, f'{{"id":{at},"v":{value}}}'.encode()) for at, value in enumerate(values)]
+    rows, counts = followed(tmp_path, *records, **PLAIN)
+    assert [row["v"] for _, row in rows] == [float(value) for value in values]
+    assert counts == {"digits-beyond-a-double topic.v": 2}
+
+
+@pytest.mark.parametrize("deleted", ["true", True])
+def test_rows_out_of_envelopes_say_that_they_are_deleted(tmp_path: Path, deleted: Any) -> None:
+    there = {"id": 1, "v": "a", "__deleted": "false" if deleted == "true" else False}
+    rows, _ = followed(tmp_path, (KEY, there), (KEY, {**there, "__deleted": deleted}), **PLAIN)
+    assert [(kind, row["id"]) for kind, row in rows] == [("+U", 1), ("-D", 1)]
+
+
+def test_a_logical_message_has_no_table(tmp_path: Path) -> None:
+    note = {"op": "m", "ts_ms": 1, "source": {"db": "s"}, "message": {"prefix": "p", "content": "YQ=="}}
+    rows, counts = followed(tmp_path, (None, note), (KEY, envelope("c", None, KEY)))
+    assert (rows, counts) == ([("+I", {"id": 1})], {"logical-messages-left-out topic": 1})
+
+
+@pytest.mark.parametrize("snapshot", ["first", "first_in_data_collection", "last", "incremental", True])
+def test_rows_of_every_snapshot_are_inserts(tmp_path: Path, snapshot: Any) -> None:
+    message = envelope("r", None, KEY)
+    message["source"]["snapshot"] = snapshot
+    assert followed(tmp_path, (KEY, message))[0] == [("+I", {"id": 1})]
+
+
+ISO = {"d": ("DATE", "2026-06-27Z", "2026-06-27"), "t": ("TIME(3)", "01:02:03.5Z", "1:02:03.500000"),
+       "i": ("TIMESTAMP_LTZ(3)", "2026-06-27T01:02:03Z", "2026-06-27 01:02:03+00:00")}  # fmt: skip
+
+
+def test_moments_that_say_of_which_clock_they_are(tmp_path: Path) -> None:
+    """What has a zone is not moved to the clock of what has none."""
+    row = {"id": 1, **{name: written for name, (_, written, _) in ISO.items()}, "o": "2026-06-27 01:02:03"}
+    types = {**{name: kind for name, (kind, _, _) in ISO.items()}, "o": "TIMESTAMP_LTZ(3)"}
+    options = {**PLAIN, "time-zone": "Asia/Tokyo", "columns": {"topic": types}}
+    ((_, found),), _ = followed(tmp_path, (KEY, row), **options)
+    assert {name: str(found[name]) for name in ISO} == {name: read for name, (_, _, read) in ISO.items()}
+    assert str(found["o"]) == "2026-06-26 16:02:03+00:00"

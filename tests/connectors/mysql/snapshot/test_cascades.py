@@ -1,0 +1,107 @@
+"""Tables whose rows foreign keys change unlogged: who is looked for, what is asked, and when that is taken up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import comparison
+import pytest
+from cdc_process import mysql_pipeline
+from direct import DirectRuns
+
+from cdc.schema import Column, DataType, TableId, TableSchema
+from cdc.source import Limits
+from cdc.state.store import LocalStore
+from cdc.testing import block
+from cdc_services.server import MySqlServer
+from connectors.mysql.server.foreign_keys import Link
+from connectors.mysql.snapshot.cascades import Due, Parent, changed_by, keep, kept, parents_of, watched
+from connectors.mysql.snapshot.plan.requests import Requests
+
+P, C, G = (TableId("shop", name) for name in ("parent", "child", "grandchild"))
+SCHEMA = TableSchema(
+    (Column("id", DataType.parse("INT"), nullable=False), Column("code", DataType.parse("INT"))), ("id",)
+)
+LINKS = (Link(P, C, ("ID",), on_delete=True, on_update=False), Link(C, G, ("code",), on_delete=False, on_update=True))
+
+
+def test_children_of_children_are_copied_too_as_far_as_they_are_captured() -> None:
+    assert parents_of(LINKS, [P, C, G]) == {
+        P: Parent(deletes={C, G}),
+        C: Parent(updates={G}, columns={"code"}),
+    }
+    assert parents_of(LINKS, [P, G])[P].deletes == {G}
+    around = (*LINKS, Link(G, C, ("id",), on_delete=True, on_update=True))
+    assert parents_of(around, [P, C, G])[P].deletes == {C, G}
+
+
+@pytest.mark.parametrize(
+    ("images", "changed"),
+    [
+        ([("+I", {"id": 1, "code": 1})], set()),
+        ([("-D", {"id": 1, "code": 1})], {C}),
+        ([("-U", {"id": 1, "code": 1}), ("+U", {"id": 2, "code": 1})], set()),
+        ([("-U", {"id": 1, "code": 1}), ("+U", {"id": 1, "code": 2})], {G}),
+        ([("-U", {"id": 1, "code": None}), ("+U", {"id": 1, "code": 2})], {G}),
+        ([("-U", {"id": 1, "code": None}), ("+U", {"id": 2, "code": None})], set()),
+    ],
+)
+def test_only_rows_that_others_refer_to_count(images: list[Any], changed: set[TableId]) -> None:
+    assert changed_by(block(P, SCHEMA, images), Parent(deletes={C}, updates={G}, columns={"CODE"})) == changed
+
+
+def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    keep(store, parents_of(LINKS, [P, C]))
+    assert kept(store)[P] == Parent(deletes={C})
+    blocks = [block(P, SCHEMA, [("-D", {"id": number})], sequence=number) for number in (1, 2)]
+    for _ in range(2):
+        assert list(watched(iter(blocks), store, "binlog.000001-4")) == blocks
+        (name,) = Requests(store).names()
+    assert Requests(store).get(name).table == C
+
+
+def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path) -> None:
+    now, requests = [1000.0], Requests(LocalStore(tmp_path))
+    due = Due(requests, 60, lambda: now[0])
+
+    def ask(place: str) -> frozenset[str]:
+        store = LocalStore(tmp_path)
+        list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place))
+        return requests.names()
+
+    keep(LocalStore(tmp_path), parents_of(LINKS, [P, C]))
+    first = ask("binlog.000001-4")
+    assert due.taken({*first, "by-a-user"}, []) == {*first, "by-a-user"}
+    due.begun(first)
+    requests.remove(first)
+    for place in ("binlog.000001-5", "binlog.000001-6"):
+        names = ask(place)
+    assert due.taken({*names, "by-a-user"}, []) == {"by-a-user"}
+    assert len(requests.names()) == 1, "one stands for all"
+    now[0] += 60
+    assert due.taken(requests.names(), [C]) == frozenset()
+    assert due.taken(requests.names(), []) == requests.names()
+    due.begun(requests.names())
+    assert due.taken(requests.names(), [], hurry=True) == requests.names()
+
+
+@pytest.mark.mysql
+def test_what_a_foreign_key_does_to_rows_gets_into_the_sink(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = any_server.new_database("fk")
+    any_server.execute(
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
+        "CREATE TABLE grandchild (id INT PRIMARY KEY, c INT, "
+        "FOREIGN KEY (c) REFERENCES child (id) ON DELETE SET NULL ON UPDATE CASCADE)",
+        "INSERT INTO parent VALUES (1), (2)", "INSERT INTO child VALUES (11, 1), (12, 2)",
+        "INSERT INTO grandchild VALUES (21, 11), (22, 12)", database=database,
+    )  # fmt: skip
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", foreign_key_cascades="copy"))
+    limits = Limits(1 << 26, 10**6)
+    runs.catch_up(limits)
+    for statement in ("DELETE FROM parent WHERE id = 1", "UPDATE child SET id = 13 WHERE id = 12"):
+        any_server.execute(statement, database=database)
+        runs.catch_up(limits)
+        assert comparison.differences(any_server, runs.pipeline, [database]) == []

@@ -1,0 +1,277 @@
+"""State in an object store: the process and its machine die at each put in turn, before and after the store has it.
+
+Each life has an empty folder on a machine of its own; Spark's offsets, the splits, the decisions and the staged rows
+come from the store. Where a batch ends and how it is cut is chosen anew by whoever finds nothing about it, so what was
+not in the store in time shows as rows that are lost or there twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import duckdb
+import obstore
+import pytest
+
+from cdc.block import ChangeBlock
+from cdc.flow.batch import BatchRunner
+from cdc.flow.offsets import BATCH_KEY
+from cdc.flow.progress import Progress
+from cdc.flow.retry import RetryPolicy
+from cdc.flow.routing import Routing
+from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.splits import SplitLog
+from cdc.flow.task import PrepareTask
+from cdc.job.checkpoint import mend
+from cdc.job.foreach_batch import ForeachBatch, OffsetLog, logged_offset
+from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
+from cdc.sink import Prepared, Sink, TaskAttempt
+from cdc.source import Context, Limits
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.remote.run import _Run
+from cdc.state.store import Store
+from cdc.testing import ListSource
+from cdc.testing.blocks import block, images
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.duckdb.sink import DuckDbSink
+
+ORDERS = TableId("shop", "orders")
+_ID, _NOTE = Column("id", DataType(Kind.BIGINT), False), Column("note", DataType(Kind.STRING))
+NARROW = TableSchema((_ID,), ())
+WIDE = TableSchema((_ID, _NOTE), ())
+ROWS = 8
+
+
+def items() -> list[SchemaChange | ChangeBlock]:
+    """A table without a key, so that a row that is there twice shows, and a column in the middle."""
+    first = [block(ORDERS, NARROW, [("+I", {"id": number})], sequence=number) for number in range(ROWS // 2)]
+    then = [block(ORDERS, WIDE, [("+I", {"id": number})], sequence=number) for number in range(ROWS // 2, ROWS)]
+    return [CreateTable(ORDERS, NARROW), *first, AddColumn(ORDERS, _NOTE), *then]
+
+
+class Died(BaseException):
+    """The machine is gone."""
+
+
+@dataclass
+class Machine:
+    """Dies at its n-th put of something other than the lease; the store has it then or has not."""
+
+    at: int = 0
+    after: bool = False
+    puts: int = 0
+    dead: bool = False
+
+    def put(self, real: Callable[..., Any], store: Any, name: str, data: Any, more: Mapping[str, Any]) -> Any:
+        if self.dead:
+            raise Died
+        if name == "lock":
+            return real(store, name, data, **more)
+        self.puts += 1
+        self.dead = self.puts == self.at
+        if self.dead and not self.after:
+            raise Died
+        done = real(store, name, data, **more)
+        if self.dead:
+            raise Died
+        return done
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        real = obstore.put
+        with patch("obstore.put", lambda store, name, data, **more: self.put(real, store, name, data, more)):
+            yield
+
+
+class _NoGuard:
+    def check(self, changes: Sequence[SchemaChange]) -> None:
+        """Every route is fine."""
+
+
+class _Frame:
+    """What Spark gives to foreachBatch, with tasks in one process."""
+
+    def __init__(self, life: _Life, batch: int) -> None:
+        self._life, self._batch = life, batch
+
+    def collect(self) -> list[tuple[str]]:
+        life, state = self._life, self._life.state
+        start, end = OffsetLog(state)(self._batch)
+        state.adopt_plan(self._batch)
+        splits = SplitLog(state.splits).splits(life.source, start, end, life.rng.randint(1, 3))
+        task = PrepareTask(life.source, life.sink, Routing(), SinkSchemas(state.store))
+        return [(task(self._batch, split).to_json(),) for split in splits]
+
+
+class _Life:
+    """A run on a new machine, from its start to the end of the list."""
+
+    def __init__(self, state: StateDir, sink: Sink, rng: Random) -> None:
+        self.state, self.sink, self.rng, self.source = state, sink, rng, ListSource(items())
+
+    def live(self) -> None:
+        state, log = self.state, CommitLog(self.state.commits)
+        mend(state.checkpoint, lambda batch: log.get(batch) is not None)
+        runner = BatchRunner(
+            self.source, self.sink, Routing(), _NoGuard(), state, OffsetLog(state), Progress(),  # type: ignore[arg-type]
+            RetryPolicy(timeout_s=0.0),
+        )  # fmt: skip
+        try:
+            runner.recover()
+            batch = self._newest()
+            while self._plan(batch):
+                ForeachBatch(runner, state)(_Frame(self, batch), batch)  # type: ignore[arg-type]
+                batch += 1
+        finally:
+            runner.finish()
+        if runner.error is not None:
+            raise runner.error
+
+    def _newest(self) -> int:
+        folder = self.state.checkpoint / "offsets"
+        return max((int(path.name) for path in folder.iterdir()), default=0) if folder.exists() else 0
+
+    def _plan(self, batch: int) -> bool:
+        """What Spark logs before a batch; False at the end of the list."""
+        if logged_offset(self.state.checkpoint, batch) is not None:
+            return True
+        before = logged_offset(self.state.checkpoint, batch - 1) if batch else self.state.initial_offset()
+        assert before is not None
+        start = {"item": before["item"]}
+        end = self.source.latest_offset(start, Limits(1 << 20, self.rng.randint(1, 5)), 0.0)
+        if end == start:
+            return False
+        path = self.state.checkpoint / "offsets" / str(batch)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({**end, BATCH_KEY: batch + 1})
+        path.write_text(f'v1\n{{"batchWatermarkMs":0}}\n{text}', encoding="utf-8")
+        return True
+
+
+@dataclass
+class Server:
+    """A system whose tasks commit by themselves, with a fence per partition."""
+
+    rows: list[int] = field(default_factory=list)
+    fences: dict[int, int] = field(default_factory=dict)
+
+
+class FencedSink(Sink):
+    """Writes in the task, as the Kafka sink does."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None: ...
+
+    def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
+        ids = [row["id"] for _, row in images(blocks)]
+        if self._server.fences.get(task.partition, -1) < task.batch:
+            self._server.rows += ids
+            self._server.fences[task.partition] = task.batch
+        return [Prepared(ORDERS, task.partition, None, len(ids))]
+
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None: ...
+
+    def abort(self, batch: int) -> None: ...
+
+
+@dataclass
+class World:
+    """A pipeline, its store, and what is in its sink; the sink is on no machine that dies."""
+
+    folder: Path
+    make: Callable[[Store], Sink]
+    rows: Callable[[], list[int]]
+    url: str = field(default_factory=lambda: f"memory:///{secrets.token_hex(8)}")
+    lives: int = 0
+    slept_s: float = 0.0
+
+    def live(self, machine: Machine, rng: Random) -> bool:
+        """One life; False when the machine died."""
+        self.lives += 1
+        root = self.folder / f"machine-{self.lives}"
+        retry = RetryPolicy(0.0, clock=lambda: time.monotonic() + self.slept_s, sleep=self._sleep)
+        run = _Run(self.url, root, retry, 600.0)
+        with machine.running():
+            try:
+                run.begin(lambda told: None)
+                state = StateDir(root)
+                state.open(name="moving", source="list")
+                if state.initial_offset() is None:
+                    state.store_initial_offset({"item": 0, BATCH_KEY: 0})
+                _Life(state, self.make(state.sink), rng).live()
+                run.end()
+            except Died:
+                pass
+            finally:
+                run._over.set()
+        return not machine.dead
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+
+    def check(self) -> None:
+        assert Counter(self.rows()) == Counter(range(ROWS))
+
+
+def _duckdb(folder: Path) -> World:
+    path = folder / "lake.duckdb"
+
+    def make(store: Store) -> Sink:
+        return DuckDbSink(DuckDbSinkOptions(type="duckdb", path=str(path), threads=1), Context("moving-1", store))
+
+    def rows() -> list[int]:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            return [int(row[0]) for row in connection.sql("SELECT id FROM shop.orders").fetchall()]
+
+    return World(folder, make, rows)
+
+
+def _fenced(folder: Path) -> World:
+    server = Server()
+    return World(folder, lambda store: FencedSink(server), lambda: server.rows)
+
+
+SINKS = {"duckdb": _duckdb, "fenced": _fenced}
+_ALL = os.environ.get("CDC_FAULT_MATRIX") == "all"
+"""Every put also with DuckDB, whose commits take their time; otherwise every put with the fenced sink."""
+
+
+def _puts(make: Callable[[Path], World], folder: Path) -> int:
+    """How many puts a run has that nothing happens to."""
+    machine = Machine()
+    world = make(folder)
+    assert world.live(machine, Random(1))
+    world.check()
+    return machine.puts
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("kind", sorted(SINKS))
+def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(kind: str, after: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "clean"
+    folder.mkdir()
+    puts = _puts(SINKS[kind], folder)
+    assert puts > ROWS
+    every = 1 if _ALL or kind == "fenced" else 5
+    for at in range(1 + after, puts + 1, every):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        world, lives = SINKS[kind](folder), 0
+        assert not world.live(Machine(at, after), Random(1)), f"put {at} of {puts} never came"
+        while not world.live(Machine(at=5 if lives < 1 else 0, after=not after), Random(at + lives)):
+            lives += 1
+        world.check()

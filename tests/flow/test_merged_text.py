@@ -1,0 +1,166 @@
+"""Columns of merged tables that become wider when rows are there: old rows read as new ones of the same value do."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from doris_harness import Harness as Doris
+from doris_servers import DorisServer
+from starrocks_harness import Harness as StarRocks
+from starrocks_servers import StarRocksServer
+
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.coerce import Coercion
+from cdc.flow.route import RouteTable
+from cdc.flow.routing import Routing
+from cdc.schema import AddColumn, AlterColumnType, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
+from cdc.sink import Sink
+from cdc.source import Context
+from cdc.spec.model import RouteRule
+from cdc.state.store import LocalStore
+from cdc.testing import ListSource, block, run_in_memory
+from cdc.testing.memory import Middle
+from connectors.duckdb.options import DuckDbSinkOptions
+
+ONE, TWO, ALL = TableId("s1", "t"), TableId("s2", "t"), TableId("ods", "t")
+PLAIN: dict[str, list[Any]] = {
+    "INT": [0, -7, 2**31 - 1],
+    "BIGINT UNSIGNED": [2**64 - 1],
+    "DECIMAL(10, 2)": [Decimal("1.50"), Decimal("-0.05"), Decimal("0.00")],
+    "DATE": [date(2024, 2, 29), date(1, 1, 1)],
+}
+OTHERS: dict[str, list[Any]] = {
+    "BOOLEAN": [True, False],
+    "DECIMAL(30, 30)": [Decimal("0.000000000000000000000000000001"), Decimal("-0.5" + "0" * 29)],
+    "DOUBLE": [0.1, 1.0, -123456.789, 999_999_999.5],
+    "TIMESTAMP(6)": [datetime(2024, 5, 6, 7, 8, 9), datetime(2024, 5, 6, 7, 8, 9, 120_000)],
+    "TIMESTAMP_LTZ(3)": [datetime(2024, 5, 6, 7, 8, 9, 100_000, UTC), datetime(2024, 5, 6, 0, 0, 0, 0, UTC)],
+    "TIME(6)": [timedelta(hours=-800, microseconds=-1500), timedelta(hours=9), timedelta(0)],
+    "VARBINARY(9)": [b"", b"\x00\xffa"],
+}
+
+
+def schema(**types: str) -> TableSchema:
+    columns = [Column("id", DataType.parse("INT"), nullable=False)]
+    return TableSchema((*columns, *(Column(name, DataType.parse(kind)) for name, kind in types.items())), ("id",))
+
+
+def run(sink: Sink, folder: Path, items: list[Any], behavior: Behavior = Behavior.EVOLVE) -> None:
+    """Both tables into one."""
+    rules = [RouteRule(source_table=r"s\d.t", sink_table="ods.t")]
+    routing = Routing(RouteTable(rules), Policy(behavior), Coercion("fail"))
+    run_in_memory(ListSource(items), sink, middle=Middle(routing), state=folder)
+
+
+def before_and_after(first: dict[str, str], values: dict[str, list[Any]]) -> list[Any]:
+    """Rows of the first table, then a second one whose columns are text, then the first table's rows again."""
+    count = max(map(len, values.values()))
+    rows = [{name: each[number % len(each)] for name, each in values.items()} for number in range(count)]
+    there = schema(**first)
+    return [
+        CreateTable(ONE, there),
+        block(ONE, there, [("+I", {"id": number, **row}) for number, row in enumerate(rows)], sequence=1),
+        CreateTable(TWO, schema(**dict.fromkeys(first, "STRING"))),
+        block(ONE, there, [("+I", {"id": number + 100, **row}) for number, row in enumerate(rows)], sequence=2),
+    ]
+
+
+def named(types: dict[str, list[Any]]) -> tuple[dict[str, str], dict[str, list[Any]]]:
+    """Types and values by column."""
+    return (
+        {f"c{number}": kind for number, kind in enumerate(types)},
+        {f"c{number}": values for number, values in enumerate(types.values())},
+    )
+
+
+def check_alike(rows: list[dict[str, Any]]) -> None:
+    """Each row of the first half is as the one of the second half, and text."""
+    by_id = {row["id"]: {name: value for name, value in row.items() if name != "id"} for row in rows}
+    assert by_id
+    assert all(isinstance(value, str) for row in by_id.values() for value in row.values())
+    assert [by_id[number] for number in sorted(by_id) if number < 100] == [
+        by_id[number] for number in sorted(by_id) if number >= 100
+    ]
+
+
+def in_duckdb(folder: Path) -> tuple[Sink, Path]:
+    path = folder / "sink.duckdb"
+    return DuckDbSinkOptions(type="duckdb", path=str(path)).build(Context("p", LocalStore(folder / "state"))), path
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with duckdb.connect(str(path), read_only=True) as file:
+        rows = file.execute("SELECT * FROM ods.t ORDER BY id").fetchall()
+        return [dict(zip([column[0] for column in file.description or ()], row, strict=True)) for row in rows]
+
+
+def test_filled_columns_become_text_in_duckdb(tmp_path: Path) -> None:
+    sink, path = in_duckdb(tmp_path)
+    run(sink, tmp_path / "engine", before_and_after(*named(PLAIN | OTHERS)))
+    check_alike(read(path))
+
+
+def test_filled_columns_become_text_in_doris(tmp_path: Path, doris: DorisServer) -> None:
+    harness = Doris(doris, tmp_path / "sink", "merged-text")
+    run(harness.sink(), tmp_path / "engine", before_and_after(*named(PLAIN)))
+    check_alike(harness.rows(ALL) or [])
+
+
+def test_filled_columns_become_text_in_starrocks(tmp_path: Path, starrocks: StarRocksServer) -> None:
+    harness = StarRocks(starrocks, tmp_path / "sink")
+    run(harness.sink(), tmp_path / "engine", before_and_after(*named(PLAIN)))
+    check_alike(harness.rows(ALL) or [])
+
+
+def test_integers_that_a_double_does_not_hold_stop_the_run(tmp_path: Path) -> None:
+    sink, path = in_duckdb(tmp_path)
+    there = schema(n="BIGINT")
+    items = [CreateTable(ONE, there), block(ONE, there, [("+I", {"id": 1, "n": 2**53 + 1})], sequence=1)]
+    with pytest.raises(ChangeRefused, match="BIGINT values would not stay the same"):
+        run(sink, tmp_path / "engine", [*items, CreateTable(TWO, schema(n="DOUBLE"))])
+    assert read(path) == [{"id": 1, "n": 2**53 + 1}]
+
+
+def test_an_integer_that_its_table_makes_text_is_text_in_a_lenient_sink_too(tmp_path: Path) -> None:
+    sink, path = in_duckdb(tmp_path)
+    old, new = schema(n="INT"), schema(n="VARCHAR(20)")
+    run(
+        sink,
+        tmp_path / "engine",
+        [
+            CreateTable(ONE, old),
+            block(ONE, old, [("+I", {"id": 1, "n": 7})], sequence=1),
+            AlterColumnType(ONE, new.columns[1], old.columns[1]),
+            block(ONE, new, [("+I", {"id": 2, "n": "eight"})], sequence=2),
+        ],
+        Behavior.LENIENT,
+    )
+    assert read(path) == [{"id": 1, "n": "7"}, {"id": 2, "n": "eight"}]
+
+
+def test_a_column_that_was_dropped_and_comes_back_as_text_keeps_its_old_values(tmp_path: Path) -> None:
+    sink, path = in_duckdb(tmp_path)
+    old = schema(n="INT")
+    items = [CreateTable(ONE, old), block(ONE, old, [("+I", {"id": 1, "n": 7})], sequence=1)]
+    back = AddColumn(ONE, Column("n", DataType.parse("VARCHAR(20)")))
+    run(sink, tmp_path / "engine", [*items, DropColumn(ONE, "n"), back], Behavior.LENIENT)
+    assert read(path) == [{"id": 1, "n": "7"}]
+
+
+def test_a_time_of_day_that_a_date_does_not_hold_is_lost_as_the_policy_says(tmp_path: Path) -> None:
+    """The column stays a DATE: what does not fit is NULL, and counted."""
+    sink, path = in_duckdb(tmp_path)
+    old, new = schema(day="DATE"), schema(day="TIMESTAMP(0)")
+    rows = [("+I", {"id": 1, "day": datetime(2024, 5, 6)}), ("+I", {"id": 2, "day": datetime(2024, 5, 6, 13)})]
+    items = [CreateTable(ONE, old), AlterColumnType(ONE, new.columns[1], old.columns[1])]
+    routing = Routing(RouteTable([]), Policy(Behavior.IGNORE), Coercion("null"))
+    done = run_in_memory(ListSource([*items, block(ONE, new, rows, sequence=1)]), sink, middle=Middle(routing))
+    with duckdb.connect(str(path), read_only=True) as file:
+        assert file.execute("SELECT * FROM s1.t ORDER BY id").fetchall() == [(1, date(2024, 5, 6)), (2, None)]
+    assert done.reasons["does-not-fit-to-null s1.t.day"] == 1
