@@ -64,6 +64,21 @@ class Bucket:
 
         return self._asked(attempt, name, "read")
 
+    def get_dated(self, name: str) -> tuple[bytes, float] | None:
+        """An object and when it was put, seconds since the epoch by the store's clock; None when there is none."""
+        import obstore
+
+        def attempt() -> tuple[bytes, float] | None:
+            try:
+                found = obstore.get(self._store, name)
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+            return bytes(found.bytes()), found.meta["last_modified"].timestamp()
+
+        return self._asked(attempt, name, "read")
+
     def put_new(self, name: str, data: bytes) -> bool:
         """Put an object where none is; False when one is there, which may be ours from a try without an answer."""
         return self._put_if(name, data, "create") is not None
