@@ -106,6 +106,7 @@ def stop(
     state_dir: StateDirectory = None,
 ) -> None:
     """End the run of a pipeline after its running batch, and wait for its end. `cdc serve` begins no other."""
+    from cdc.job.seen import check_here
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
 
@@ -116,7 +117,7 @@ def stop(
         _wait(lambda: server.one(target.name)["state"] not in _ENDING, target)
     else:
         state = StateDir(target.root)
-        _check_runs(target)
+        check_here(target.name, target.root)
         state.request_drain() if drain else state.request_stop()
         _wait(lambda: (seen := read_status(target.root)) is None or not seen.alive, target)
     print(printed(f"{target.name}: stopped"))
@@ -198,15 +199,6 @@ def _ask(target: Target, action: str) -> None:
     if server is None:
         raise _unknown(target)
     print(printed(server.post(target.name, action), longest=LONGEST))
-
-
-def _check_runs(target: Target) -> None:
-    from cdc.errors import NotNow
-    from cdc.status.file import read_status
-
-    seen = read_status(target.root)
-    if seen is None or not seen.alive:
-        raise NotNow("does not run", where=target.name, hint=f"its state directory is {target.root}")
 
 
 def _unknown(target: Target) -> Exception:

@@ -30,15 +30,15 @@ def status(
 ) -> None:
     """Show how a pipeline is, or was when it ended: lag, rows, phases, copies, schema changes, errors."""
     from cdc.errors import StateError
-    from cdc.status.file import read_status
+    from cdc.job.seen import seen as last_seen
     from cdc.status.model import to_object
     from cdc.status.text import status_text
 
-    root = _root(place, state_root, state_dir)
-    seen = read_status(root)
+    at = _place(place, state_root, state_dir)
+    seen = last_seen(at)
     if seen is None:
         hint = "give the pipeline file or the --state-dir that it runs with"
-        raise StateError("no run has told its status here", where=str(root), hint=hint)
+        raise StateError("no run has told its status here", where=str(at), hint=hint)
     if as_json:
         print(json.dumps({**to_object(seen.status), "state": seen.state, "alive": seen.alive}, indent=2))
         return
@@ -46,5 +46,6 @@ def status(
         print(printed(line, longest=LONGEST))
 
 
-def _root(place: str, state_root: Path, state_dir: Path | None) -> Path:
-    return Path(place) if Path(place).is_dir() else find(place, state_root, state_dir).root
+def _place(place: str, state_root: Path, state_dir: Path | None) -> str | Path:
+    named = "://" in place or Path(place).is_dir()
+    return place if named else find(place, state_root, state_dir).root

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cdc.errors import Problem, SpecError, StateError
@@ -40,13 +40,21 @@ class Rule(Protocol):
     def shard_column(self) -> str | None:
         """A column that is added to the sink's table and its key, and holds the source table's id."""
 
+    @property
+    def shard_gone(self) -> str:
+        """`keep` or `delete`: see `Target`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A sink table that rows of a source table go to; `shard_column` holds the source's id there, None without one."""
+    """A sink table that rows of a source table go to; `shard_column` holds the source's id there, None without one.
+
+    `shard_gone`: what becomes of those rows when the source table is truncated or dropped, and others go there too.
+    """
 
     table: TableId
     shard_column: str | None = None
+    shard_gone: str = field(default="keep", compare=False)
 
 
 _GROUP = re.compile(r"\\\$|\$(\d+)")
@@ -96,7 +104,7 @@ def route(table: TableId, rules: Sequence[Rule], *, first_match: bool = False) -
         if not TablePattern(rule.source_table).matches(table):
             continue
         sink_table = target(table, rule)
-        found.setdefault(sink_table, Target(sink_table, rule.shard_column))
+        found.setdefault(sink_table, Target(sink_table, rule.shard_column, rule.shard_gone))
         if first_match:
             break
     return tuple(found.values()) or (Target(table),)
@@ -110,6 +118,7 @@ class PlainRule:
     sink_table: str
     replace_symbol: str | None = None
     shard_column: str | None = None
+    shard_gone: str = "keep"
 
 
 class RouteTable:

@@ -129,7 +129,7 @@ class _Work(Pausing):
         elif isinstance(change, TableCopied):
             self._copied(change, table)
         elif table in self.merged:
-            self._shared(change, table, there, source)
+            self._shared(change, target, there, source)
         elif isinstance(change, TruncateTable) and change.copied:
             self._emit(replace(change, table=table))
         else:
@@ -143,7 +143,8 @@ class _Work(Pausing):
 
     # one of several tables
 
-    def _shared(self, change: SchemaChange, table: TableId, there: TableSchema, source: TableSchema | None) -> None:
+    def _shared(self, change: SchemaChange, target: Target, there: TableSchema, source: TableSchema | None) -> None:
+        table = target.table
         if self._policy.behavior is Behavior.EXCEPTION:
             behave(self._policy, replace(change, table=table), there, source)
         whose = f"{told(change)} of {change.table}"
@@ -153,6 +154,9 @@ class _Work(Pausing):
                 return
             case TruncateTable(copied=True):
                 self._check_written_over(change.table, table, there)
+                return
+            case TruncateTable() | DropTable() if target.shard_gone == "delete" and self._policy.mirrors:
+                self._without(change.table, table, whose, None if source is None else Part.WHOLE)
                 return
             case TruncateTable() | DropTable():
                 if isinstance(change, TruncateTable) and self.together.get((change.table, table)) in _COPIED:
@@ -179,6 +183,15 @@ class _Work(Pausing):
         self._follow_copy(change.table, table, there, Part.WANTED)
 
     # tables that are copied anew
+
+    def _without(self, source: TableId, table: TableId, whose: str, part: Part | None) -> None:
+        """The rows of one of several tables are gone: the sink's table begins anew with those of the others."""
+        if not self._members.get(table, set()) - {source}:
+            self._emit(TruncateTable(table))
+        elif self._copied_together(source, table):
+            self._copy_all(table, source, part)
+        else:
+            self._hold(table, f"{whose}: its rows stay, not all tables that go there can be copied anew")
 
     def _copy(self, change: CopyTable, target: Target, there: TableSchema, source: TableSchema) -> None:
         """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""

@@ -11,21 +11,24 @@ A savepoint holds the state, not the sink's data. So a pipeline that starts from
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
-from cdc.errors import NotNow
+from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
-from cdc.job.lock import RunLock
+from cdc.job.state_location import Place, alone, default_state_dir, named_place
 from cdc.sink import Remembers
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.state.remote.compact import documents
 from cdc.state.savepoint import Savepoint, about, keep, start_from
 
 FOLDER = "savepoints"
 """Beside the state directories."""
+_PIPELINE = "pipeline.json"
 
 
 def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -> Path:
@@ -33,13 +36,11 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
 
     Raises NotNow when the pipeline runs elsewhere, has not run, or is in the middle of a copy or a commit; StateError.
     """
-    state = StateDir(root)
-    pipeline = state.pipeline(source=spec.source.type)
-    if pipeline is None:
-        raise NotNow("has not run yet: there is nothing to keep", where=spec.name, hint="start it first")
-    lock = RunLock(root)
-    lock.acquire()
-    try:
+    found = named_place(root)
+    if not found.url:
+        _id(spec, StateDir(root))  # before a lock file makes a folder
+    with alone(found) as state:
+        pipeline = _id(spec, state)
         log = CommitLog(state.commits)
         if log.committed() < 0:
             raise NotNow("no batch is committed yet", where=spec.name, hint="ask again once there is one")
@@ -53,23 +54,48 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
             raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.name, hint=hint)
         now = time.time()
         name = f"{root.name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
-        target = target or root.parent / FOLDER / name
-        keep(root, target, Savepoint(pipeline, spec.name, spec.source.type, spec.sink.type, log.committed(), now))
-    finally:
-        lock.release()
+        beside = default_state_dir(spec) if found.url else root
+        target = target or beside.parent / FOLDER / name
+        keep(state.root, target, Savepoint(pipeline, spec.name, spec.source.type, spec.sink.type, log.committed(), now))
     return target
+
+
+def _id(spec: PipelineSpec, state: StateDir) -> str:
+    pipeline = state.pipeline(source=spec.source.type)
+    if pipeline is None:
+        raise NotNow("has not run yet: there is nothing to keep", where=spec.name, hint="start it first")
+    return pipeline
 
 
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     """Make the state directory from a savepoint; what the user should know. Raises StateError."""
-    found = about(savepoint)
+    found, place = about(savepoint), named_place(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
     renamed = not isinstance(sink, Remembers)
-    pipeline = start_from(savepoint, root, renamed=renamed)
+    pipeline = _put(savepoint, place, renamed) if place.url else start_from(savepoint, root, renamed=renamed)
     if not renamed:
         return f"starting from a savepoint of {found.name} behind batch {found.batch}"
     return (
         f"starting from a savepoint of {found.name} behind batch {found.batch}, as {pipeline}: what came after it "
         "is committed once more, and tables without a key get those rows twice"
     )
+
+
+def _put(savepoint: Path, place: Place, renamed: bool) -> str:
+    """Put a savepoint into an object store, in one step; the id of the pipeline. Raises StateError."""
+    with alone(place) as state, tempfile.TemporaryDirectory(prefix="cdc-savepoint-") as folder:
+        if state.store.read(_PIPELINE) is not None:
+            hint = "choose another --state-dir, or remove the objects of this one"
+            reason = "there is a state already, which a savepoint does not replace"
+            raise StateError(reason, where=place.url, hint=hint)
+        made = Path(folder) / "state"
+        pipeline = start_from(savepoint, made, renamed=renamed)
+        last = b""
+        for document in documents(made):
+            if document.name == _PIPELINE:
+                last = document.data or b""
+            else:
+                state.store.write_later(document.name, document.data or b"")
+        state.store.write(_PIPELINE, last)
+    return pipeline

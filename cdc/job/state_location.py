@@ -23,7 +23,7 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import SCHEMES, Bucket
 from cdc.state.remote.restore import restore
-from cdc.state.remote.run import TTL_S, held
+from cdc.state.remote.run import TTL_S, held, note_url, url_of
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)(.*)", re.DOTALL)
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
@@ -49,14 +49,15 @@ class Place:
 
 def place(given: str | Path | None, spec: PipelineSpec) -> Place:
     """The place that was asked for. Raises StateError for one that cannot be."""
-    return Place(default_state_dir(spec).absolute()) if given is None else named_place(given)
+    return named_place(default_state_dir(spec) if given is None else given)
 
 
 def named_place(given: str | Path) -> Place:
     """The place of a path or URL. Raises StateError for one that cannot be."""
     url = _URL.fullmatch(str(given))  # a Path has folded the slashes of a URL into one
     if url is None or url[1].lower() not in SCHEMES:
-        return Place(local_path(given).absolute())
+        root = local_path(given).absolute()
+        return Place(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     if not bucket or not prefix:
         hint = f"write {url[1].lower()}://bucket/prefix, with a prefix for each pipeline"
@@ -66,6 +67,12 @@ def named_place(given: str | Path) -> Place:
     folder = f"{folder_name(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
     return Place((Path(cache) if cache else cache_folder(os.environ) / "state").absolute() / folder, name)
+
+
+def working_copy(root: Path, url: str) -> Path:
+    """A folder that is to have the working copies of a URL. Raises StateError when it has a state of its own."""
+    note_url(root, named_place(url).url)
+    return root
 
 
 def lease_s(environment: Mapping[str, str]) -> float:
@@ -82,8 +89,14 @@ def lease_s(environment: Mapping[str, str]) -> float:
 
 
 def state_root(given: str | Path | None, spec: PipelineSpec) -> Path:
-    """The folder of the state directory, or of the working copy. Raises StateError."""
-    return place(given, spec).root
+    """The folder of the state directory, or of the working copy: with its path, too, the state is found later.
+
+    Raises StateError.
+    """
+    found = place(given, spec)
+    if found.url:
+        note_url(found.root, found.url)
+    return found.root
 
 
 @contextlib.contextmanager

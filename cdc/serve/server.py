@@ -36,13 +36,15 @@ _SPARK_AGAIN_S = 5.0
 class Settings:
     """How a server is to run. `state_root` holds a folder per pipeline, of its name.
 
-    `web` is where the page and the API are served; None for nowhere.
+    `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
+    keeps its state: the folders then hold logs, histories and working copies.
     """
 
     folder: Path
     state_root: Path
     master: str | None = None
     web: WebSettings | None = None
+    state_store: str = ""
 
 
 class Server:
@@ -71,7 +73,7 @@ class Server:
     def _serve(self) -> None:
         self._look()
         try:
-            self._start_spark()
+            self._start_first()
             while not self._closing.wait(LOOK_S):
                 self._look()
                 if not self.spark_alive():
@@ -105,6 +107,15 @@ class Server:
         Served(url, os.getpid(), settings.token, started(os.getpid())).write(root)
         stack.callback(forget, root)
         self.say(f"web page and API: {url}")
+
+    def _start_first(self) -> None:
+        """Start Spark; what goes wrong when the server is to end already, with all that it has started, is no error."""
+        try:
+            self._start_spark()
+        except CdcError as error:
+            if not self._closing.is_set():
+                raise
+            self.say(f"ended while Spark was being started: {error}", "warning")
 
     def _start_spark(self) -> None:
         from cdc.job.shared_session import SharedSession
@@ -172,6 +183,13 @@ class Server:
             self._forget(version.file)
         self._add(version)
 
+    def _folder_of(self, name: str) -> Path:
+        """Where a pipeline's files are; with a store, those of this machine. Raises StateError."""
+        from cdc.job.state_location import working_copy
+
+        root = self._settings.state_root / name
+        return working_copy(root, f"{self._settings.state_store}/{name}") if self._settings.state_store else root
+
     def _add(self, version: Version) -> None:
         from cdc.job.state_location import folder_name
 
@@ -179,7 +197,7 @@ class Server:
         if spec is None:
             return
         try:
-            keeper = Keeper(spec, self._settings.state_root / folder_name(spec.name), self)
+            keeper = Keeper(spec, self._folder_of(folder_name(spec.name)), self)
             keeper.begin(self._ending.pop(keeper.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")

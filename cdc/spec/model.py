@@ -66,9 +66,22 @@ class RouteRule(Block):
         description="A column that is added to the sink table and its key, and holds the id of the source table that a "
         "row is from: for tables that go to one sink table and may have equal keys.",
     )
+    shard_gone: Annotated[Literal["keep", "delete"], AnyCase] = Field(
+        "keep",
+        alias="shard-gone",
+        description="What becomes of the rows of one of several tables that is truncated or dropped: with `keep` they "
+        "stay, with `delete` the sink table is copied anew from the others. `delete` takes a shard-column.",
+    )
     description: str | None = Field(None, description="For people; no effect.")
 
     def problems(self) -> Iterator[Remark]:
+        """What `symbol_problems` finds, and rows that could not be told apart."""
+        if self.shard_gone == "delete" and self.shard_column is None:
+            hint = "add shard-column: a row of the sink may be one of several tables without it"
+            yield Remark("shard-gone", "delete takes a shard-column", hint)
+        yield from self.symbol_problems()
+
+    def symbol_problems(self) -> Iterator[Remark]:
         """A symbol that is nowhere in the sink table is a slip, and so is a group that the pattern has not."""
         if self.replace_symbol is None:
             for group in missing_groups(self):

@@ -92,7 +92,7 @@ class World:
         self.sinks: dict[str, Sink] = {}
         self.stopped = False
         self.began = False
-        self.mixed = self.random.random() < 0.4
+        self.mixed = self.random.random() < 0.4 and self.behavior.allows("alter.column.type")
         names = [(0, "t"), (1, "t"), (0, "u")] + ([] if load else [(0, "log"), (1, "log")])
         routes = self._routes(pick(["none", "merge", "shard", "groups", "symbol"]))
         self.routes = [entry for entry, _ in routes]

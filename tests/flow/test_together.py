@@ -204,6 +204,33 @@ def test_the_shard_column_tells_equal_keys_apart_in_the_copy_too(tmp_path: Path)
     assert found == [(1, "shop.a"), (1, "shop.b"), (11, "shop.b")]
 
 
+@pytest.mark.parametrize("gone", [TruncateTable(A), DropTable(A)], ids=["truncated", "dropped"])
+@pytest.mark.parametrize("failure", [None, *FailAt])
+def test_the_rows_of_a_shard_that_is_gone_go_where_the_route_says_so(
+    tmp_path: Path, gone: TruncateTable | DropTable, failure: FailAt | None
+) -> None:
+    rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin", shard_gone="delete")
+    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    pipeline = merged(tmp_path, middle=middle)
+    pipeline.source.now[B] = rows(SMALL, 1, 11, 12, table=B, sequence=20)
+    pipeline.source.add(rows(SMALL, 1, table=B), gone, *([] if failure is None else [failure]))
+    pipeline.source.add(CreateTable(A, SMALL), rows(SMALL, 5, sequence=30)) if isinstance(gone, DropTable) else None
+    pipeline.source.add(rows(SMALL, 6, sequence=31))
+    pipeline.run(middle)
+    new = [(5, "shop.a")] if isinstance(gone, DropTable) else []
+    found = sorted((row["id"], row["origin"]) for row in pipeline.sink.rows(ALL))
+    assert found == sorted([(1, "shop.b"), (6, "shop.a"), (11, "shop.b"), (12, "shop.b"), *new])
+
+
+def test_the_rows_of_the_last_shard_go_with_it(tmp_path: Path) -> None:
+    rule = RouteRule(source_table=r"shop.\.*", sink_table=str(ALL), shard_column="origin", shard_gone="delete")
+    middle = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
+    pipeline = merged(tmp_path, middle=middle)
+    pipeline.source.add(DropTable(B), TruncateTable(A))
+    pipeline.run(middle)
+    assert pipeline.ids(ALL) == []
+
+
 def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_path: Path) -> None:
     alone = to((A, ALL), (B, OTHER))
     source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), CopyTable(A), *over(A, 1)], {})

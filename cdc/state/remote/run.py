@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 TTL_S = 15.0
 """How long a lease lasts without a sign of life; three are given meanwhile."""
 STATUS = "status.json"
-_PLACE = "place"
+_PLACE, _URL = "place", "url"
 _GOES = frozenset({FOLDER, ".bulk", "control"})
 
 
@@ -60,8 +60,9 @@ class _Run:
         self._status = 0.0
 
     def begin(self, starting: Callable[[str], None]) -> None:
+        note_url(self._copy, self._url)
         clean(self._copy)
-        self._bucket.names("lock")  # whether there is such a bucket: a put of S3 and a get do not say so alike
+        self._bucket.check()
         starting(f"reading the state from {self._url}")
         mine = of_this_process(self._owner, self._place(), self._ttl_s)
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
@@ -175,6 +176,32 @@ class _Run:
             raise state_error(path, error, "read") from error
 
 
+def note_url(copy: Path, url: str) -> None:
+    """A folder is, or will be, the working copy of a URL: who is given its path finds the state there.
+
+    Raises StateError for a folder that has a state of its own, or is for another URL.
+    """
+    known = url_of(copy)
+    if known == url:
+        return
+    if known or (copy / "pipeline.json").exists():
+        reason = f"is for the state in {known}" if known else "has a state of its own, which is not moved"
+        hint = "name another folder, or remove this one to go on without it"
+        raise StateError(f"the folder {reason}", where=str(copy), hint=hint)
+    write_file(copy / FOLDER / _URL, url.encode())
+
+
+def url_of(copy: Path) -> str:
+    """The URL of a folder that is for working copies of one; empty for others. Raises StateError."""
+    path = copy / FOLDER / _URL
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return ""
+    except OSError as error:
+        raise state_error(path, error, "read") from error
+
+
 def clean(copy: Path) -> None:
     """Remove what a working copy has of the state. Raises StateError."""
     try:
@@ -182,7 +209,7 @@ def clean(copy: Path) -> None:
         for path in copy.iterdir():
             if path.name == FOLDER:
                 for inner in path.iterdir():
-                    if inner.name != _PLACE:
+                    if inner.name not in (_PLACE, _URL):
                         inner.unlink()
             elif path.name in OF_THIS_MACHINE - _GOES:
                 continue

@@ -1,0 +1,44 @@
+"""The status document of a pipeline, wherever it runs. Any process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdc.errors import NotNow
+from cdc.flow.retry import RetryPolicy
+from cdc.job.lock import locked
+from cdc.job.state_location import named_place
+from cdc.state.remote.bucket import Bucket
+from cdc.state.remote.lease import holder
+from cdc.state.remote.run import STATUS
+from cdc.status.file import Seen, alive, read_status
+from cdc.status.model import from_json
+
+_SOON = RetryPolicy(timeout_s=10.0)
+
+
+def seen(given: str | Path) -> Seen | None:
+    """What the last run of a state directory or URL says of itself, None when none has. Raises StateError.
+
+    A run on another machine puts its document into the store every few seconds.
+    """
+    found = named_place(given)
+    if not found.url or locked(found.root):
+        return read_status(found.root)
+    there = Bucket(found.url, _SOON).get_dated(STATUS)
+    if there is None:
+        return None
+    status = from_json(there[0], f"{found.url}/{STATUS}")
+    return Seen(status, alive(status, there[1]))
+
+
+def check_here(name: str, given: str | Path) -> None:
+    """Raise NotNow unless the pipeline runs on this machine, where a request in its state directory reaches it."""
+    found = named_place(given)
+    now = read_status(found.root) if not found.url or locked(found.root) else None
+    if now is not None and now.alive:
+        return
+    other = holder(Bucket(found.url, _SOON)) if found.url else None
+    if other is not None:
+        raise NotNow(f"{other.who} has it, or had it and ended without a word", where=name, hint="ask on that machine")
+    raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")
