@@ -109,8 +109,12 @@ def _column(column: Column, place: int) -> dict[str, Any]:
         "typeExpression": name, "charsetName": column.charset or None, "length": _length(found),
         "scale": found.numbers[1] if len(found.numbers) > 1 else None, "position": place, "optional": column.nullable,
         "autoIncremented": False, "generated": False, "comment": column.comment or None,
-        "defaultValueExpression": column.default, "enumValues": [f"'{label}'" for label in found.labels] or None,
+        "defaultValueExpression": column.default, "enumValues": [_label(label) for label in found.labels] or None,
     }  # fmt: skip
+
+
+def _label(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _length(found: MySqlType) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -10,8 +12,12 @@ from connectors.kafka.encoding.modes import Modes
 
 _INTEGERS = frozenset({
     Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
-    Kind.INT_UNSIGNED,
+    Kind.INT_UNSIGNED, Kind.BIGINT_UNSIGNED,
 })  # fmt: skip
+_MILLI_DIGITS = 3
+_CLOCK = r"(?P<h>\d+):(?P<m>\d+)(?::(?P<s>\d+)(?:\.(?P<f>\d+))?)?"
+_SPAN = re.compile(rf"(?P<sign>-)?{_CLOCK}")
+_MOMENT = re.compile(rf"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)(?:[ T]{_CLOCK})?")
 _TEXTS = frozenset({Kind.CHAR, Kind.VARCHAR, Kind.STRING})
 
 
@@ -26,6 +32,8 @@ def default_of(column: Column, modes: Modes) -> Any:
     if text is None:
         return None
     try:
+        if kind is Kind.BIGINT_UNSIGNED:
+            return decimal_base64(int(text)) if modes.unsigned == "precise" else _wrapped(int(text))
         if kind in _INTEGERS:
             return int(text)
         if kind is Kind.DECIMAL and modes.decimal != "double":
@@ -38,4 +46,34 @@ def default_of(column: Column, modes: Modes) -> Any:
             return float(text)
     except (ValueError, InvalidOperation):
         return None
+    if kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
+        return _time_of(text, column, modes)
     return text if kind in _TEXTS else None
+
+
+def _wrapped(number: int) -> int:
+    """As a signed number of 64 bits."""
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _time_of(text: str, column: Column, modes: Modes) -> int | None:
+    """Days, milliseconds or microseconds; None for an expression, and for a date that cannot be."""
+    kind, digits = column.type.kind, column.type.length or 0
+    match = _SPAN.fullmatch(text) if kind is Kind.TIME else _MOMENT.fullmatch(text)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(part or 0) for part in match.group("h", "m", "s"))
+    micros = int((match["f"] or "").ljust(6, "0")[:6])
+    span = timedelta(hours=hours, minutes=minutes, seconds=seconds, microseconds=micros)
+    if kind is Kind.TIME:
+        span = -span if match["sign"] else span
+    else:
+        try:
+            day = datetime(int(match["year"]), int(match["month"]), int(match["day"]), tzinfo=UTC)
+        except ValueError:
+            return None
+        span += day - datetime(1970, 1, 1, tzinfo=UTC)
+    if kind is Kind.DATE:
+        return span.days
+    in_millis = modes.time == "connect" or (kind is Kind.TIMESTAMP and digits <= _MILLI_DIGITS)
+    return span // timedelta(milliseconds=1) if in_millis else span // timedelta(microseconds=1)

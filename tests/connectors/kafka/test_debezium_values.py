@@ -60,3 +60,20 @@ def test_a_shape_is_optional_whatever_the_column_is() -> None:
     point = bytes(4) + bytes.fromhex("0101000000000000000000F03F000000000000F03F")
     (found,) = messages(Column("c", DataType.parse("GEOMETRY"), False, source_type="geometry"), point)
     assert of_column(found)[0]["optional"] is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "time", "wanted"),
+    [
+        ("DATE", "2000-12-19", "connect", 11310),
+        ("TIMESTAMP(3)", "2000-01-01 00:00:01.5", "adaptive_time_microseconds", 946_684_801_500),
+        ("TIMESTAMP(6)", "2000-01-01 00:00:01.5", "adaptive_time_microseconds", 946_684_801_500_000),
+        ("TIME(6)", "-01:00:00.5", "adaptive_time_microseconds", -3_600_500_000),
+        ("TIME(0)", "01:00:00", "connect", 3_600_000), ("DATE", "0000-00-00", "connect", None),
+        ("TIMESTAMP(0)", "CURRENT_TIMESTAMP", "connect", None),
+        ("BIGINT UNSIGNED", "18446744073709551615", "connect", -1),
+    ],
+)  # fmt: skip
+def test_defaults_are_in_the_encoding_of_the_values(kind: str, default: str, time: Any, wanted: int | None) -> None:
+    column = Column("c", DataType.parse(kind), default=default)
+    assert of_column(messages(column, None, modes=Modes(time=time))[0])[0].get("default") == wanted
