@@ -60,7 +60,8 @@ def places_of(scan: Scan) -> Places:
     """What a scan by a tree with the names of PLACES has found, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
-    rows = np.flatnonzero((files.kinds >= STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
+    named = (files.kinds >= STRING) & (files.stops > files.starts)  # a snapshot may tell an empty name
+    rows = np.flatnonzero(named & (positions.kinds == INTEGER) & (scan.faults == 0))
     if not len(rows):
         return Places(at, frozenset(), frozenset())
     names = convert.text(files.take(rows)).dictionary_encode()
