@@ -283,6 +283,14 @@ class Resyncs(Protocol):
 
 
 @runtime_checkable
+class Captures(Protocol):
+    """Optional capability: the source tells whether it captures a table that it may have captured at another time."""
+
+    def captures(self, table: TableId) -> bool:
+        """Whether rows of the table come, by the options as they are now. Driver."""
+
+
+@runtime_checkable
 class CopiesAnew(Protocol):
     """Optional capability: the source copies a table anew when the engine needs it, whatever the sink has of it."""
 

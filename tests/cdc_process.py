@@ -16,6 +16,7 @@ from typing import Any
 
 import duckdb
 import yaml
+from servers import source_of
 
 from cdc_services.server import MySqlServer
 
@@ -218,10 +219,7 @@ def ended(pipeline: Pipeline) -> Iterator[Pipeline]:
 def mysql_pipeline(folder: Path, server: MySqlServer, tables: str, **options: Any) -> Pipeline:
     """A pipeline from a live server; `options` are the source's, with `_` for `-` and `__` for `.`."""
     given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
-    source = {
-        "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-        "password": "${MYSQL_PASSWORD}", "tables": tables, "tls.mode": "disabled", **given,
-    }  # fmt: skip
+    source = source_of(server, tables, **{"password": "${MYSQL_PASSWORD}", **given})
     return Pipeline(folder, source, server.password)
 
 

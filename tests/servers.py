@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -51,6 +51,14 @@ def _begin_files(server: MySqlServer) -> None:
         return new_database(prefix)
 
     server.new_database = in_a_new_file  # type: ignore[method-assign]
+
+
+def source_of(server: MySqlServer, tables: str, /, **given: Any) -> dict[str, Any]:
+    """The source of a pipeline file that reads these tables, without TLS; `given` by the names of the file."""
+    return {
+        "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
+        "password": server.password, "tables": tables, "tls.mode": "disabled", **given,
+    }  # fmt: skip
 
 
 @contextmanager

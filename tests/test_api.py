@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from servers import source_of
 
 import cdc
 from cdc.errors import SourceUnavailable
@@ -176,13 +177,10 @@ def test_a_run_of_a_live_server_is_stopped_from_another_thread(tmp_path: Path, m
     database = mysql_server.new_database("api")
     mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)", database=database)
     document = {
-        "source": {
-            "type": "mysql", "hostname": mysql_server.host, "port": mysql_server.port, "username": mysql_server.user,
-            "password": "${SHOP}", "tables": f"{database}.t", "tls.mode": "disabled",
-        },
+        "source": source_of(mysql_server, f"{database}.t", password="${SHOP}"),
         "sink": {"type": "duckdb", "path": "out.duckdb"},
         "pipeline": {"schema.change.behavior": "evolve"},
-    }  # fmt: skip
+    }
     (tmp_path / "live.yaml").write_text(yaml.safe_dump(document))
     done = program(LIVE, tmp_path, SHOP=mysql_server.password)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -77,6 +77,13 @@ class Policy:
         return self.include is None or isinstance(change, CreateTable) or _named(name, self.include)
 
     @property
+    def adds_columns(self) -> bool:
+        """Whether the filters let columns be added to tables that are there already."""
+        return not _named("add.column", self.exclude or ()) and (
+            self.include is None or _named("add.column", self.include)
+        )
+
+    @property
     def mirrors(self) -> bool:
         """Whether rows may go from a sink's table as they are gone from the source's."""
         return self.behavior is not Behavior.IGNORE and self.allows(TruncateTable(TableId("", "")))

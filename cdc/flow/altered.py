@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused
-from cdc.schema import CreateTable, TableId
+from cdc.schema import CreateTable, SchemaChange, TableId
+from cdc.sink import Describes
 
 if TYPE_CHECKING:
+    from cdc.evolution.behavior import Policy
     from cdc.flow.sink_schemas import Schemas
-    from cdc.sink import Describes
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +67,43 @@ def altered_tables(describes: Describes, known: Schemas) -> Sequence[Altered]:
     return found
 
 
+def check_there(sink: object, policy: Policy, changes: Iterable[SchemaChange]) -> None:
+    """Tables that somebody made before the pipeline came have all columns, where none may be added. Driver.
+
+    Raises ChangeRefused for one that has not, SinkError.
+    """
+    if policy.adds_columns or not isinstance(sink, Describes):
+        return
+    for change in changes:
+        actual = sink.describe(change.table) if isinstance(change, CreateTable) else None
+        if actual is None or not isinstance(change, CreateTable):
+            continue
+        there = {name.casefold() for name in actual.names}
+        missing = [name for name in change.schema.names if name.casefold() not in there]
+        if missing:
+            raise _not_added(change.table, missing)
+
+
+def _not_added(table: TableId, missing: Sequence[str]) -> ChangeRefused:
+    return ChangeRefused(
+        f"the sink's table has no column {', '.join(missing)}, and add.column is left out by the sink's filters",
+        where=str(table),
+        hint="add it to the table, leave it out with a projection, or let add.column through (include.schema.changes, "
+        "exclude.schema.changes)",
+    )
+
+
 def put_back(
-    describes: Describes, known: Schemas, tables: Iterable[TableId], apply: Callable[[Sequence[CreateTable]], None]
+    describes: Describes,
+    known: Schemas,
+    tables: Iterable[TableId],
+    apply: Callable[[Sequence[CreateTable]], None],
+    policy: Policy,
 ) -> None:
     """Add the columns that were dropped in these sink tables, and say what was altered. Driver, before the first batch.
 
     `apply` carries changes out. A table that rows cannot go into any more is told of; the run stops when there are
-    some. Raises SinkError.
+    some. Raises ChangeRefused for a column that the policy does not let be added, SinkError.
     """
     there = {table: known[table] for table in sorted(tables)}
     creations = [CreateTable(table, schema) for table, schema in there.items()]
@@ -84,6 +115,8 @@ def put_back(
     if not missing:
         return
     for altered in altered_tables(describes, there):
+        if altered.lost and not policy.adds_columns:
+            raise _not_added(altered.table, altered.lost)
         again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
         log.warning("%s: %s%s", altered.table, altered.text, again)
     apply(creations)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from cdc.errors import ChangeRefused
 from cdc.flow.pausing import RESUMED, TableRequest
 from cdc.schema import TableId
-from cdc.source import CopiesAnew, Source
+from cdc.source import Captures, CopiesAnew, Source
 
 
 class Asking:
@@ -34,6 +34,8 @@ class Asking:
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
+            if isinstance(self._source, Captures) and not self._source.captures(table):
+                continue  # it begins anew when it is captured again
             name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
             self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
 

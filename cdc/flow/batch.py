@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
+from cdc.flow.altered import check_there
 from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Attempts, TryEvolve
@@ -88,6 +89,7 @@ class BatchRunner:
         )
         self._commits = Commits(sink, self._log, retry, lost)
         self._splits, self._schemas, self._retry = SplitLog(state.splits), SinkSchemas(state.store), retry
+        self._policy = routing.policy
         try_evolve = routing.policy.behavior is Behavior.TRY_EVOLVE
         self._attempts = Attempts(state.store, TryEvolve()) if try_evolve else None
         self._asking = Asking(source)
@@ -270,6 +272,7 @@ class BatchRunner:
 
         def apply(some: Sequence[SchemaChange]) -> None:
             self._retry.call(self._state.store.check_held, "schema changes")
+            self._retry.call(partial(check_there, self._sink, self._policy, some), "schema changes")
             self._retry.call(partial(self._sink.apply, batch, changes_for(self._sink, some)), "schema changes")
 
         if self._attempts is None:

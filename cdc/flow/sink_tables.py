@@ -169,7 +169,12 @@ class SinkTables:
 
     def _grows(self, there: TableSchema, schema: TableSchema) -> bool:
         """Whether a table may be told again to be there, with all columns it has and perhaps more."""
-        return self._policy.behavior in _MIRRORS and {*there.names} <= {*schema.names}
+        wider = {*there.names} < {*schema.names}
+        return (
+            self._policy.behavior in _MIRRORS
+            and {*there.names} <= {*schema.names}
+            and (self._policy.adds_columns or not wider)
+        )
 
     def _check_key(self, source: TableId, table: TableId, there: TableSchema, schema: TableSchema) -> None:
         if same_key(there, schema):

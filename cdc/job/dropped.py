@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import SinkError
 from cdc.evolution import journal
+from cdc.evolution.behavior import Policy
 from cdc.flow.altered import put_back
 from cdc.flow.asking import Asking
 from cdc.flow.copying import names_of
@@ -40,8 +41,16 @@ _SHOWN = 5
 class DroppedTables:
     """Looks for them, at the start of a run and before its first commit. `where` is the sink's place, for messages."""
 
-    def __init__(self, source: Source, sink: Sink, state: StateDir, where: str, rules: Rules | None = None) -> None:
-        self._rules = rules
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        state: StateDir,
+        where: str,
+        rules: Rules | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self._rules, self._policy = rules, policy or Policy()
         self._source, self._sink, self._state, self._where = source, sink, state, where
         self._log, self._schemas = CommitLog(state.commits), SinkSchemas(state.store)
 
@@ -58,7 +67,7 @@ class DroppedTables:
         missing = sorted(sink.missing(wanted)) if wanted else []
         describes: object = sink
         if isinstance(describes, Describes):
-            put_back(describes, known, set(wanted) - set(missing), partial(self._apply, last))
+            put_back(describes, known, set(wanted) - set(missing), partial(self._apply, last), self._policy)
         if not missing:
             return
         asked, asking = self._log.resyncs(last), Asking(self._source)

@@ -129,7 +129,8 @@ class Edits:
                     filled[place].add(table)
             self._check_named(before, filled.keys() & schemas.at(last).keys())
             where = ", ".join(self._now.at) or self._now.sink
-            DroppedTables(source, sink, self._state, where, made_rules(self._spec)).check(filled)
+            policy = made_routing(self._spec).policy
+            DroppedTables(source, sink, self._state, where, made_rules(self._spec), policy).check(filled)
             Asking(source).ask(last + 1, moved, MOVED, asked=True)
         if before != self._now:
             self._kept.write(self._now)

@@ -33,7 +33,8 @@ class Forks:
     def start(self) -> None:
         """Start the server and write the launcher. Raises EngineError when it does not start."""
         command = [sys.executable, "-m", "cdc.job.fork_server", str(self._socket)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # a group of its own: signals of a terminal are for the process that works with it, also while this one starts
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         client = Path(__file__).with_name("fork_client.py")
         words = {"reader": _READER, "python": sys.executable, "client": client, "socket": self._socket}
         self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(word)) for name, word in words.items()}))

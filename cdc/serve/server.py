@@ -73,7 +73,7 @@ class Server:
     def _serve(self) -> None:
         self._look()
         try:
-            self._start_spark()
+            self._start_first()
             while not self._closing.wait(LOOK_S):
                 self._look()
                 if not self.spark_alive():
@@ -107,6 +107,15 @@ class Server:
         Served(url, os.getpid(), settings.token, started(os.getpid())).write(root)
         stack.callback(forget, root)
         self.say(f"web page and API: {url}")
+
+    def _start_first(self) -> None:
+        """Start Spark; what goes wrong when the server is to end already, with all that it has started, is no error."""
+        try:
+            self._start_spark()
+        except CdcError as error:
+            if not self._closing.is_set():
+                raise
+            self.say(f"ended while Spark was being started: {error}", "warning")
 
     def _start_spark(self) -> None:
         from cdc.job.shared_session import SharedSession

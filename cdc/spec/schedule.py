@@ -7,7 +7,7 @@ wants both the day of the month and that of the week to fit where cron wants one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -25,6 +25,8 @@ _NAMES = {
 }
 _EVERY = re.compile(r"every\s+(.+)", re.IGNORECASE)
 _SHORTEST_S = 1.0
+_NEAR = timedelta(hours=3)
+"""No change of clocks is larger."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -34,22 +36,50 @@ class Schedule:
     Args:
         text: `every 15 min`, counted from midnight UTC of 1970-01-01, so that restarts do not shift it; or five fields
             of cron: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday); or `@daily` and so on.
-        zone: the time zone of the fields, such as `Europe/Berlin`.
+        zone: the time zone of the fields, such as `Europe/Berlin`. An hour that it has twice, in autumn, has each time
+            of a fixed hour once, and those of every hour (`*`, `*/2`) twice; a time in an hour that it leaves out, in
+            spring, comes an hour later.
 
     Raises OptionError for a text that is neither.
     """
 
     def __init__(self, text: str, zone: str = "UTC") -> None:
-        self.text, self._zone = text, _time_zone(zone)
-        every = _EVERY.fullmatch(text.strip())
-        self._triggers = [_interval(every[1])] if every else list(_cron(text, self._zone))
+        self.text = text
+        every, self._twice = _EVERY.fullmatch(text.strip()), False
+        self._zone = UTC if every else _time_zone(zone)
+        if every:
+            self._triggers = [_interval(every[1])]
+            return
+        fields = _fields(text)
+        self._triggers = list(_cron(fields))
+        self._twice = fields[1].startswith("*")
 
     def next_s(self, after_s: float) -> float | None:
         """The first time after this one, both since the epoch; None when there is none, as for 30 February."""
-        after = datetime.fromtimestamp(after_s, self._zone)
-        found = [trigger.get_next_fire_time(None, after + timedelta(microseconds=1)) for trigger in self._triggers]
-        times = [time.timestamp() for time in found if time is not None]
-        return min(times) if times else None
+        found = [time for trigger in self._triggers if (time := self._next(trigger, after_s)) is not None]
+        return min(found) if found else None
+
+    def _next(self, trigger: Any, after_s: float) -> float | None:
+        """The trigger knows what clocks show, and nothing of zones: near a change of clocks all times are looked at."""
+        before, after = (self._clock(after_s + shift * _NEAR.total_seconds()) for shift in (-1, 1))
+        here = self._clock(after_s)
+        near = after - before != 2 * _NEAR
+        shown, found = (before if near else here), list[float]()
+        while (next_shown := trigger.get_next_fire_time(None, shown + timedelta(microseconds=1))) is not None:
+            shown = next_shown
+            found += [time for time in self._times(shown) if time > after_s]
+            if found and (not near or shown > after):
+                return min(found)
+        return min(found, default=None)
+
+    def _clock(self, time_s: float) -> datetime:
+        """What clocks of the zone show, as if it were UTC."""
+        return datetime.fromtimestamp(time_s, self._zone).replace(tzinfo=UTC, fold=0)
+
+    def _times(self, shown: datetime) -> list[float]:
+        """When clocks of the zone show that: twice in an hour that comes again, if it is to count."""
+        folds = (0, 1) if self._twice else (0,)
+        return [shown.replace(tzinfo=self._zone, fold=fold).timestamp() for fold in folds]
 
 
 def check_schedule(text: str) -> str:
@@ -80,18 +110,22 @@ def _interval(text: str) -> Any:
     return IntervalTrigger(seconds=round(seconds), start_date=_EPOCH, timezone=UTC)
 
 
-def _cron(text: str, zone: tzinfo) -> Iterator[Any]:
-    from apscheduler.triggers.cron import CronTrigger
-
+def _fields(text: str) -> list[str]:
     fields = _NAMES.get(text.strip().lower(), text).split()
     if len(fields) != 5:
         raise OptionError("must be five fields of cron, such as `0 2 * * *`, or an interval, such as `every 15 min`")
+    return fields
+
+
+def _cron(fields: Sequence[str]) -> Iterator[Any]:
+    from apscheduler.triggers.cron import CronTrigger
+
     minute, hour, day, month, weekday = fields
     days = [(day, weekday)] if "*" in (day[0], weekday[0]) else [(day, "*"), ("*", weekday)]  # one of them is enough
     for of_month, of_week in days:
         try:
             yield CronTrigger(
-                minute=minute, hour=hour, day=of_month, month=month, day_of_week=_weekdays(of_week), timezone=zone
+                minute=minute, hour=hour, day=of_month, month=month, day_of_week=_weekdays(of_week), timezone=UTC
             )
         except ValueError as error:
             raise OptionError(f"is no cron expression: {error}") from error

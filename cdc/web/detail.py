@@ -33,7 +33,7 @@ def detail(
     """The whole page. `query` and `number` say which tables; `said` is what was asked for just now."""
     view, status = shown.view, shown.status
     parts: list[Child] = [
-        el("div", el("h1", view.name), live("state", badge(view.state)), class_="title"),
+        el("div", el("h1", view.name), live("state", badge(view.state), _timing(view)), class_="title"),
         el("p", said, class_="said", role="status") if said else None,
         _actions(view, visitor),
         live("problems", _problems(shown, visitor)),
@@ -59,6 +59,14 @@ def detail(
         el("section", el("h2", "Log"), live("log", _log(log))),
     ]
     return page(view.name, visitor, parts, crumbs=[(view.name, link(view.name))])
+
+
+def _timing(view: PipelineView) -> Child:
+    """When it runs, beside its state."""
+    next_run = None if view.next_run_s is None else f"next run {ago(view.next_run_s)}"
+    parts = [view.schedule or None, next_run]
+    told = ", ".join(part for part in parts if part)
+    return [" ", el("span", told, class_="dim")] if told else None
 
 
 def _none() -> Markup:

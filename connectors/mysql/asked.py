@@ -56,6 +56,10 @@ class AskedSource(Source):
         at = None if committed is None else MySqlOffset.from_json(committed)
         return examine(self._streams.session, lambda: self._by_name, at)
 
+    def captures(self, table: TableId) -> bool:
+        """Whether its name is among those that the options say."""
+        return self._wanted(table)
+
     def copies_anew(self, table: TableId) -> bool:
         """Whether it is captured, and the options let tables be copied that nobody asked for."""
         return self._wanted(table) and self._options.copies_uncertain(table)

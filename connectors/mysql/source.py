@@ -175,9 +175,11 @@ class MySqlSource(AskedSource):
 
     def _jump(self, start: MySqlOffset) -> MySqlOffset:
         """The log behind `start` is purged: everything is copied anew."""
+        from connectors.mysql.follow.opened import forget_opened
         from connectors.mysql.snapshot.plan.lost_log import jump
 
         self._log().stop()
+        forget_opened(self._context.store)
         return jump(start, self._by_name, self._streams, self._schemas(), self._coordinator(), self._wanted)
 
     def _added_tables(self, start: MySqlOffset) -> MySqlOffset:

@@ -53,7 +53,9 @@ def _rules(found: Figures) -> Iterator[str]:
     for name, run in found["runs"].items():
         yield from _whole({"start_up": found["start_up"][name], "workloads": {name: run}})
     more, ratio = found["cpu_s_per_million_more"], found["rows_per_s_ratio"]
-    yield f"the rule costs {more:.2f} CPU s per M rows; rows/s with it are {ratio:.2f} times those without"
+    told = all(run["cpu_s_per_million"] for run in found["runs"].values())
+    cost = f"{more:.2f} CPU s per M rows" if told else "less than the start-up differs"
+    yield f"the rule costs {cost}; rows/s with it are {ratio:.2f} times those without"
 
 
 def _ruled_tables(found: Figures) -> Iterator[str]:
@@ -129,8 +131,8 @@ def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
     rows = [
         (
             name, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch'] or 0:,}",
-            f"{run['cpu_s_per_million']:.2f}", f"{run['cpu_s_per_million_all']:.2f}", str(run["batches"]),
-            f"{run['other_cores']:.1f}",
+            f"{run['cpu_s_per_million']:.2f}" if run["cpu_s_per_million"] else "-",
+            f"{run['cpu_s_per_million_all']:.2f}", str(run["batches"]), f"{run['other_cores']:.1f}",
         )
         for name, run in found.get("workloads", {}).items()
     ]  # fmt: skip

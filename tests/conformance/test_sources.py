@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import FLAVORS, own_servers
+from servers import FLAVORS, own_servers, source_of
 
 from cdc.block import ChangeBlock
 from cdc.schema import AddColumn, Column, CreateTable, DataType, Kind, SchemaChange, TableId, TableSchema
@@ -94,12 +94,9 @@ class MySqlHarness:
         self._file, self._position, *_ = server.execute(status)[0]
 
     def source(self) -> MySqlSource:
-        options = {
-            "type": "mysql", "hostname": self._server.host, "port": self._server.port, "username": self._server.user,
-            "password": self._server.password, "tables": str(self.table), "tls.mode": "disabled",
-            "scan.startup.mode": "specific-offset", "scan.startup.specific-offset.file": self._file,
-            "scan.startup.specific-offset.pos": self._position,
-        }  # fmt: skip
+        start = {"mode": "specific-offset", "specific-offset.file": self._file, "specific-offset.pos": self._position}
+        given = {f"scan.startup.{name}": value for name, value in start.items()}
+        options = source_of(self._server, str(self.table), **given)
         return MySqlSource(MySqlSourceOptions.model_validate(options), Context("pipeline-1", LocalStore(self._folder)))
 
     def create(self) -> None:

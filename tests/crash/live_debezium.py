@@ -73,7 +73,7 @@ VARIANTS = {
     "connect": Variant(
         {**_UNSIGNED, "time.precision.mode": "connect"}, lost=("TIME(", "DATETIME("),
     ),
-    "bare": Variant(_BARE, declared=True),
+    "bare": Variant(_BARE, lost=("BIT(", "VECTOR("), declared=True),
     "bare-options": Variant(
         {
             **_BARE, "decimal.handling.mode": "string", "binary.handling.mode": "hex",
@@ -83,6 +83,7 @@ VARIANTS = {
             "debezium.decimal.handling.mode": "string", "debezium.binary.handling.mode": "hex",
             "debezium.time.precision.mode": "microseconds",
         },
+        lost=("BIT(", "VECTOR("),
         declared=True,
     ),
 }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 
 import duckdb
@@ -14,18 +15,20 @@ from rule_model import Row, shown
 from rule_world import World
 
 from cdc.errors import CdcError, ChangeRefused
+from cdc.faults import POINTS
 from cdc.flow.offsets import numbered
 from cdc.options import SinkOptions, SourceOptions
 from cdc.source import Context, Limits, Offset
 from cdc.spec.check import check
 from cdc.state.store import LocalStore
-from cdc.testing import FailAt
 from cdc.testing.cases import middle
 from cdc.testing.memory import LocalPipeline
 from cdc_services.server import MySqlServer
 from cdc_standins import StandIn
 
 LIMITS = (Limits(1 << 26, 10**6), Limits(1 << 20, 12))
+Crash = Enum("Crash", {point: point for point in POINTS})
+"""At every point of the protocol a process may die."""
 Rows = Callable[[str], list[Row] | None]
 """The rows of a sink table by its name, None when it is not there."""
 
@@ -67,7 +70,7 @@ class Runs:
         )  # fmt: skip
         try:
             while (end := source.latest_offset(at, self.random.choice(LIMITS), 0.0)) != at:
-                failures = self.random.sample([*FailAt], self.random.choice([0, 0, 0, 1, 3]))
+                failures = self.random.sample([*Crash], self.random.choice([0, 0, 0, 1, 4]))
                 pipeline.batch(
                     numbered(at, self._batch), numbered(end, self._batch + 1), self.random.randint(1, 3), failures
                 )

@@ -1,6 +1,6 @@
 """Random rules, routes, behaviors, DDL and rows from live servers into sinks, against a model in plain Python.
 
-`make chaos` draws other seeds.
+Batches die at every point of the protocol. `make chaos` draws other seeds.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from cdc_services.server import MySqlServer
 
 
 @pytest.mark.mysql
-@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 2), ("duckdb", 9), ("starrocks", 1)])
+@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 2), ("starrocks", 1)])
 def test_the_sink_holds_what_the_model_says(kind: str, seed: int, mysql_server: MySqlServer, tmp_path: Path) -> None:
     assert differing_world(mysql_server, kind, seed, tmp_path) == []
 
 
 @pytest.mark.mysql
-@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 117), ("doris", 3)])
-def test_the_same_from_mariadb(kind: str, seed: int, mariadb_server: MySqlServer, tmp_path: Path) -> None:
-    assert differing_world(mariadb_server, kind, seed, tmp_path) == []
+def test_the_same_from_mariadb(mariadb_server: MySqlServer, tmp_path: Path) -> None:
+    assert differing_world(mariadb_server, "doris", 3, tmp_path) == []

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cdc_process import mysql_pipeline
 from comparison import differences
 from counting_sink import CountingSink
 from direct import DirectRuns
+from servers import source_of
 from snapshot_workload import KEYLESS, TABLES, SnapshotWorkload
 
 from cdc.schema import TableId
@@ -82,11 +82,7 @@ def test_tables_are_equal_in_duckdb(any_server: MySqlServer, seed: int, tmp_path
 
 
 def _source(server: MySqlServer, database: str, folder: Path) -> MySqlSource:
-    fields: dict[str, Any] = {
-        "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-        "password": server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
-        "scan.incremental.snapshot.chunk.size": 50,
-    }  # fmt: skip
+    fields = source_of(server, rf"{database}.\.*", **{"scan.incremental.snapshot.chunk.size": 50})
     return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("differential", LocalStore(folder)))
 
 

@@ -29,7 +29,7 @@ from cdc.testing import FailAt, ListSink, block, run_in_memory
 from cdc.testing.memory import Middle
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
-OLD, NEW = TableId("ods", "old"), TableId("ods", "new")
+OLD, NEW, OTHER = (TableId("ods", name) for name in ("old", "new", "other"))
 ID = Column("id", DataType.parse("INT"), nullable=False)
 NOTE = Column("note", DataType.parse("STRING"))
 SMALL = TableSchema((ID,), ("id",))
@@ -162,3 +162,14 @@ def test_another_shard_column_is_refused_with_both_names(moving: Pipeline) -> No
     edited = Middle(Routing(RouteTable([rule]), Policy(Behavior.EVOLVE), Coercion("fail")))
     with pytest.raises(EditRefused, match=r"the shard-column of shop\.a was none and is origin now"):
         moving.run(edited)
+
+
+def test_a_table_that_is_left_out_at_the_time_does_not_stand_in_the_way(moving: Pipeline, behavior: str) -> None:
+    moving.source.copies_anew = lambda table: False  # type: ignore[method-assign]
+    moving.source.captures = lambda table: False  # type: ignore[attr-defined]
+    moving.source.add(CreateTable(B, SMALL), rows(SMALL, 7, table=B, sequence=4))
+    moving.run(to((A, NEW), (B, OTHER), behavior=behavior))
+    assert (moving.ids(OTHER), moving.source.requests) == ([7], {})
+    moving.source.add(DropTable(A), CreateTable(A, SMALL), rows(SMALL, 8, sequence=30))  # as it is taken in again
+    moving.run(to((A, NEW), (B, OTHER), behavior=behavior))
+    assert moving.ids(NEW) == [8]

@@ -8,12 +8,16 @@ from typing import Any
 import duckdb
 import pytest
 
+from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
+from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
 from cdc.replanning import notes_since
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource, block, run_in_memory
+from cdc.testing.memory import Middle
 from cdc.transform.rules import Rules
 from cdc.transform.sqltext import SqlText
 from cdc.transform.texts import RuleSource, RuleTexts, Settings
@@ -106,3 +110,32 @@ def test_rules_that_are_new_are_told_too(life: Life) -> None:
     life.run()
     (note,) = life.notes(rules("*, qty * 2 AS share"))
     assert "without values in share" in note
+
+
+LEFT_OUT = Policy(Behavior.EVOLVE, exclude=("add.column",))
+
+
+def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life) -> None:
+    life.run()
+    life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
+    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=LEFT_OUT)
+    with pytest.raises(ChangeRefused, match=r"shop\.orders: the sink's table has no column qty") as caught:
+        dropped.check({ORDERS: {ORDERS}})
+    assert "add it to the table" in caught.value.hint
+    assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note"]
+    life.sql("ALTER TABLE shop.orders ADD COLUMN qty INT")
+    dropped.check({ORDERS: {ORDERS}})
+
+
+@pytest.mark.parametrize("made", ["CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)", ""])
+def test_nothing_is_added_to_a_table_made_by_hand_where_columns_may_not_be(life: Life, made: str) -> None:
+    life.sql("CREATE SCHEMA shop")
+    items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
+    middle = Middle(Routing(policy=LEFT_OUT))
+    if made:
+        life.sql(made)
+        with pytest.raises(ChangeRefused, match="has no column qty"):
+            run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
+        life.sql("ALTER TABLE shop.orders ADD COLUMN qty INT")
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
+    assert life.sql("SELECT id, qty FROM shop.orders") == [(1, 2)]

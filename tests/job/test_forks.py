@@ -64,6 +64,11 @@ def test_the_launcher_is_the_interpreter_for_everything_else(forks: Forks) -> No
     assert done.stdout == "42\n"
 
 
+def test_signals_of_a_terminal_do_not_reach_the_server(forks: Forks) -> None:
+    assert forks._process is not None
+    assert os.getpgid(forks._process.pid) != os.getpgid(0)
+
+
 def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connection(forks: Forks) -> None:
     with spark() as listening:
         launcher = started(forks, listening)

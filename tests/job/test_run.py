@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from cdc_process import wait_for
+from servers import source_of
 
 from cdc_services.server import MySqlServer
 
@@ -166,11 +167,7 @@ def test_a_live_pipeline_stops_cleanly_and_goes_on(folder: Folder, mysql_server:
     """After a stop, after the death of Java, which is an error of the engine, and after Ctrl-C."""
     database = mysql_server.new_database("run")
     mysql_server.execute("CREATE TABLE t (id INT PRIMARY KEY)", database=database)
-    folder.write({
-        "type": "mysql", "hostname": mysql_server.host, "port": mysql_server.port, "username": mysql_server.user,
-        "password": mysql_server.password, "tables": rf"{database}.\.*", "tls.mode": "disabled",
-        "scan.startup.mode": "latest-offset",
-    })  # fmt: skip
+    folder.write(source_of(mysql_server, rf"{database}.\.*", **{"scan.startup.mode": "latest-offset"}))
     process = folder.start("--log-format", "json")
     folder.begun(process)
     mysql_server.execute("INSERT INTO t VALUES (1)", database=database)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -47,6 +47,35 @@ def test_an_hour_that_a_zone_leaves_out_or_has_twice() -> None:
     assert times("30 2 * * *", "2026-03-28T12:00", 2, "Europe/Berlin") == ["Sun 03-29 03:30", "Mon 03-30 02:30"]
     assert times("0 12 * * *", "2026-10-24T13:00", 2, "Europe/Berlin") == ["Sun 10-25 12:00", "Mon 10-26 12:00"]
     assert times("0 0 * * *", "2026-01-01T00:00", 1, "Asia/Tokyo") == ["Fri 01-02 00:00"]
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "begin", "hours"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00+00:00", [12.5, 37.5, 61.5]),
+        ("0 * * * *", "Europe/Berlin", "2026-10-24T22:30+00:00", [0.5, 1.5, 2.5, 3.5, 4.5]),
+        ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:10+00:00", [1 / 3, 5 / 6, 4 / 3, 11 / 6]),
+        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00+00:00", [13.5, 36.5]),
+        ("45 1 * * *", "Australia/Lord_Howe", "2026-04-03T12:00+00:00", [2.75, 26.75, 51.25]),
+        ("0 0 * * *", "America/Havana", "2026-10-31T12:00+00:00", [16.0, 41.0]),
+    ],
+)
+def test_clocks_that_are_changed_let_no_time_come_again_and_none_be_lost(
+    text: str, zone: str, begin: str, hours: list[float]
+) -> None:
+    begin_s = at_s = datetime.fromisoformat(begin).timestamp()
+    schedule, found = Schedule(text, zone), list[float]()
+    for _ in hours:
+        at_s = schedule.next_s(at_s) or 0.0
+        found.append((at_s - begin_s) / 3600)
+    assert found == pytest.approx(hours)
+
+
+def test_from_every_moment_around_a_change_of_clocks_the_next_time_is_later() -> None:
+    schedule, begin_s = Schedule("30 2 * * *", "Europe/Berlin"), datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp()
+    later = [schedule.next_s(begin_s + 60 * minute + 0.5) for minute in range(360)]
+    assert all(time is not None and time > begin_s + 60 * minute for minute, time in enumerate(later))
+    assert len(set(later)) == 2, "once on that day, and on the day after it"
 
 
 @pytest.mark.parametrize("text", ["", "daily", "* * * *", "61 * * * *", "0 0 * * 8", "every", "every x", "every 10 ms"])

@@ -141,11 +141,40 @@ def test_three_pipelines_and_what_is_told_of_them(serving: Serving, mysql_server
     assert "wrong.yaml:1:9: source: must be a mapping" in "".join(listed["wrong"]["file_errors"])
     assert "batch committed" in serving.cdc("logs", "live")
     assert all(f">{name}<" in serving.page("") for name in listed)
-    assert 'pipeline="live"' in serving.page("metrics")
+    check_pause(serving, mysql_server, database)
+    check_told_everywhere(serving)
     assert mysql_server.password not in serving.page("api/v1/pipelines/live") + serving.log
 
     assert serving.end() == 0
     assert served(serving.root) is None
+
+
+def check_pause(serving: Serving, mysql_server: MySqlServer, database: str) -> None:
+    """A table is paused and resumed while its pipeline runs."""
+    orders = f"{database}.orders"
+    assert "is paused from the next batch on" in serving.api.post("live", "pause", table=orders)
+    mysql_server.execute("INSERT INTO orders VALUES (5)", database=database)
+    serving.wait("the pause", lambda: orders in (serving.one("live")["status"]["paused"] or []))
+    assert "will be copied anew" in serving.api.post("live", "resume", table=orders)
+    serving.wait("the copy", lambda: serving.rows("live") == 5)
+    serving.wait("the word of it", lambda: serving.one("live")["paused"] == [])
+
+
+def check_told_everywhere(serving: Serving) -> None:
+    """Each of the three by the command line, the API, Prometheus and its page."""
+    assert "SourceUnavailable" in serving.cdc("status", "failing")
+    batches = serving.api.get("pipelines/live/batches")["batches"]
+    assert {"read", "prepare", "commit"} <= {phase for batch in batches for phase in batch["phases"]}
+    assert serving.api.get("pipelines/failing/errors")["errors"][0]["kind"] == "SourceUnavailable"
+    timed = serving.one("timed")
+    assert (timed["schedule"], timed["next_run_s"] is not None or timed["state"] != "scheduled") == ("every 2 s", True)
+    metrics = serving.page("metrics").splitlines()
+    assert 'cdc_up{pipeline="live"} 1.0' in metrics
+    assert 'cdc_state{pipeline="failing",state="failed"} 1.0' in metrics
+    assert any(line.startswith('cdc_runs_total{pipeline="timed"} ') and float(line.split()[-1]) > 1 for line in metrics)
+    assert ">running<" in serving.page("pipelines/live")
+    assert "every 2 s" in serving.page("pipelines/timed")
+    assert "is the server running there" in serving.page("pipelines/failing")
 
 
 def finished(view: dict[str, Any]) -> list[dict[str, Any]]:

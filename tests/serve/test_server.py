@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdc.errors import PipelineUnknown
+from cdc.errors import EngineError, PipelineUnknown, StateError
+from cdc.job.lock import RunLock
 from cdc.serve import server as module
 from cdc.serve.control import PipelineView
 from cdc.serve.server import Server, Settings
@@ -134,6 +135,31 @@ def test_a_name_that_is_unknown_is_told_with_those_that_are_not(folder: Folder, 
     with pytest.raises(PipelineUnknown) as caught:
         ask(folder.server)
     assert (caught.value.where, caught.value.hint) == ("x", "there are: a")
+
+
+def test_a_server_that_is_to_end_while_spark_starts_ends_without_an_error(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def signalled(server: Server) -> None:
+        server.close()
+        raise EngineError("Java has ended")
+
+    monkeypatch.setattr(Server, "_start_spark", signalled)
+    folder.write("a.yaml", SOUND)
+    folder.server.run()
+    assert folder.kept("a").closed
+    assert "warning: ended while Spark was being started: Java has ended" in folder.lines[-1]
+
+
+def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
+    lock = RunLock(folder.folder / ".cdc")
+    lock.acquire()
+    try:
+        with pytest.raises(StateError, match="another run is using"):
+            folder.server.run()
+    finally:
+        lock.release()
+    assert folder.shown() == {}
 
 
 def test_a_folder_that_cannot_be_read_leaves_its_pipelines_alone(folder: Folder, tmp_path: Path) -> None:

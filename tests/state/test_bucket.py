@@ -64,6 +64,13 @@ def test_a_missing_bucket_is_named(s3: S3Server, tmp_path: Path) -> None:
         pytest.fail("it began")
 
 
+def test_credentials_that_nobody_gives_are_not_waited_for() -> None:
+    away = GenericError("the credential provider was not enabled")
+    with patch("obstore.list", side_effect=away), pytest.raises(StateError, match="no credentials") as met:
+        Bucket("memory:///p", RetryPolicy(timeout_s=600.0)).check()
+    assert not met.value.retryable
+
+
 def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Server) -> None:
     slept: list[float] = []
     policy = RetryPolicy(timeout_s=60.0, clock=lambda: sum(slept), sleep=slept.append)
@@ -80,6 +87,7 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Se
         ("Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>", StateError, "access denied"),
         ("Server returned error response: 503 Service Unavailable: slow down", StateUnavailable, "503"),
         ("the credential provider was not enabled", StateUnavailable, "no credentials"),
+        ("GET http://169.254.169.254/latest/token: 403 Forbidden", StateUnavailable, "no credentials"),
         ("error sending request for PUT https://a/b?sig=s3cr3t&se=1 in 3 ms", StateUnavailable, "error sending"),
     ],
 )  # fmt: skip

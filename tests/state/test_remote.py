@@ -210,7 +210,7 @@ def test_of_two_runs_that_find_a_dead_one_exactly_one_goes_on(url: str, tmp_path
             with run(url, tmp_path / name, _LONG_S) as store:
                 store.write(name, b"1")
                 ends.append("ran")
-                over.wait()
+                over.wait(60)
         except StateError as error:
             ends.append("refused" if "is using this state" in str(error) else str(error))
             over.set()
@@ -269,6 +269,7 @@ def test_a_step_of_a_process_that_died_behind_its_put_is_carried_out_by_the_next
 
 def test_a_sink_is_not_asked_once_the_lease_is_over(url: str, tmp_path: Path) -> None:
     store = paused(url, tmp_path)
+    note_held(tmp_path, time.monotonic() + 600)
     store.check_held()
     note_held(tmp_path, time.monotonic() - 2)
     with pytest.raises(StateUnavailable, match="the lease on the state ended 2 s ago"):

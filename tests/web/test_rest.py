@@ -114,6 +114,12 @@ def test_a_table_is_paused_and_resumed(client: TestClient, control: FakeControl,
     assert client.post(f"{BASE}/shop/{what}", headers=SENT).json()["error"]["message"] == "no table was named"
 
 
+def test_a_schedule_is_shown_with_its_next_time(client: TestClient) -> None:
+    page = client.get("/pipelines/nightly").text
+    assert "0 2 * * *, next run in" in page
+    assert "next run" not in client.get("/pipelines/shop").text
+
+
 def test_paused_tables_are_shown_with_what_ends_that(client: TestClient, control: FakeControl) -> None:
     assert {each["name"]: each["paused"] for each in client.get(BASE).json()["pipelines"]}["shop"] == ["shop.archive"]
     page = client.get("/pipelines/shop").text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+_FIRST = "lock"
 _REQUEST_S = 20
 _TRIES = 2
 """Of the library itself, close together; after that the policy says how long."""
@@ -30,8 +32,9 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _RIGHTS = "the state needs the rights to read, write, delete and list objects there (docs/state.md)"
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|The specified bucket does not exist", re.IGNORECASE)
 _DENIED = re.compile(r"\b(401 Unauthorized|403 Forbidden|AccessDenied|InvalidAccessKeyId|SignatureDoesNotMatch)\b")
-_BUSY = re.compile(r"\b(429|500|502|503|504)\b")
-_NO_ACCOUNT = re.compile(r"credential|169\.254\.169\.254|metadata\.google|identity", re.IGNORECASE)
+_NO_ACCOUNT = re.compile(
+    r"credential provider|no credentials|//169\.254\.|//metadata\.google|token request", re.IGNORECASE
+)
 
 
 class Bucket:
@@ -43,6 +46,18 @@ class Bucket:
 
     def __init__(self, url: str, retry: RetryPolicy | None = None) -> None:
         self.url, self._retry = url, retry or RetryPolicy()
+
+    def check(self) -> None:
+        """Whether there is such a bucket, for this user. Credentials that are missing now are not waited for.
+
+        Raises StateError.
+        """
+        try:
+            Bucket(self.url, replace(self._retry, timeout_s=0.0)).names(_FIRST)
+        except StateUnavailable as error:
+            if _NO_ACCOUNT.search(error.message):
+                raise StateError(error.message, where=error.where, hint=error.hint) from error
+            self.names(_FIRST)
 
     def get(self, name: str) -> bytes | None:
         """An object; None when there is none."""
@@ -157,6 +172,9 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     if _NO_BUCKET.search(str(error)):
         hint = "create it, or correct --state-dir"
         return StateError("there is no such bucket", where=url, hint=hint)
+    if _NO_ACCOUNT.search(text):
+        hint = "give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; see docs/state.md"
+        return StateUnavailable(f"the state cannot be {verb}: no credentials: {text}", where=where, hint=hint)
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or _DENIED.search(text):
         return StateError(f"the state cannot be {verb}: access denied: {text}", where=where, hint=_RIGHTS)
     if kind == "NotSupportedError" or "501 Not Implemented" in text:
@@ -164,9 +182,6 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
         return StateError(f"the state cannot be {verb}: {text}", where=where, hint=hint)
     if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
         return StateError(f"the state cannot be {verb}: {error.strerror or error}", where=str(error.filename or where))
-    if _NO_ACCOUNT.search(text) and not _BUSY.search(text):
-        hint = "give them in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; see docs/state.md"
-        return StateUnavailable(f"the state cannot be {verb}: no credentials: {text}", where=where, hint=hint)
     hint = "look at the store and the network; nothing was lost"
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 

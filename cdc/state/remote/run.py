@@ -62,7 +62,7 @@ class _Run:
     def begin(self, starting: Callable[[str], None]) -> None:
         note_url(self._copy, self._url)
         clean(self._copy)
-        self._bucket.names("lock")  # whether there is such a bucket: a put of S3 and a get do not say so alike
+        self._bucket.check()
         starting(f"reading the state from {self._url}")
         mine = of_this_process(self._owner, self._place(), self._ttl_s)
         self._lease = Lease(self._bucket, self._once, mine, self._retry)

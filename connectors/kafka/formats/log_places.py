@@ -14,6 +14,7 @@ from connectors.kafka.kernels import INTEGER, STRING, TRUE
 
 PLACES = Tree({"source": {"file": None, "pos": None, "server_id": None, "snapshot": None}})
 _BITS = 40
+_DOT = ord(".")
 NOWHERE = -1
 
 
@@ -60,7 +61,9 @@ def places_of(scan: Scan) -> Places:
     """What a scan by a tree with the names of PLACES has found, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
-    rows = np.flatnonzero((files.kinds >= STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
+    # A snapshot may tell an empty name, or nothing but the number.
+    named = (files.kinds == STRING) & (files.stops > files.starts) & (scan.texts.data[files.starts] != _DOT)
+    rows = np.flatnonzero(named & (positions.kinds == INTEGER) & (scan.faults == 0))
     if not len(rows):
         return Places(at, frozenset(), frozenset())
     names = convert.text(files.take(rows)).dictionary_encode()

@@ -14,6 +14,7 @@ from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.log_end import LogEnd
+from connectors.mysql.follow.opened import check_opened
 from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
@@ -182,6 +183,8 @@ class Tail:
             check_file_position(connection, info, start.position)
             check_not_reset(connection, info, start.gtids)
             check_same_place(connection, info, start.position.file, start.position.position, start.gtids)
+            check_opened(self._store, connection, info.identity, start.position.file)
         finally:
-            connection.close()
+            if connection.open:
+                connection.close()
         return start.position, info

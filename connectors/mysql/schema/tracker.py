@@ -125,7 +125,8 @@ class Tracker:
                 f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
                 f"{query.sql[:200]}",
                 where=where,
-                hint="set binlog_format=ROW for every session; then start anew after this position",
+                hint="set binlog_format=ROW for every session; then start anew after this position. Statements on "
+                "other tables of the database count, as views, triggers and functions may write to captured ones",
             )
         if result.unparsed:
             raise UnsupportedChange(

@@ -169,6 +169,16 @@ def test_rows_of_another_servers_log_have_no_order_with_a_statement(tmp_path: Pa
     assert f"(rows of {TABLE} come from the log of another server)" in found.notices[0]
 
 
+@pytest.mark.parametrize("file", ["", ".000001"])
+def test_rows_without_a_place_hide_no_place(tmp_path: Path, file: str) -> None:
+    """As snapshots may write them."""
+    log = topics()
+    log.write("srv", ddl(20, "alter table orders drop column a", ["id"]))
+    write(log, 0, row(0, file=file, id=1, a=1), row(10, id=2, a=2), row(30, id=3))
+    flat = [item for batch in followed(Follower(log, tmp_path)) for item in batch]
+    assert flat[1:] == [{"id": 1, "a": 1}, {"id": 2, "a": 2}, DropColumn(ORDERS, "a"), {"id": 3}]
+
+
 def test_what_the_snapshot_says_of_tables_is_no_statement(tmp_path: Path) -> None:
     log = topics()
     log.write("srv", ddl(20, "DROP TABLE IF EXISTS `shop`.`orders`", kind="DROP", snapshot="true"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import FLAVORS, own_servers
+from servers import FLAVORS, own_servers, source_of
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import DropTable, TableId, TruncateTable
@@ -52,11 +52,7 @@ class Shop:
 
     def options(self, **options: Any) -> MySqlSourceOptions:
         given = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
-        fields = {
-            "type": "mysql", "hostname": self.server.host, "port": self.server.port, "username": self.server.user,
-            "password": self.server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
-            "scan.startup.mode": "latest-offset", **given,
-        }  # fmt: skip
+        fields = source_of(self.server, rf"{self.database}.\.*", **{"scan.startup.mode": "latest-offset", **given})
         return MySqlSourceOptions.model_validate(fields)
 
     def drained(self, **options: Any) -> list[ReadBatch]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import waits
 from replication import Replication
-from servers import FLAVORS, own_servers
+from servers import FLAVORS, own_servers, source_of
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
@@ -54,11 +54,7 @@ class Shop:
         self.pair.replica.execute(*domain, *statements, database=self.database)
 
     def source(self, server: StartedServer) -> MySqlSource:
-        fields = {
-            "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-            "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
-            "scan.startup.mode": "latest-offset",
-        }  # fmt: skip
+        fields = source_of(server, rf"{self.database}.\.*", **{"scan.startup.mode": "latest-offset"})
         return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(self._folder)))
 
     def drained(self, server: StartedServer, start: Offset | None = None) -> list[ReadBatch]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import FLAVORS, ServerFactory, own_servers
+from servers import FLAVORS, ServerFactory, own_servers, source_of
 
 from cdc.errors import PositionLost, SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import AddColumn, CreateTable, TableId
@@ -46,11 +46,7 @@ class Shop:
         folder = self._folder / f"{self.database}-{self._runs}"
         folder.mkdir()
         given = {f"scan.startup.{name.replace('__', '.').replace('_', '-')}": value for name, value in options.items()}
-        fields = {
-            "type": "mysql", "hostname": self.server.host, "port": self.server.port, "username": self.server.user,
-            "password": self.server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
-            "scan.startup.mode": mode, **given,
-        }  # fmt: skip
+        fields = source_of(self.server, rf"{self.database}.\.*", **{"scan.startup.mode": mode, **given})
         return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("p", LocalStore(folder)))
 
     def ids(self, mode: str, **options: Any) -> list[int]:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from servers import source_of
+
 from cdc.flow.copying import block_for, changes_for
 from cdc.schema import SchemaChange, TableId
 from cdc.sink import Prepared, TaskAttempt
@@ -54,11 +56,7 @@ class Steps:
 
     def at_server(self, server: MySqlServer) -> MySqlSource:
         """The pipeline as another process that meets this server."""
-        fields = {
-            "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-            "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
-            **self._options,
-        }  # fmt: skip
+        fields = source_of(server, rf"{self.database}.\.*", **self._options)
         return MySqlSource(MySqlSourceOptions.model_validate(fields), Context("steps", LocalStore(self.folder)))
 
     def started_on(self, server: MySqlServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cdc_process import wait_for
 from servers import ServerFactory
 from test_snapshot_source import LIMITS, Shop, numbers
 
@@ -80,3 +81,28 @@ def test_a_log_purged_under_a_planned_batch_is_jumped_over_in_the_next(shop: Sho
     shop.offset = end
     shop.catch_up()
     assert_equal(shop)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_a_log_that_was_reset_and_written_again_is_noticed(
+    flavor: str, server_factory: ServerFactory, tmp_path: Path
+) -> None:
+    """Files, positions and GTIDs are all there again, with other rows."""
+    shop = Shop(server_factory(flavor), tmp_path)
+    reset = "RESET BINARY LOGS AND GTIDS" if flavor == "mysql" else "RESET MASTER"
+    shop.run(reset, "CREATE TABLE t (id INT PRIMARY KEY, name CHAR(1))", "INSERT INTO t VALUES (1, 'a')")
+    shop.catch_up()
+    second = "SELECT UNIX_TIMESTAMP()"
+    shop.run("DROP TABLE t")
+    before = shop.server.execute(second)
+    wait_for("the next second of the server's clock", lambda: shop.server.execute(second) != before)
+    shop.run(reset, "CREATE TABLE t (id INT PRIMARY KEY, name CHAR(1))", "INSERT INTO t VALUES (1, 'b')")
+    shop.run(*(f"INSERT INTO t VALUES ({number}, 'c')" for number in range(2, 20)))
+    with pytest.raises(PositionLost, match="is another file than the one that was read"):
+        shop.catch_up()
+    shop.options["scan.on-purged"] = "resnapshot"
+    shop.catch_up()
+    assert not shop.differs("t", "id, name")
+    shop.run("INSERT INTO t VALUES (99, 'd')")
+    shop.catch_up()
+    assert not shop.differs("t", "id, name")

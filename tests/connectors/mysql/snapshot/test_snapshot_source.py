@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import source_of
 
 from cdc.errors import SourceError, UnsupportedChange
 from cdc.schema import CopyTable, TableCopied, TableId
@@ -36,12 +37,8 @@ class Shop:
         self.server.execute(*statements, database=self.database)
 
     def source(self) -> MySqlSource:
-        server = self.server
-        fields = {
-            "type": "mysql", "hostname": server.host, "port": server.port, "username": server.user,
-            "password": server.password, "tables": rf"{self.database}.\.*", "tls.mode": "disabled",
-        }  # fmt: skip
-        options = MySqlSourceOptions.model_validate({**fields, **self.options})
+        fields = source_of(self.server, rf"{self.database}.\.*", **self.options)
+        options = MySqlSourceOptions.model_validate(fields)
         return MySqlSource(options, Context("copy-1", LocalStore(self.folder)))
 
     def catch_up(self, limits: Limits | None = LIMITS, parallelism: int = 3, *, confirms: bool = True) -> Run:
