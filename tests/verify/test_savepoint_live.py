@@ -77,14 +77,16 @@ def test_tables_with_a_key_come_out_the_same(mysql_server: MySqlServer, tmp_path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_column_that_was_dropped_since_is_put_back_first(
+def test_columns_that_were_dropped_or_renamed_since_are_put_back_first(
     mysql_server: MySqlServer, tmp_path: Path, kind: str
 ) -> None:
     with own_standin(kind) as standin:
         kept = Kept(mysql_server, standin, tmp_path)
         kept.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
         savepoint = kept.keep()
-        kept.run("INSERT INTO t VALUES (3, 3, 3)", "ALTER TABLE t DROP COLUMN b", "INSERT INTO t VALUES (4, 4)")
+        kept.run("INSERT INTO t VALUES (3, 3, 3)", "ALTER TABLE t DROP COLUMN b", "INSERT INTO t VALUES (4, 4)",
+            "ALTER TABLE t RENAME COLUMN a TO z",
+        )  # fmt: skip
         expected = kept.rows("t")
         kept.back_to(savepoint)
         kept.run()
