@@ -266,7 +266,7 @@ def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(kind: str, aft
     folder.mkdir()
     puts = _puts(SINKS[kind], folder)
     assert puts > ROWS
-    every = 1 if _ALL or kind == "fenced" else 5
+    every = 1 if _ALL or kind == "fenced" else 9
     for at in range(1 + after, puts + 1, every):
         folder = tmp_path / str(at)
         folder.mkdir()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cdc.schema import Column, Kind, TableId, TableSchema
+from cdc.schema import Column, TableId, TableSchema
 from connectors.kafka.encoding.connect import Encoded, Schema, encoded
 from connectors.kafka.encoding.defaults import default_of
-from connectors.kafka.encoding.json_text import without_spaces
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.encoding.modes import Modes
@@ -70,8 +69,7 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
         value = (*_with(envelope_schema(full, column_schemas(schema, modes))), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
         key = (*_with(_key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
-    texts = {column.name: without_spaces for column in schema.columns if column.type.kind is Kind.JSON}
-    return Layout(value, key if schema.primary_key else None, prepare, texts, moved=moved)
+    return Layout(value, key if schema.primary_key else None, prepare, moved=moved)
 
 
 def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:

@@ -73,8 +73,7 @@ class Encoder:
                 hint="choose another value.format, leave the table out, or publish it in a pipeline of its own",
             )
         rows = block.rows
-        of_log = {} if block.snapshot else self._layout.prepare_log
-        for name, prepare in [*self._layout.prepare.items(), *of_log.items()]:
+        for name, prepare in self._layout.prepare.items():
             index = rows.schema.get_field_index(name)
             rows = rows.set_column(index, name, prepare(rows.column(index)))
         origin = Origin(block, found, self._now_ms())

@@ -32,7 +32,6 @@ class Layout:
     Attributes:
         moved: the parts of a key in headers, which say where a row went whose key changed; None for no headers.
         prepare: columns that the kernel cannot read as they are, each with what makes them readable.
-        prepare_log: the same for rows of the log, and not for those that a copy of the table has read.
         tombstones: whether a delete of a key may be followed by a message without a value.
         deletes: whether a delete has a value; without, it is a tombstone itself, and only tables with a key can be
             updated.
@@ -42,7 +41,6 @@ class Layout:
     value: tuple[Part, ...]
     key: tuple[Part, ...] | None
     prepare: Mapping[str, Prepare] = field(default_factory=dict)
-    prepare_log: Mapping[str, Prepare] = field(default_factory=dict)
     tombstones: bool = True
     deletes: bool = True
     split_keys: bool = True

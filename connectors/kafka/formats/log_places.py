@@ -14,7 +14,6 @@ from connectors.kafka.kernels import INTEGER, STRING, TRUE
 
 PLACES = Tree({"source": {"file": None, "pos": None, "server_id": None, "snapshot": None}})
 _BITS = 40
-_DOT = ord(".")
 NOWHERE = -1
 
 
@@ -61,19 +60,20 @@ def places_of(scan: Scan) -> Places:
     """What a scan by a tree with the names of PLACES has found, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
-    # A snapshot may tell an empty name, or nothing but the number.
-    named = (files.kinds == STRING) & (files.stops > files.starts) & (scan.texts.data[files.starts] != _DOT)
-    rows = np.flatnonzero(named & (positions.kinds == INTEGER) & (scan.faults == 0))
+    rows = np.flatnonzero((files.kinds == STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
     if not len(rows):
         return Places(at, frozenset(), frozenset())
     names = convert.text(files.take(rows)).dictionary_encode()
     logs, numbers = set[str](), list[int]()
     for name in names.dictionary.to_pylist():
         log, _, number = name.rpartition(".")
-        logs.add(log if number.isdigit() else name)
-        numbers.append(int(number) if number.isdigit() else 0)
+        # A snapshot may tell an empty name, or nothing but the number.
+        named = bool(log) and number.isdigit()
+        logs |= {log} if named else set()
+        numbers.append(int(number) if named else NOWHERE)
     found = np.array(numbers, np.int64)[names.indices.to_numpy()]
-    at[rows] = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
+    places = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
+    at[rows] = np.where(found == NOWHERE, NOWHERE, places)
     own = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
     return Places(at, frozenset(logs), frozenset(_distinct(own)) - {0})
 

@@ -169,7 +169,7 @@ def test_rows_of_another_servers_log_have_no_order_with_a_statement(tmp_path: Pa
     assert f"(rows of {TABLE} come from the log of another server)" in found.notices[0]
 
 
-@pytest.mark.parametrize("file", ["", ".000001"])
+@pytest.mark.parametrize("file", ["", "1", ".000001"])
 def test_rows_without_a_place_hide_no_place(tmp_path: Path, file: str) -> None:
     """As snapshots may write them."""
     log = topics()
