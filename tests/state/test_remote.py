@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -125,6 +126,24 @@ def test_steps_go_once_they_are_in_a_base(url: str, tmp_path: Path) -> None:
     store.write("5.json", b"y")
     with run(url, tmp_path / "b") as store:
         assert store.names() == [f"{number}.json" for number in range(6)]
+
+
+def test_a_base_leaves_out_what_goes_while_it_is_made(url: str, tmp_path: Path) -> None:
+    store = paused(url, tmp_path / "a")
+    store.write("1.json", b"x")
+    (tmp_path / "a" / "2.json").symlink_to("gone")  # its name was listed
+    compact(writer_of(store), [])
+    with run(url, tmp_path / "b") as other:
+        assert other.names() == ["1.json"]
+
+
+def test_a_base_is_not_made_of_a_folder_that_cannot_be_listed(url: str, tmp_path: Path) -> None:
+    store = paused(url, tmp_path / "a")
+    store.write("commits/1.json", b"x")
+    with patch("os.scandir", side_effect=OSError(errno.EMFILE, "Too many open files")), pytest.raises(StateError):
+        compact(writer_of(store), [])
+    with run(url, tmp_path / "b") as other:
+        assert other.read("commits/1.json") == b"x"
 
 
 def test_bulk_data_is_there_for_the_next_run_until_it_is_dropped(url: str, tmp_path: Path) -> None:
