@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
+from connectors.mysql.ddl.calls import calls
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in
@@ -134,7 +135,8 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in parse(sql, database=database, dialect=dialect):
             if isinstance(statement, StatementDml):
-                if self._concerned(statement.tables) or self._beside(statement.tables):
+                beside = self._concerned(statement.tables) or self._beside(statement.tables)
+                if beside or calls(sql, dialect, {table.database for table in self.captured}):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
                 if self._concerned(statement.tables) or names_in(sql, database, self.captured):

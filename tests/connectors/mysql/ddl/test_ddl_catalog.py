@@ -215,6 +215,10 @@ def test_statement_dml_is_reported_when_it_may_concern_captured_tables() -> None
     assert one.apply("UPDATE x SET a = 1", "shop").dml == (StatementDml("update"),)
     assert one.apply("INSERT INTO u VALUES (1)", "shop").captured  # a view of t, or a table with a trigger
     assert not one.apply("INSERT INTO other.u VALUES (1)", "shop").captured
+    for call in ("shop.f()", "1, `Shop` . `f` (2)", "(SELECT shop.f(x) FROM y)"):
+        assert one.apply(f"INSERT INTO other.u VALUES ({call})", "other").captured, "a function may write to t"
+    for harmless in ("VALUES ('shop.f()', other.f()) /* shop.f() */", "SELECT shop.f, now() FROM shop.u AS shop"):
+        assert not one.apply(f"INSERT INTO other.u {harmless}", "other").captured
 
 
 def test_definitions_read_anew_give_the_changes_from_what_was_known() -> None:
