@@ -306,6 +306,13 @@ def test_turning_system_versioning_on_is_refused() -> None:
         catalog("CREATE TABLE t (a INT)").apply("ALTER TABLE t ADD SYSTEM VERSIONING", "shop")
 
 
+def test_turning_system_versioning_on_has_the_definition_read_anew_where_the_table_is_copied() -> None:
+    one = catalog("CREATE TABLE t (a INT)", copied_when_uncertain=lambda table: True)
+    result = one.apply("ALTER TABLE t ADD b INT, ADD SYSTEM VERSIONING", "shop")
+    assert [statement.tables for statement in result.unparsed] == [(T,)]
+    assert not result.changes
+
+
 @pytest.mark.parametrize(
     "clause", ["ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING", "ADD b INT, DROP SYSTEM VERSIONING"]
 )
