@@ -56,6 +56,17 @@ class Derived:
     wanted: tuple[TableId, ...] = ()
     renamed: frozenset[TableId] = frozenset()
 
+    @property
+    def expected(self) -> Sequence[CreateTable]:
+        """Tables that are not created and have to be there, with those of their columns that outlast the changes."""
+        found = []
+        for held in self.held:
+            last = self.after.sinks.get(held.table)
+            if held.expected is not None and last is not None:
+                columns = tuple(column for column in held.expected.columns if find(last, column.name) is not None)
+                found.append(CreateTable(held.table, TableSchema(columns)))
+        return found
+
 
 def derived(
     route: RouteTable,

@@ -21,10 +21,12 @@ from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
+from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import Change, Entry
 from cdc.state.remote.held import note_held
+from cdc.state.remote.lease import Lease, of_this_process
 from cdc.state.remote.run import _Run, held
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
@@ -218,6 +220,21 @@ def test_the_second_of_two_runs_is_told_who_the_first_one_is(url: str, tmp_path:
         first.write("x", b"1")
 
 
+def test_a_machine_that_slept_while_it_watched_a_lease_leaves_it_to_one_that_lives(url: str) -> None:
+    bucket, now_s = Bucket(url, RETRY), [0.0]
+    holder = Lease(bucket, bucket, of_this_process("a", "", 1.0), RETRY)
+    holder.acquire()
+
+    def sleep(seconds: float) -> None:
+        asleep = now_s[0] == 0.0
+        now_s[0] += 3600.0 if asleep else seconds
+        assert asleep or holder.beat()
+
+    patient = RetryPolicy(timeout_s=0.0, clock=lambda: now_s[0], sleep=sleep)
+    with pytest.raises(StateError, match="is using this state"):
+        Lease(bucket, bucket, of_this_process("b", "", 1.0), patient).acquire()
+
+
 def test_of_two_runs_that_find_a_dead_one_exactly_one_goes_on(url: str, tmp_path: Path) -> None:
     paused(url, tmp_path / "dead").write("x", b"1")
     ends: list[str] = []
@@ -327,3 +344,14 @@ def trouble(where: Callable[[str], bool], *, after: bool) -> Iterator[None]:
 
     with patch("obstore.put", put):
         yield
+
+
+def test_an_executor_that_does_not_see_the_working_copy_is_told_how_to_share_it(url: str, tmp_path: Path) -> None:
+    with run(url, tmp_path, _LONG_S):
+        state = StateDir(tmp_path)
+        token = state.put_token()
+        state.check_token(token)
+        with pytest.raises(StateError, match=f"the working copy of {url}") as caught:
+            state.check_token("of another folder")
+    assert "set CDC_STATE_CACHE" in caught.value.hint
+    assert "--state-dir" not in caught.value.hint
