@@ -26,6 +26,7 @@ from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import Change, Entry
 from cdc.state.remote.held import note_held
+from cdc.state.remote.lease import Lease, of_this_process
 from cdc.state.remote.run import _Run, held
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
@@ -217,6 +218,21 @@ def test_the_second_of_two_runs_is_told_who_the_first_one_is(url: str, tmp_path:
         ):
             pytest.fail("both run")
         first.write("x", b"1")
+
+
+def test_a_machine_that_slept_while_it_watched_a_lease_leaves_it_to_one_that_lives(url: str) -> None:
+    bucket, now_s = Bucket(url, RETRY), [0.0]
+    holder = Lease(bucket, bucket, of_this_process("a", "", 1.0), RETRY)
+    holder.acquire()
+
+    def sleep(seconds: float) -> None:
+        asleep = now_s[0] == 0.0
+        now_s[0] += 3600.0 if asleep else seconds
+        assert asleep or holder.beat()
+
+    patient = RetryPolicy(timeout_s=0.0, clock=lambda: now_s[0], sleep=sleep)
+    with pytest.raises(StateError, match="is using this state"):
+        Lease(bucket, bucket, of_this_process("b", "", 1.0), patient).acquire()
 
 
 def test_of_two_runs_that_find_a_dead_one_exactly_one_goes_on(url: str, tmp_path: Path) -> None:
