@@ -78,7 +78,9 @@ class Policy:
 
     @property
     def adds_columns(self) -> bool:
-        """Whether the filters let columns be added to tables that are there already."""
+        """Whether behavior and filters let columns be added to tables that are there already."""
+        if self.behavior is Behavior.IGNORE:
+            return False
         return not _named("add.column", self.exclude or ()) and (
             self.include is None or _named("add.column", self.include)
         )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused
+from cdc.evolution.behavior import Behavior, Policy
 from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.sink import Describes
 
 if TYPE_CHECKING:
-    from cdc.evolution.behavior import Policy
     from cdc.flow.sink_schemas import Schemas
 
 log = logging.getLogger(__name__)
@@ -72,24 +72,47 @@ def check_there(sink: object, policy: Policy, changes: Iterable[SchemaChange]) -
 
     Raises ChangeRefused for one that has not, SinkError.
     """
-    if policy.adds_columns or not isinstance(sink, Describes):
+    if not policy.adds_columns:
+        for table, missing in _lacking(sink, (change for change in changes if isinstance(change, CreateTable))):
+            raise _not_added(table, missing, policy)
+
+
+def check_expected(sink: object, expected: Iterable[CreateTable]) -> None:
+    """Tables that have to be in the sink, as create.table is left out, have these columns where they are there. Driver.
+
+    Raises ChangeRefused for one that has not, SinkError.
+    """
+    for table, missing in _lacking(sink, expected):
+        raise _missing(table, missing, "create.table is left out by the sink's filters", _let_through("create.table"))
+
+
+def _lacking(sink: object, creations: Iterable[CreateTable]) -> Iterator[tuple[TableId, Sequence[str]]]:
+    """Those of the tables that are there and have not all columns, with these. Raises SinkError."""
+    if not isinstance(sink, Describes):
         return
-    for change in changes:
-        actual = sink.describe(change.table) if isinstance(change, CreateTable) else None
-        if actual is None or not isinstance(change, CreateTable):
-            continue
-        there = {name.casefold() for name in actual.names}
-        missing = [name for name in change.schema.names if name.casefold() not in there]
-        if missing:
-            raise _not_added(change.table, missing)
+    for creation in creations:
+        actual = sink.describe(creation.table)
+        there = set() if actual is None else {name.casefold() for name in actual.names}
+        missing = [name for name in creation.schema.names if name.casefold() not in there]
+        if actual is not None and missing:
+            yield creation.table, missing
 
 
-def _not_added(table: TableId, missing: Sequence[str]) -> ChangeRefused:
+def _not_added(table: TableId, missing: Sequence[str], policy: Policy) -> ChangeRefused:
+    if policy.behavior is Behavior.IGNORE:
+        return _missing(table, missing, "schema.change.behavior is ignore", "write lenient or evolve")
+    return _missing(table, missing, "add.column is left out by the sink's filters", _let_through("add.column"))
+
+
+def _let_through(change: str) -> str:
+    return f"let {change} through (include.schema.changes, exclude.schema.changes)"
+
+
+def _missing(table: TableId, missing: Sequence[str], why: str, otherwise: str) -> ChangeRefused:
     return ChangeRefused(
-        f"the sink's table has no column {', '.join(missing)}, and add.column is left out by the sink's filters",
+        f"the sink's table has no column {', '.join(missing)}, and {why}",
         where=str(table),
-        hint="add it to the table, leave it out with a projection, or let add.column through (include.schema.changes, "
-        "exclude.schema.changes)",
+        hint=f"add it to the table, leave it out with a projection, or {otherwise}",
     )
 
 
@@ -116,7 +139,7 @@ def put_back(
         return
     for altered in altered_tables(describes, there):
         if altered.lost and not policy.adds_columns:
-            raise _not_added(altered.table, altered.lost)
+            raise _not_added(altered.table, altered.lost, policy)
         again = f"; `cdc resync FILE TABLE` brings the values of {', '.join(altered.lost)}" if altered.lost else ""
         log.warning("%s: %s%s", altered.table, altered.text, again)
     apply(creations)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import CdcError, StateError, WorkerLost
 from cdc.evolution.behavior import Behavior
 from cdc.faults import reached
-from cdc.flow.altered import check_there
+from cdc.flow.altered import check_expected, check_there
 from cdc.flow.announcing import announce
 from cdc.flow.asking import Asking
 from cdc.flow.attempt import Attempts, TryEvolve
@@ -215,8 +215,10 @@ class BatchRunner:
         self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
         reached("before-apply", batch)
-        if changes:
+        if changes or self._routes.expected:
             self._commits.finish()
+            self._retry.call(partial(check_expected, self._sink, self._routes.expected), "schema changes")
+        if changes:
             changes = self._carried_out(batch, changes)
             announce(self._sink, self._retry, batch, self._routes.before, changes)
         states = self._derivation.states()

@@ -20,7 +20,7 @@ from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
 from cdc.flow.sink_tables import Sides, with_shard
-from cdc.schema import SchemaChange, TableId
+from cdc.schema import CreateTable, SchemaChange, TableId
 from cdc.schema_json import change_name
 from cdc.state.store import Store
 
@@ -37,6 +37,7 @@ class RouteStage:
 
     Attributes:
         held: counts what the last batch held back, by change and sink table.
+        expected: sink tables that were not created, as that is left out, with the columns that they have to have.
         asked: source tables of which it needs a copy, as they go elsewhere.
         renamed: those that waited for a copy under another name.
         wanted: those of which it needs one, as another table of their sink table is copied.
@@ -53,6 +54,7 @@ class RouteStage:
         self._sinks = SinkSchemas(store)
         self._before: Schemas = {}
         self.held: Counter[str] = Counter()
+        self.expected: Sequence[CreateTable] = ()
         self.asked: Sequence[TableId] = ()
         self.wanted: Sequence[TableId] = ()
         self.renamed: Sequence[TableId] = ()
@@ -74,6 +76,7 @@ class RouteStage:
         Of the first batch of a run also those that edited routes make.
         """
         self.held, self.asked, self.wanted, self.renamed, self.resumed = Counter(), (), (), (), ()
+        self.expected = ()
         self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
         same = marks.routes == self._routing.table.to_json()
@@ -84,6 +87,7 @@ class RouteStage:
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
+        self.expected = found.expected
         self._sources.change(batch, changes)
         self._record(batch, found)
         after = found.after.marks

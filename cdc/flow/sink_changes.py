@@ -56,6 +56,17 @@ class Derived:
     wanted: tuple[TableId, ...] = ()
     renamed: frozenset[TableId] = frozenset()
 
+    @property
+    def expected(self) -> Sequence[CreateTable]:
+        """Tables that are not created and have to be there, with those of their columns that outlast the changes."""
+        found = []
+        for held in self.held:
+            last = self.after.sinks.get(held.table)
+            if held.expected is not None and last is not None:
+                columns = tuple(column for column in held.expected.columns if find(last, column.name) is not None)
+                found.append(CreateTable(held.table, TableSchema(columns)))
+        return found
+
 
 def derived(
     route: RouteTable,
@@ -101,12 +112,13 @@ class _Work(Pausing):
             self._answered(change.table)
         for target in targets:
             source = None if after is None else with_shard(after, target)
+            if after is None and target.table in self.sinks:
+                self.left.add((change.table, target.table))  # unless they go with it
             if not self._waits(change, target.table, source):
                 self._target(change, target, source)
             if after is None:
                 self._no_part(change.table, target.table)
         if after is None:
-            self._dropped.add(change.table)
             self._leave(change.table)
             self.sources.pop(change.table, None)
         else:
@@ -117,10 +129,7 @@ class _Work(Pausing):
         if isinstance(change, CreateTable):
             assert source is not None, "a created table has a schema"
             self._create(replace(change, table=table, schema=source), change.table, there)
-            if change.table in self._dropped and table in self.merged and self._copied_together(change.table, table):
-                self._copy_all(table, change.table, Part.WHOLE)
-            else:
-                self._follow_copy(change.table, table, there, Part.WHOLE)
+            self._comes_back(change.table, table, there)
         elif there is None:
             self._hold(table, f"{told(change)}: the sink has no such table")
         elif isinstance(change, CopyTable):

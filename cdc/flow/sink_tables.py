@@ -37,13 +37,15 @@ _MIRRORS = (Behavior.EVOLVE, Behavior.TRY_EVOLVE, Behavior.EXCEPTION)
 class Held:
     """What a sink table did not get, or got otherwise: the change's name, and a text that follows the table's.
 
-    `done`: it is no change that was held back, the text tells of what is carried out.
+    `done`: it is no change that was held back, the text tells of what is carried out. `expected`: what the table, which
+    is not created, has to be.
     """
 
     table: TableId
     change: str
     text: str
     done: bool = False
+    expected: TableSchema | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class SinkTables:
                 self._emit(new)
             else:
                 self.sinks[table] = schema
-                self._hold(table, "create.table is left out: the table has to be in the sink")
+                self._hold(table, "create.table is left out: the table has to be in the sink", expected=schema)
             return
         self._check_key(source, table, there, schema)
         if table not in self.merged and self._grows(there, schema):
@@ -215,5 +217,5 @@ class SinkTables:
                 self.sinks[change.table] = new
         self.out.append(change)
 
-    def _hold(self, table: TableId, text: str, *, done: bool = False) -> None:
-        self.held.append(Held(table, text.split()[0].rstrip(":"), text, done))
+    def _hold(self, table: TableId, text: str, *, done: bool = False, expected: TableSchema | None = None) -> None:
+        self.held.append(Held(table, text.split()[0].rstrip(":"), text, done, expected))

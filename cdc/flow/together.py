@@ -45,7 +45,6 @@ class Together(SinkTables):
         self, route: RouteTable, policy: Policy, before: Sides, copies: Callable[[TableId], bool] | None = None
     ) -> None:
         super().__init__(route, policy, before, copies)
-        self._dropped: set[TableId] = set()
         self.renamed: set[TableId] = set()
         self._open = {source for source, _ in before.marks.waiting}
         self._open |= {source for (source, _), part in before.marks.together.items() if part is Part.WANTED}
@@ -126,10 +125,23 @@ class Together(SinkTables):
             self._emit(TableCopied(table))
             for pair in parts:
                 del self.together[pair]
-            self.left = {pair for pair in self.left if pair[1] != table}
+            self._leaves_nothing(table)
+
+    def _leaves_nothing(self, table: TableId) -> None:
+        self.left = {pair for pair in self.left if pair[1] != table}
+
+    def _comes_back(self, source: TableId, table: TableId, there: TableSchema | None) -> None:
+        """A source table has come; rows of an earlier one of its name may be in the table. `there`: as it was."""
+        left = (source, table) in self.left and not self._is_copied(table)  # a copy has no rows of the earlier one
+        if left and table in self.merged and self._copied_together(source, table):
+            self._copy_all(table, source, Part.WHOLE)
+        else:
+            self._follow_copy(source, table, there, Part.WHOLE)
 
     def _emit(self, change: SchemaChange) -> None:
         super()._emit(change)
+        if isinstance(change, TruncateTable | DropTable):
+            self._leaves_nothing(change.table)
         if isinstance(change, TruncateTable | DropTable | RenameTable):  # with them goes what is beside
             for pair in [pair for pair in self.together if pair[1] == change.table]:
                 self._take_part(pair, None)

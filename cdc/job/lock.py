@@ -23,6 +23,8 @@ from cdc.state.durable import make_folder, private, state_error
 
 _HINT = "stop that run, or choose another --state-dir"
 _SCRATCH = "cdc-scratch-"
+_LOOKS, _LOOK_S = 4, 0.05
+"""Who only looks has the lock for a moment."""
 
 
 class RunLock:
@@ -42,7 +44,7 @@ class RunLock:
         except OSError as error:
             raise state_error(self._path, error) from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(file)
         except OSError as error:
             file.seek(0)
             holder = _holder(file.read())
@@ -62,6 +64,21 @@ class RunLock:
         _remove_scratch(earlier)
         self._file = file
         self._write({"driver": os.getpid()})
+
+    def _take(self, file: IO[str]) -> None:
+        """Lock the file, also while somebody looks whether it is (`locked`). Raises OSError when another run has."""
+        for _ in range(_LOOKS):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                driver = _holder(file.read()).get("driver")
+                if isinstance(driver, int) and started(driver):
+                    raise
+            else:
+                return
+            self._sleep(_LOOK_S)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def make_scratch(self) -> Path:
         """A new folder in the system's place for temporary files, ours alone, which goes when the lock is given back.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.errors import StateError
+from cdc.errors import NotNow, StateError
 from cdc.flow.retry import RetryPolicy
 from cdc.job.java import cache_folder
 from cdc.job.lock import RunLock, locked
@@ -24,6 +24,7 @@ from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import SCHEMES, Bucket
 from cdc.state.remote.restore import restore
 from cdc.state.remote.run import TTL_S, held, note_url, url_of
+from cdc.state.remote.store import RemoteStore
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)(.*)", re.DOTALL)
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
@@ -59,6 +60,7 @@ def named_place(given: str | Path) -> Place:
         root = local_path(given).absolute()
         return Place(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
+    prefix = "/".join(filter(None, prefix.split("/")))
     if not bucket or not prefix:
         hint = f"write {url[1].lower()}://bucket/prefix, with a prefix for each pipeline"
         raise StateError("names no place in a bucket", where=str(given), hint=hint)
@@ -106,8 +108,9 @@ def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
     Raises StateError.
     """
     found = place(given, spec)
-    if not found.url or locked(found.root):
-        yield StateDir(found.root)
+    state = _of_this_machine(found)
+    if state is not None:
+        yield state
         return
     with tempfile.TemporaryDirectory(prefix="cdc-state-") as folder:
         restore(Bucket(found.url, _COMMAND), Path(folder))
@@ -118,14 +121,25 @@ def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
 def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
     """The state for a command that leaves a request in it, also beside a run on this machine.
 
-    Raises StateError, also when the pipeline runs on another machine.
+    Raises StateError, also when the pipeline runs on another machine, NotNow while its run here begins or ends.
     """
     found = place(given, spec)
-    if not found.url or locked(found.root):
-        yield StateDir(found.root)
+    state = _of_this_machine(found)
+    if state is not None:
+        yield state
         return
+    if locked(found.root):
+        raise NotNow("a run begins or ends, or another command is at work", where=str(found.root), hint="ask again")
     with alone(found) as state:
         yield state
+
+
+def _of_this_machine(found: Place) -> StateDir | None:
+    """A folder's state, or that of the run which has its working copy here; None where the store alone has it."""
+    if not found.url:
+        return StateDir(found.root)
+    state = StateDir(found.root) if locked(found.root) else None
+    return state if state is not None and isinstance(state.store, RemoteStore) else None
 
 
 @contextlib.contextmanager

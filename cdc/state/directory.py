@@ -30,7 +30,7 @@ from typing import Any
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
-from cdc.state.remote.store import store_at
+from cdc.state.remote.store import RemoteStore, store_at
 from cdc.state.store import RESTORE, LocalStore, Store
 
 FOLDERS = ("commits", "splits", "source", "sink", "control")
@@ -188,11 +188,14 @@ class StateDir:
     def check_token(self, token: str) -> None:
         """Raise StateError when the word of the driver is not to be found here. Executor."""
         if LocalStore(self._control).read("token") != token.encode():
+            remote = isinstance(self.store, RemoteStore)
+            copy = f", the working copy of {self.store.where()}" if remote else ""
+            how = "set CDC_STATE_CACHE to that folder" if remote else "name that with --state-dir"
             raise StateError(
-                f"the machine {socket.gethostname()} does not see the state directory of the driver",
+                f"the machine {socket.gethostname()} does not see the state directory of the driver{copy}",
                 where=str(self.root),
                 hint="executors need it too: put it in a folder that all machines mount under the same path (NFS), and "
-                "name that with --state-dir; or run on one machine with --master local[*]",
+                f"{how}; or run on one machine with --master local[*]",
             )
 
     def clear_control(self) -> None:

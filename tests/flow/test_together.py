@@ -153,6 +153,27 @@ def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> N
     assert found.after.marks.together == {(A, ALL): Part.WHOLE, (B, ALL): Part.WANTED}
 
 
+@pytest.mark.parametrize("between", ["nothing", "a restart", *FailAt])
+def test_a_table_that_is_dropped_and_created_leaves_nothing_of_the_time_before(
+    tmp_path: Path, between: FailAt | str
+) -> None:
+    pipeline = merged(tmp_path)
+    pipeline.source.now[B] = rows(SMALL, 11, 12, 13, table=B, sequence=20)
+    pipeline.source.add(DropTable(A), rows(SMALL, 13, table=B))
+    if isinstance(between, FailAt):
+        pipeline.source.add(between)
+    if between != "nothing":
+        pipeline.run(TOGETHER)
+        assert pipeline.ids(ALL) == [1, 2, 11, 12, 13]
+    pipeline.source.add(CreateTable(A, SMALL), rows(SMALL, 5, sequence=30))
+    pipeline.run(TOGETHER)
+    assert (pipeline.ids(ALL), pipeline.sink.tables) == ([5, 11, 12, 13], {ALL})
+    assert asked(pipeline) == [B]
+    pipeline.source.add(rows(SMALL, 6, sequence=31), rows(SMALL, 14, table=B, sequence=32))
+    pipeline.run(TOGETHER)
+    assert pipeline.ids(ALL) == [5, 6, 11, 12, 13, 14]
+
+
 def test_one_that_goes_elsewhere_and_comes_back_leaves_nothing_of_the_time_before(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
     pipeline.source.add(rows(SMALL, 1, sequence=2))

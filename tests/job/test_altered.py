@@ -13,7 +13,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
 from cdc.replanning import notes_since
-from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, TableId, TableSchema
 from cdc.source import Context
 from cdc.state.directory import StateDir
 from cdc.testing import ListSource, block, run_in_memory
@@ -113,13 +113,18 @@ def test_rules_that_are_new_are_told_too(life: Life) -> None:
 
 
 LEFT_OUT = Policy(Behavior.EVOLVE, exclude=("add.column",))
+IGNORED = Policy(Behavior.IGNORE)
+ADDING_NOTHING = pytest.mark.parametrize(
+    ("policy", "why"), [(LEFT_OUT, "add.column is left out"), (IGNORED, "schema.change.behavior is ignore")]
+)
 
 
-def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life) -> None:
+@ADDING_NOTHING
+def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life, policy: Policy, why: str) -> None:
     life.run()
     life.sql("ALTER TABLE shop.orders DROP COLUMN qty")
-    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=LEFT_OUT)
-    with pytest.raises(ChangeRefused, match=r"shop\.orders: the sink's table has no column qty") as caught:
+    dropped = DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=policy)
+    with pytest.raises(ChangeRefused, match=rf"shop\.orders: the sink's table has no column qty, and {why}") as caught:
         dropped.check({ORDERS: {ORDERS}})
     assert "add it to the table" in caught.value.hint
     assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note"]
@@ -127,15 +132,56 @@ def test_nothing_is_put_back_where_columns_may_not_be_added(life: Life) -> None:
     dropped.check({ORDERS: {ORDERS}})
 
 
+@ADDING_NOTHING
 @pytest.mark.parametrize("made", ["CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)", ""])
-def test_nothing_is_added_to_a_table_made_by_hand_where_columns_may_not_be(life: Life, made: str) -> None:
+def test_nothing_is_added_to_a_table_made_by_hand_where_columns_may_not_be(
+    life: Life, made: str, policy: Policy, why: str
+) -> None:
     life.sql("CREATE SCHEMA shop")
     items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
-    middle = Middle(Routing(policy=LEFT_OUT))
+    middle = Middle(Routing(policy=policy))
     if made:
         life.sql(made)
-        with pytest.raises(ChangeRefused, match="has no column qty"):
+        with pytest.raises(ChangeRefused, match=f"has no column qty, and {why}"):
             run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
+        assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note"]
         life.sql("ALTER TABLE shop.orders ADD COLUMN qty INT")
     run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
     assert life.sql("SELECT id, qty FROM shop.orders") == [(1, 2)]
+
+
+def test_a_column_that_is_ignored_does_not_stop_the_next_run(life: Life) -> None:
+    wider = TableSchema((*SCHEMA.columns, Column("more", DataType.parse("INT"))), SCHEMA.primary_key)
+    items = [
+        CreateTable(ORDERS, SCHEMA),
+        AddColumn(ORDERS, Column("more", DataType.parse("INT"))),
+        block(ORDERS, wider, [("+I", {"id": 1, "qty": 2, "more": 3})], sequence=1),
+    ]
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(Routing(policy=IGNORED)))
+    DroppedTables(ListSource([]), life.sink(), life.state, "one.duckdb", policy=IGNORED).check({ORDERS: {ORDERS}})
+    assert life.sql("SELECT * FROM shop.orders") == [(1, 2, None)]
+
+
+BY_HAND = Policy(Behavior.EVOLVE, exclude=("create.table",))
+
+
+def test_a_table_that_has_to_be_there_and_lacks_a_column_stops_the_run_at_its_start(life: Life) -> None:
+    items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
+    middle = Middle(Routing(policy=BY_HAND))
+    life.sql("CREATE SCHEMA shop")
+    life.sql("CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)")
+    with pytest.raises(ChangeRefused, match=r"has no column qty, and create\.table is left out") as caught:
+        run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
+    assert "let create.table through" in caught.value.hint
+    life.sql("ALTER TABLE shop.orders ADD COLUMN qty INT")
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
+    assert life.sql("SELECT id, qty FROM shop.orders") == [(1, 2)]
+
+
+def test_a_column_that_comes_or_goes_later_is_not_expected_of_a_table_that_has_to_be_there(life: Life) -> None:
+    added = AddColumn(ORDERS, Column("more", DataType.parse("INT")))
+    life.sql("CREATE SCHEMA shop")
+    life.sql("CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)")
+    items = [CreateTable(ORDERS, SCHEMA), DropColumn(ORDERS, "qty"), added]
+    run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=Middle(Routing(policy=BY_HAND)))
+    assert [row[0] for row in life.sql("DESCRIBE shop.orders")] == ["id", "note", "more"]

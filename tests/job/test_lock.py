@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -48,6 +49,16 @@ def test_a_second_run_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     second.acquire()
     second.release()
     second.release()
+
+
+def test_a_run_begins_while_somebody_looks_whether_there_is_one(tmp_path: Path) -> None:
+    left(tmp_path)
+    with open(tmp_path / "lock") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        acquired_and_released(RunLock(tmp_path, sleep=lambda seconds: fcntl.flock(looking, fcntl.LOCK_UN)))
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        with pytest.raises(StateError, match="another run is using this state directory"):
+            RunLock(tmp_path, sleep=lambda seconds: None).acquire()
 
 
 def test_another_process_is_refused_too(tmp_path: Path) -> None:

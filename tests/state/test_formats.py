@@ -82,7 +82,7 @@ def test_the_working_copy_of_a_url_is_in_the_cache_folder(tmp_path: Path, monkey
     found = named_place(Path("S3://bucket/cdc/shop/"))
     assert found.url == "s3://bucket/cdc/shop"
     assert found.root.parent == tmp_path / "cdc" / "state"
-    assert found == named_place("s3://bucket/cdc/shop")
+    assert found == named_place("s3://bucket/cdc/shop") == named_place("s3://bucket/cdc//shop")
     assert found.root != named_place("s3://other/cdc/shop").root
     assert named_place("abfss://box@shop.dfs.core.windows.net/cdc").url == "abfss://box@shop.dfs.core.windows.net/cdc"
 

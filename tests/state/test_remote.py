@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -20,10 +21,12 @@ from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
+from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import Change, Entry
 from cdc.state.remote.held import note_held
+from cdc.state.remote.lease import Lease, of_this_process
 from cdc.state.remote.run import _Run, held
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
@@ -127,6 +130,24 @@ def test_steps_go_once_they_are_in_a_base(url: str, tmp_path: Path) -> None:
         assert store.names() == [f"{number}.json" for number in range(6)]
 
 
+def test_a_base_leaves_out_what_goes_while_it_is_made(url: str, tmp_path: Path) -> None:
+    store = paused(url, tmp_path / "a")
+    store.write("1.json", b"x")
+    (tmp_path / "a" / "2.json").symlink_to("gone")  # its name was listed
+    compact(writer_of(store), [])
+    with run(url, tmp_path / "b") as other:
+        assert other.names() == ["1.json"]
+
+
+def test_a_base_is_not_made_of_a_folder_that_cannot_be_listed(url: str, tmp_path: Path) -> None:
+    store = paused(url, tmp_path / "a")
+    store.write("commits/1.json", b"x")
+    with patch("os.scandir", side_effect=OSError(errno.EMFILE, "Too many open files")), pytest.raises(StateError):
+        compact(writer_of(store), [])
+    with run(url, tmp_path / "b") as other:
+        assert other.read("commits/1.json") == b"x"
+
+
 def test_bulk_data_is_there_for_the_next_run_until_it_is_dropped(url: str, tmp_path: Path) -> None:
     for folder, there in (("a", False), ("b", True), ("c", False)):
         store = paused(url, tmp_path / folder)
@@ -197,6 +218,21 @@ def test_the_second_of_two_runs_is_told_who_the_first_one_is(url: str, tmp_path:
         ):
             pytest.fail("both run")
         first.write("x", b"1")
+
+
+def test_a_machine_that_slept_while_it_watched_a_lease_leaves_it_to_one_that_lives(url: str) -> None:
+    bucket, now_s = Bucket(url, RETRY), [0.0]
+    holder = Lease(bucket, bucket, of_this_process("a", "", 1.0), RETRY)
+    holder.acquire()
+
+    def sleep(seconds: float) -> None:
+        asleep = now_s[0] == 0.0
+        now_s[0] += 3600.0 if asleep else seconds
+        assert asleep or holder.beat()
+
+    patient = RetryPolicy(timeout_s=0.0, clock=lambda: now_s[0], sleep=sleep)
+    with pytest.raises(StateError, match="is using this state"):
+        Lease(bucket, bucket, of_this_process("b", "", 1.0), patient).acquire()
 
 
 def test_of_two_runs_that_find_a_dead_one_exactly_one_goes_on(url: str, tmp_path: Path) -> None:
@@ -308,3 +344,14 @@ def trouble(where: Callable[[str], bool], *, after: bool) -> Iterator[None]:
 
     with patch("obstore.put", put):
         yield
+
+
+def test_an_executor_that_does_not_see_the_working_copy_is_told_how_to_share_it(url: str, tmp_path: Path) -> None:
+    with run(url, tmp_path, _LONG_S):
+        state = StateDir(tmp_path)
+        token = state.put_token()
+        state.check_token(token)
+        with pytest.raises(StateError, match=f"the working copy of {url}") as caught:
+            state.check_token("of another folder")
+    assert "set CDC_STATE_CACHE" in caught.value.hint
+    assert "--state-dir" not in caught.value.hint

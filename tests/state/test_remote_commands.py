@@ -99,6 +99,21 @@ def test_a_request_reaches_a_run_of_this_machine_and_the_next_run(
         assert state.store.within("requests").names() == ["1.json", "2.json", "3.json"]
 
 
+def test_nothing_is_left_in_a_working_copy_that_is_being_made(url: str, spec: PipelineSpec) -> None:
+    with running(url, spec):
+        pass
+    lock = RunLock(named_place(url).root)
+    lock.acquire()
+    try:
+        (named_place(url).root / "pipeline.json").write_bytes(b"{}")
+        with reading(url, spec) as state:
+            assert state.pipeline(source="values") is not None
+        with pytest.raises(NotNow, match=r"a run begins or ends.*ask again"), changing(url, spec):
+            pytest.fail("it wrote")
+    finally:
+        lock.release()
+
+
 def test_a_request_beside_a_run_of_another_machine_is_refused(
     url: str, spec: PipelineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

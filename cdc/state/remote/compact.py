@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cdc.errors import StateError
 from cdc.state.durable import state_error
 from cdc.state.remote.entry import BASE, Change, Entry
 from cdc.state.remote.writer import FOLDER, Writer, entry_name
@@ -51,9 +51,12 @@ def base_name(number: int) -> str:
 
 
 def documents(copy: Path) -> Iterator[Change]:
-    """All documents of a working copy that nobody writes to. Raises StateError."""
+    """All documents of a working copy to which nobody puts a step. Raises StateError.
+
+    What is removed meanwhile, by who need not wait for that (`Writer.later`) or by Spark, is no part of the state.
+    """
     try:
-        for folder, folders, files in os.walk(copy):
+        for folder, folders, files in os.walk(copy, onerror=_unlistable):
             within = Path(folder).relative_to(copy)
             if within == Path():
                 folders[:] = [name for name in folders if name not in OF_THIS_MACHINE]
@@ -61,11 +64,16 @@ def documents(copy: Path) -> Iterator[Change]:
             for name in files:
                 path = (within / name).as_posix()
                 if not name.startswith(".") and (not path.startswith("checkpoint/") or _kept(path)):
-                    yield Change(path, (copy / path).read_bytes())
-    except FileNotFoundError as error:  # somebody removed it who need not wait for us: it is gone from the state, too
-        raise StateError("the working copy changes meanwhile", where=str(copy), hint="try again") from error
+                    with contextlib.suppress(FileNotFoundError):
+                        yield Change(path, (copy / path).read_bytes())
     except OSError as error:
         raise state_error(copy, error, "read") from error
+
+
+def _unlistable(error: OSError) -> None:
+    """A folder whose files are not known may not be left out."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _kept(path: str) -> bool:

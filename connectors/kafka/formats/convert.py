@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,7 @@ def digits_beyond_a_double(cells: Cells) -> int:
     """How many numbers have more digits than a double tells apart."""
     long = cells.stops - cells.starts >= _DOUBLE_DIGITS - 1
     whole_numbers = np.flatnonzero(long & (cells.kinds == INTEGER))
-    lost = sum(int(float(raw)) != int(raw) for raw in map(cells.raw, whole_numbers.tolist()))
+    lost = sum(map(_rounded, map(cells.raw, whole_numbers.tolist())))
     fractions = np.flatnonzero(long & (cells.kinds == FRACTION))
     if len(fractions):
         # The pattern leaves few, and zeros at the end are no digits.
@@ -104,6 +105,12 @@ def digits_beyond_a_double(cells: Cells) -> int:
 
 
 _DOUBLE_DIGITS = 17
+
+
+def _rounded(raw: bytes) -> bool:
+    """Whether a double is another number than this whole one; one beyond all doubles is refused elsewhere."""
+    number = float(raw)
+    return math.isfinite(number) and int(number) != int(raw)
 
 
 def decimal_text(texts: pa.Array) -> pa.Array:

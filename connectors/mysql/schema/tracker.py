@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTabl
 
 _FROM_METADATA = "-- from the metadata of its rows"
 _ROLLED_BACK = "-- rows that were rolled back"
+_FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "REFERENCES"))
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
 
@@ -52,7 +54,7 @@ class Tracker:
             result = self._read_anew(result, query, LogPosition(buffer.file, int(buffer.end_position[index])))
         self._refuse(result, query, where)
         self._notices += [f"{where}: {notice}" for notice in result.notices]
-        if result.delta or result.changes:
+        if result.delta or result.changes or _adds_foreign_key(query.sql):
             at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         return result.touched | {change.table for change in result.changes}
@@ -141,6 +143,12 @@ class Tracker:
                 where=where,
                 hint="remove schema-change.enabled, or start anew after this position",
             )
+
+
+def _adds_foreign_key(sql: str) -> bool:
+    """Whether a statement may do so; no definition that is followed has it, and who asks the server for them looks at
+    how long the history is."""
+    return all(word.search(sql) for word in _FOREIGN_KEY)
 
 
 def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.foreign_keys import unlogged_cascades
+from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
 from connectors.mysql.server.same_server import check_not_reset
@@ -142,8 +142,7 @@ def _tables(connection: MySqlConnection, info: ServerInfo, options: MySqlSourceO
         yield _failed("tables", failed)
     yield from _keyless(found)
     yield from _engines(connection, found)
-    for cascade in unlogged_cascades(connection, info, found.keys()):
-        yield warning("foreign keys", str(cascade), "delete and update such rows by statements of their own")
+    yield from examine_cascades(connection, info, found.keys(), options.cascades)
 
 
 def _keyless(found: Mapping[TableId, MySqlTable]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from cdc.errors import SourceError
+from cdc.finding import Finding, ok, warning
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import is_gone
@@ -19,6 +20,7 @@ from connectors.mysql.server.information_schema import rows_of_databases
 from connectors.mysql.server.server_check import quoted
 from connectors.mysql.server.server_info import ServerInfo, query
 
+_SUBJECT = "foreign keys"
 _SILENT = ("CASCADE", "SET NULL", "SET DEFAULT")
 _RULES = (
     "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE "
@@ -43,11 +45,16 @@ class Cascade:
     constraint: str
     actions: str
 
-    def __str__(self) -> str:
+    @property
+    def told(self) -> str:
+        """What it means for the sink."""
         return (
             f"{self.table}: what its foreign key {self.constraint} does ({self.actions}) is not in this server's log, "
-            "and not done in the sink (change the children by statements of their own, before the parent)"
+            "and not done in the sink"
         )
+
+    def __str__(self) -> str:
+        return f"{self.told} (change the children by statements of their own, before the parent)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,19 @@ class Link:
     columns: tuple[str, ...]
     on_delete: bool
     on_update: bool
+
+    @property
+    def told(self) -> str:
+        """What is done about it where the parent is captured."""
+        return f"{self.child} is copied anew when rows of {self.parent} change that it refers to: not all is logged"
+
+    @property
+    def untold(self) -> str:
+        """What it means where the parent is not captured."""
+        return (
+            f"{self.child}: what becomes of its rows when those of {self.parent} change is not in this server's "
+            "log, and that table is not captured, so that nothing is copied for it"
+        )
 
 
 def unlogged_links(connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId]) -> tuple[Link, ...]:
@@ -75,13 +95,26 @@ def told_cascades(
         yield from map(str, unlogged_cascades(connection, info, tables))
         return
     for link in unlogged_links(connection, info, tables):
-        if link.parent in tables:
-            yield f"{link.child} is copied anew when rows of {link.parent} change that it refers to: not all is logged"
+        yield link.told if link.parent in tables else f"{link.untold} (take it into tables)"
+
+
+def examine_cascades(
+    connection: MySqlConnection, info: ServerInfo, tables: Collection[TableId], cascades: str
+) -> Iterator[Finding]:
+    """What `cdc doctor` says of them; `cascades` is `foreign-key-cascades`. Raises SourceError."""
+    if cascades == "copy":
+        for link in unlogged_links(connection, info, tables):
+            captured = link.parent in tables
+            yield ok(_SUBJECT, link.told) if captured else warning(_SUBJECT, link.untold, "take it into tables")
+        return
+    for cascade in unlogged_cascades(connection, info, tables):
+        if cascades == "ignore":
+            yield ok(_SUBJECT, f"{cascade.told}; a run does not say so (foreign-key-cascades: ignore)")
         else:
-            yield (
-                f"{link.child}: what becomes of its rows when those of {link.parent} change is not in this server's "
-                "log, and that table is not captured, so that nothing is copied for it (take it into tables)"
-            )
+            yield warning(
+                _SUBJECT, cascade.told,
+                "change children by statements of their own, before the parent, or write foreign-key-cascades: copy",
+            )  # fmt: skip
 
 
 def _links(connection: MySqlConnection, child: TableId) -> Iterator[Link]:

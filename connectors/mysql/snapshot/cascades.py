@@ -1,7 +1,8 @@
 """Rows that foreign keys change without a word in the log: their tables are copied anew (`foreign-key-cascades: copy`).
 
     stream reader   at the start of a run, and behind changes of schemas: asks the server which foreign keys do so,
-                    `cascades.json` in the connector's state
+                    `cascades.json` in the connector's state; those known before stay until the log is read so far, as
+                    what is behind may be from their time
     task            a row of a parent is deleted, or its referenced columns change: leaves a request for the children
     stream reader   takes up a request once the copy before is through and the interval has passed
 
@@ -26,9 +27,12 @@ from cdc.schema import TableId
 from cdc.schema_json import table_from_json, table_to_json
 from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.server.foreign_keys import Link, unlogged_links
 from connectors.mysql.server.information_schema import table_ids
-from connectors.mysql.server.server_info import server_info
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_info import end_of_log, server_info
 from connectors.mysql.snapshot.options import SnapshotOptions
 from connectors.mysql.snapshot.plan.requests import Requests
 
@@ -73,6 +77,19 @@ def _reached(table: TableId, below: Mapping[TableId, set[TableId]]) -> set[Table
         if table not in found:
             found.add(table)
             left += below.get(table, ())
+    return found
+
+
+def united(one: Parents, other: Parents) -> dict[TableId, Parent]:
+    """What either looks for. Pure."""
+    found: dict[TableId, Parent] = {}
+    for table in {**one, **other}:
+        parents = [each[table] for each in (one, other) if table in each]
+        found[table] = Parent(
+            set().union(*(parent.deletes for parent in parents)),
+            set().union(*(parent.updates for parent in parents)),
+            set().union(*(parent.columns for parent in parents)),
+        )
     return found
 
 
@@ -126,6 +143,8 @@ def changed_by(block: ChangeBlock, parent: Parent) -> set[TableId]:
     if not parent.updates or not len(before):
         return found
     folded = {name.casefold() for name in parent.columns}
+    if not folded <= {name.casefold() for name in block.schema.names}:
+        return found | parent.updates  # one was renamed since
     for index, name in enumerate(block.schema.names):
         if name.casefold() in folded:
             column = block.rows.column(index)
@@ -185,14 +204,21 @@ class Cascading:
         self, options: SnapshotOptions, store: Store, streams: Streams, wanted: Callable[[TableId], bool]
     ) -> None:
         self._options, self._store, self._streams, self._wanted = options, store, streams, wanted
-        self._asked_at: int | None = None
+        self._asked: tuple[str, int] | None = None
+        self._now: Parents = {}
+        self._until: LogPosition | None = None
 
-    def refresh(self, schemas: int) -> None:
-        """Ask the server anew, when the schema history has other entries than at the last time. Raises SourceError.
+    def refresh(self, start: MySqlOffset, end: MySqlOffset) -> None:
+        """Before a batch: ask the server anew, when the schema history has other entries than at the last time.
 
-        A server that is away is asked at the next batch.
+        A server that is away is asked at the next batch. Raises SourceError, StateError.
         """
-        if self._options.cascades != "copy" or schemas == self._asked_at:
+        if self._options.cascades != "copy":
+            return
+        if self._until is not None and start.server == end.server and _is_behind(self._until, start.position):
+            keep(self._store, self._now)
+            self._until = None
+        if (end.server, end.schemas) == self._asked:
             return
         try:
             session = self._streams.session()
@@ -200,8 +226,13 @@ class Cascading:
             return
         try:
             tables = [table for table in table_ids(session) if self._wanted(table)]
-            links = unlogged_links(session, server_info(session), tables)
+            self._now = parents_of(unlogged_links(session, server_info(session), tables), tables)
+            file, position, _ = end_of_log(session)
         finally:
             session.close()
-        keep(self._store, parents_of(links, tables))
-        self._asked_at = schemas
+        keep(self._store, united(kept(self._store), self._now))
+        self._asked, self._until = (end.server, end.schemas), LogPosition(file, position)
+
+
+def _is_behind(until: LogPosition, here: LogPosition) -> bool:
+    return (file_number(here.file), here.position) >= (file_number(until.file), until.position)

@@ -51,6 +51,10 @@ REFUSED: dict[str, tuple[type[CdcError], str, tuple[tuple[Any, Any], ...], dict[
         {**PLAIN, "primary-keys": {"topic": ["id"]}},
     ),
     "a number beyond a double": (CorruptLog, "beyond a double", ((KEY, b'{"id":1,"v":1e400}'),), PLAIN),
+    "a whole number beyond a double": (
+        CorruptLog, "beyond a double", ((KEY, b'{"id":1,"v":%s}' % (b"9" * 5000)),),
+        {**PLAIN, "columns": {"topic": {"v": "DOUBLE"}}},
+    ),
     "keys of two kinds": (
         SchemaUnknown, r"\(k\), the table's are \(id\)",
         ((KEY, {"id": 1, "k": 1}), ({"k": 2}, {"id": 1, "k": 2})), PLAIN,

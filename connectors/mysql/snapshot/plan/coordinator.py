@@ -169,7 +169,7 @@ class Coordinator:
         Waits up to `wait_s` for chunks to be found when the log has nothing either.
         """
         before = start.chunks
-        self._cascading.refresh(end.schemas)
+        self._cascading.refresh(start, end)
         entries = self._followed(start, end, before)
         entries += self._requested(start, end, entries)
         if start.server != end.server:

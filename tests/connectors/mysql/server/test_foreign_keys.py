@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import pytest
 
+from cdc.finding import Level
 from cdc.schema import TableId
 from cdc_services.installation import find
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.server import foreign_keys
 from connectors.mysql.server.connection import ConnectionOptions, connect
-from connectors.mysql.server.foreign_keys import unlogged_cascades
+from connectors.mysql.server.foreign_keys import examine_cascades, unlogged_cascades
 from connectors.mysql.server.server_info import server_info, version_number
 
 pytestmark = pytest.mark.mysql
@@ -60,6 +61,34 @@ def test_a_backtick_in_a_name_however_mariadb_writes_it(monkeypatch: pytest.Monk
     info: Any = SimpleNamespace(mariadb=True)
     (cascade,) = unlogged_cascades(cast(Any, None), info, {TableId("shop", "child")})
     assert (cascade.constraint, cascade.actions) == ("be`long", "ON DELETE CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("cascades", "captured", "level", "told", "fix"),
+    [
+        ("warn", ("child",), Level.WARNING, "is not in this server's log, and not done", "foreign-key-cascades: copy"),
+        ("ignore", ("child",), Level.OK, "a run does not say so (foreign-key-cascades: ignore)", ""),
+        ("copy", ("child", "parent"), Level.OK, "shop.child is copied anew when rows of shop.parent change", ""),
+        ("copy", ("child",), Level.WARNING, "nothing is copied for it", "take it into tables"),
+    ],
+)
+def test_what_the_option_does_is_said(
+    monkeypatch: pytest.MonkeyPatch, cascades: str, captured: tuple[str, ...], level: Level, told: str, fix: str
+) -> None:
+    key = "  CONSTRAINT `k` FOREIGN KEY (`p`) REFERENCES `parent` (`id`) ON DELETE CASCADE"
+    plain = "CREATE TABLE `parent` (\n  `id` int)"
+    monkeypatch.setattr(foreign_keys, "rows_of_databases", lambda *_, **__: [])
+    monkeypatch.setattr(
+        foreign_keys, "query",
+        lambda _, sql: [("", plain if "parent" in sql else f"CREATE TABLE `child` (\n{key}\n)")],
+    )  # fmt: skip
+    info: Any = SimpleNamespace(mariadb=True)
+    tables = {TableId("shop", name) for name in captured}
+    (finding,) = examine_cascades(cast(Any, None), info, tables, cascades)
+    assert finding.level == level
+    assert told in finding.told
+    assert fix in finding.fix
+    assert bool(fix) == bool(finding.fix)
 
 
 @pytest.mark.slow

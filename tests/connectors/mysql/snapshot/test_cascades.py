@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import comparison
 import pytest
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
+from log_script import chunk, sql
 
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.source import Limits
 from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc_services.server import MySqlServer
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.log.offset import MySqlOffset
+from connectors.mysql.schema.history import SchemaHistory
+from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server.foreign_keys import Link
-from connectors.mysql.snapshot.cascades import Due, Parent, changed_by, keep, kept, parents_of, watched
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.snapshot.cascades import Cascading, Due, Parent, changed_by, keep, kept, parents_of, watched
 from connectors.mysql.snapshot.plan.requests import Requests
 
 P, C, G = (TableId("shop", name) for name in ("parent", "child", "grandchild"))
@@ -49,6 +56,61 @@ def test_children_of_children_are_copied_too_as_far_as_they_are_captured() -> No
 )
 def test_only_rows_that_others_refer_to_count(images: list[Any], changed: set[TableId]) -> None:
     assert changed_by(block(P, SCHEMA, images), Parent(deletes={C}, updates={G}, columns={"CODE"})) == changed
+
+
+def test_a_column_that_was_renamed_since_counts_as_changed() -> None:
+    images: list[Any] = [("-U", {"id": 1, "code": 1}), ("+U", {"id": 1, "code": 2})]
+    assert changed_by(block(P, SCHEMA, images), Parent(updates={G}, columns={"id", "number"})) == {G}
+
+
+def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links: tuple[Link, ...] = LINKS[:1]
+    end = ("b.000001", 500, "")
+    for name, found in (
+        ("table_ids", lambda session: [P, C, G]),
+        ("server_info", lambda session: None),
+        ("unlogged_links", lambda session, info, tables: links),
+        ("end_of_log", lambda session: end),
+    ):
+        monkeypatch.setattr(f"connectors.mysql.snapshot.cascades.{name}", found)
+    options, streams = SimpleNamespace(cascades="copy"), SimpleNamespace(session=lambda: SimpleNamespace(close=str))
+    store = LocalStore(tmp_path)
+
+    def run() -> Cascading:
+        return Cascading(options, store, streams, lambda table: True)  # type: ignore[arg-type]
+
+    def at(position: int, file: str = "b.000001") -> MySqlOffset:
+        return MySqlOffset(LogPosition(file, position), None, schemas=1)
+
+    run().refresh(at(4), at(100))
+    assert kept(store) == {P: Parent(deletes={C})}
+    links, end = (LINKS[1],), ("b.000002", 50, "")
+    for stopped in (True, False):  # and started again before the log is read so far
+        again = run()
+        again.refresh(at(100), at(400))
+        again.refresh(at(400), at(40, "b.000002"))
+        assert kept(store) == {P: Parent(deletes={C}), C: Parent(updates={G}, columns={"code"})}, stopped
+    again.refresh(at(50, "b.000002"), at(60, "b.000002"))
+    assert kept(store) == {C: Parent(updates={G}, columns={"code"})}
+
+
+@pytest.mark.parametrize(
+    ("statement", "entries"),
+    [
+        ("ALTER TABLE child ADD CONSTRAINT f FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE", 1),
+        ("alter table child add foreign key (p) references parent (id)", 1),
+        ("ALTER TABLE child ADD INDEX (p)", 0),
+    ],
+)
+def test_a_foreign_key_that_is_added_is_asked_for(tmp_path: Path, statement: str, entries: int) -> None:
+    history = SchemaHistory(LocalStore(tmp_path))
+    catalog = Catalog(wanted=lambda table: table.database == "shop")
+    catalog.apply("CREATE TABLE child (id INT PRIMARY KEY, p INT)", "shop")
+    tracker = Tracker(history, catalog, [])
+    assert tracker.statement(chunk([sql(statement)]), 0, "") == frozenset()
+    assert (tracker.entries, history.count()) == (entries, entries)
 
 
 def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) -> None:
