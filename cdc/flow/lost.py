@@ -3,7 +3,7 @@
 | a table of the batch | what is done |
 |---|---|
 | nothing of it is in since some partition | those partitions are read again for it alone, prepared under new names |
-| a copy was asked for since (`cdc resync`) | its rows of the batch are let go: the copy comes after the batch |
+| a copy of all that go there was asked for since (`cdc resync`) | its rows of the batch are let go: the copy is later |
 | whether it is in is not known, or the log has lost it | the run stops, names the table and the copy as the way out |
 
 What is committed is not prepared a second time: the handles of other tables and of earlier partitions stay as they
@@ -23,6 +23,7 @@ from cdc.errors import CdcError, LoadsLost, SinkError, StateError
 from cdc.flow.copying import names_of
 from cdc.flow.offsets import source_offset
 from cdc.flow.retry import RetryPolicy
+from cdc.flow.route_stage import routed_schemas
 from cdc.flow.splits import SplitLog
 from cdc.flow.task import PrepareTask, TaskResult
 from cdc.schema import CreateTable, RenameTable, TableId
@@ -46,11 +47,7 @@ class LostLoads:
 
         Raises LoadsLost with the way out when that cannot be, what the sink raises, and retryable errors of the source.
         """
-        asked = {
-            name
-            for table in self._log.resyncs(decision.batch)
-            for name in names_of(self._task.sink, TableId.parse(table))
-        }
+        asked = self._asked(decision)
         freed = asked & {*error.tables, *error.unsure}
         again = {table: first for table, first in error.tables.items() if table not in freed}
         if not again and not freed:
@@ -68,6 +65,21 @@ class LostLoads:
         for table in sorted(freed):
             log.warning("batch %d: rows of %s are let go, it is copied anew", decision.batch, table)
         return new
+
+    def _asked(self, decision: Decision) -> set[str]:
+        """The sink's tables whose rows of a decision a copy brings, of all source tables that go there."""
+        found = set[str]()
+        for name, sources in self._log.resyncs(decision.batch).items():
+            table = TableId.parse(name)
+            if "" in sources or {str(source) for source in self._members(table)} <= sources:
+                found.update(names_of(self._task.sink, table))
+        return found
+
+    def _members(self, sink_table: TableId) -> Sequence[TableId]:
+        """The source tables that go to a sink table, as far as batches were decided."""
+        routes = self._task.routing.table
+        there = routed_schemas(self._state.store).at(self._log.last())
+        return sorted(source for source in there if sink_table in routes(source))
 
     def _read(
         self, task: PrepareTask, decision: Decision, again: dict[str, int], error: LoadsLost
@@ -107,7 +119,8 @@ class LostLoads:
     def _stopped(self, decision: Decision, error: LoadsLost, tables: Sequence[str], why: str) -> LoadsLost:
         """The error of a run that cannot help itself; it names the source's tables, as `cdc resync` does."""
         names = self._source_tables(decision)
-        commands = ", ".join(f"`cdc resync FILE {names.get(table, table)}`" for table in sorted(tables))
+        sources = [source for table in sorted(tables) for source in names.get(table, [table])]
+        commands = ", ".join(f"`cdc resync FILE {source}`" for source in sources)
         way = f"ask for a copy of each: {commands}; then start again, which lets go of these rows"
         if not isinstance(self._task.source, Resyncs):
             way = "start anew with an empty --state-dir: this source cannot copy single tables"
@@ -119,8 +132,8 @@ class LostLoads:
             unsure=error.unsure,
         )
 
-    def _source_tables(self, decision: Decision) -> dict[str, str]:
-        """The source's table of each sink table, by names."""
+    def _source_tables(self, decision: Decision) -> dict[str, list[str]]:
+        """The source's tables of each sink table, by names."""
         first = self._state.initial_offset()
         if first is None:
             return {}
@@ -132,4 +145,9 @@ class LostLoads:
         tables = [change.table for change in changes if isinstance(change, CreateTable)]
         tables += [change.new_table for change in changes if isinstance(change, RenameTable)]
         sink, routes = self._task.sink, self._task.routing.table
-        return {name: str(table) for table in tables for to in routes(table) for name in names_of(sink, to)}
+        found: dict[str, list[str]] = {}
+        for table in tables:
+            for to in routes(table):
+                sources = [str(member) for member in self._members(to)] or [str(table)]
+                found.update(dict.fromkeys(names_of(sink, to), sources))
+        return found

@@ -13,7 +13,8 @@ A batch that runs again takes the files that are there then, in order. Taking on
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cdc.errors import StateError
@@ -44,13 +45,15 @@ class TableRequest:
 class TableRequests:
     """The requests of a pipeline. Any process; `store` is that of the state directory."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store.within("requests")
+    def __init__(self, store: Store, now_s: Callable[[], float] = time.time) -> None:
+        self._store, self._now_s = store.within("requests"), now_s
 
     def add(self, table: TableId, *, pause: bool) -> TableRequest:
         """Leave a request behind all that are there: on disk when it returns. Raises StateError."""
-        number = 1 + max((int(name.partition("-")[0]) for name in self._names()), default=0)
-        made = TableRequest(f"{number:06}-{secrets.token_hex(6)}", table, pause)
+        there = (int(name.partition("-")[0]) for name in self._names())
+        now_ms = round(self._now_s() * 1000)  # not from 1 on: a crash may bring back what was removed
+        number = max(now_ms, *(1 + each for each in there), 0)
+        made = TableRequest(f"{number}-{secrets.token_hex(6)}", table, pause)
         self._store.write_json(made.id + _SUFFIX, {"table": [table.database, table.table], "pause": pause})
         return made
 

@@ -46,11 +46,14 @@ def ask(spec: PipelineSpec, table: str, state: StateDir) -> None:
     last = log.last()  # before the request: a batch that is decided later may hold the beginning of the copy
     routing = made_routing(spec)
     sink_tables = routing.table(found)
-    if not (routing.policy.mirrors and _copied_together(source, routing.table, sink_tables, state, last)):
-        _check_told_apart(found, sink_tables, SinkSchemas(state.store), last)
+    together = routing.policy.mirrors and _copied_together(source, routing.table, sink_tables, state, last)
+    schemas = SinkSchemas(state.store)
+    if not together:
+        _check_told_apart(found, sink_tables, schemas, last)
     source.resync(found)
     for sink_table in sink_tables:
-        log.note_resync(sink_table, last)
+        alone = sink_table in schemas.merged(last) and not together
+        log.note_resync(sink_table, last, found if alone else None)
 
 
 def _copied_together(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -108,14 +108,22 @@ class CommitLog:
         """The last batch that is decided, -1 when none is. Any process."""
         return max(self._batches(), default=-1)
 
-    def note_resync(self, table: TableId, batch: int) -> None:
-        """A copy of this sink table was asked for, which comes after `batch`. Any process. Raises StateError."""
-        self._resyncs.write_json(f"{_hash(table)}.json", {"table": str(table), "batch": batch})
+    def note_resync(self, table: TableId, batch: int, source: TableId | None = None) -> None:
+        """A copy of this sink table was asked for, which comes after `batch`. Any process. Raises StateError.
 
-    def resyncs(self, batch: int) -> frozenset[str]:
-        """The sink tables whose rows of a batch need not get in, as a copy that was asked for comes after it."""
-        notes = (self._resyncs.read_json(name) for name in self._resyncs.names())
-        return frozenset(note["table"] for note in notes if note is not None and note["batch"] >= batch)
+        `source`: it has the rows of this source table alone; None: those of all that go there.
+        """
+        note = {"table": str(table), "batch": batch, "source": "" if source is None else str(source)}
+        self._resyncs.write_json(f"{_hash(str(table) if source is None else f'{table} {source}')}.json", note)
+
+    def resyncs(self, batch: int) -> Mapping[str, frozenset[str]]:
+        """The sink tables of which copies were asked for that come after a batch, each with the source tables whose
+        rows those have: the batch's rows of them need not get in. Empty text: of all that go there."""
+        found: dict[str, frozenset[str]] = {}
+        for note in (self._resyncs.read_json(name) for name in self._resyncs.names()):
+            if note is not None and note["batch"] >= batch:
+                found[note["table"]] = found.get(note["table"], frozenset()) | {note.get("source", "")}
+        return found
 
     def prune(self, done: int) -> None:
         """Remove decisions of batches before `done - KEEP`, which is committed, and the notes of copies after those."""
@@ -133,5 +141,5 @@ class CommitLog:
                 yield int(name[: -len(".json")])
 
 
-def _hash(table: TableId) -> str:
-    return hashlib.sha256(str(table).encode()).hexdigest()[:16]
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

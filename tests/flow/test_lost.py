@@ -14,6 +14,7 @@ from cdc.flow.lost import LostLoads
 from cdc.flow.offsets import numbered
 from cdc.flow.retry import RetryPolicy
 from cdc.flow.route import RouteTable
+from cdc.flow.route_stage import routed_schemas
 from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
@@ -158,13 +159,31 @@ def test_a_copy_that_was_asked_for_before_the_batch_was_decided_does_not_hold_it
         world.lost.replaced(world.decision, lost({"lake.a": 1}))
 
 
+def test_rows_of_a_table_that_several_go_to_are_let_go_once_all_are_copied(tmp_path: Path) -> None:
+    world = World(tmp_path, Purged(ITEMS))
+    merged = to_lake(A)
+    rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(merged))]
+    routing = replace(TO_LAKE, table=RouteTable(rules))
+    world.lost = LostLoads(replace(world.lost._task, routing=routing), world.state, RETRY)
+    routed_schemas(world.state.store).change(0, [CreateTable(A, SCHEMA), CreateTable(B, SCHEMA)])
+    with pytest.raises(LoadsLost) as caught:
+        world.lost.replaced(world.decision, lost({}, str(merged)))
+    assert f"`cdc resync FILE {A}`, `cdc resync FILE {B}`;" in caught.value.hint
+    world.log.note_resync(merged, 0, A)
+    with pytest.raises(LoadsLost):
+        world.lost.replaced(world.decision, lost({}, str(merged)))
+    world.log.note_resync(merged, 0, B)
+    new = world.lost.replaced(world.decision, lost({}, str(merged)))
+    assert [part for part in world.parts(new) if part in ALL[:2]] == []
+
+
 def test_a_request_goes_once_its_batches_are_committed(tmp_path: Path) -> None:
     world = World(tmp_path, Copying(ITEMS))
     world.log.note_resync(to_lake(A), 0)
     world.log.prune(-1)
-    assert world.log.resyncs(0) == {"lake.a"}
+    assert world.log.resyncs(0) == {"lake.a": {""}}
     world.log.prune(0)
-    assert world.log.resyncs(0) == frozenset()
+    assert world.log.resyncs(0) == {}
 
 
 def test_a_sink_that_is_away_is_not_a_reason_to_let_go(tmp_path: Path) -> None:

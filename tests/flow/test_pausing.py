@@ -129,6 +129,20 @@ def test_a_paused_table_that_is_renamed_is_paused_under_its_new_name(tmp_path: P
     assert pipeline.ids(C) == [1, 2, 3]
 
 
+def test_what_was_asked_for_last_counts_when_a_crash_undoes_the_removal_of_what_came_before(tmp_path: Path) -> None:
+    now = [1000.0, 1000.5, 900.0]
+    requests = TableRequests(StateDir(tmp_path).store, lambda: now.pop(0))
+    pause = requests.add(A, pause=True)
+    (file,) = (tmp_path / "requests").iterdir()
+    kept = file.read_bytes()
+    requests.remove([pause])
+    resume = requests.add(A, pause=False)
+    file.write_bytes(kept)  # a store that had not got the removal
+    assert requests.all() == [pause, resume]
+    again = requests.add(A, pause=True)  # by a clock that went back
+    assert requests.all() == [pause, resume, again]
+
+
 def test_a_paused_table_that_is_dropped_is_forgotten_and_one_of_its_name_is_followed(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
     pipeline.pause()

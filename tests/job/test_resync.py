@@ -49,8 +49,17 @@ def test_the_rows_of_decided_batches_may_be_let_go_for_the_sink_table(
     spec: Any, log: CommitLog, tmp_path: Path
 ) -> None:
     request_resync(spec, "shop.orders", tmp_path / "state")
-    assert log.resyncs(7) == {"lake.orders"}
-    assert log.resyncs(8) == frozenset()
+    assert log.resyncs(7) == {"lake.orders": {""}}
+    assert log.resyncs(8) == {}
+
+
+def test_one_of_several_that_is_copied_alone_lets_go_of_no_rows_of_the_others(
+    spec: Any, log: CommitLog, tmp_path: Path
+) -> None:
+    table, keyed = TableId("lake", "orders"), TableSchema((Column("v", DataType.parse("INT"), False),), ("v",))
+    SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: keyed}, Marks(frozenset({table})))
+    request_resync(spec, "shop.orders", tmp_path / "state")
+    assert log.resyncs(7) == {"lake.orders": {"shop.orders"}}
 
 
 def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, log: CommitLog, tmp_path: Path) -> None:
@@ -58,10 +67,10 @@ def test_one_of_several_tables_without_a_key_cannot_be_copied_anew(spec: Any, lo
     SinkSchemas(StateDir(tmp_path / "state").store).record(7, {table: plain}, Marks(frozenset({table})))
     with pytest.raises(SourceError, match=r"shop\.orders: its rows in lake\.orders cannot be told from those of other"):
         request_resync(spec, "shop.orders", tmp_path / "state")
-    assert log.resyncs(0) == frozenset()
+    assert log.resyncs(0) == {}
 
 
 def test_a_table_that_is_not_captured_keeps_its_rows(spec: Any, log: CommitLog, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not capture"):
         request_resync(spec, "other.orders", tmp_path / "state")
-    assert log.resyncs(0) == frozenset()
+    assert log.resyncs(0) == {}
