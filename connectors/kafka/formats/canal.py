@@ -12,6 +12,7 @@ import numpy as np
 
 from cdc.schema import Column, DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
+from connectors.kafka.formats.alter import Altered, only_adds
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
@@ -115,9 +116,11 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         reading.unreadable[number] = "neither rows nor a statement of Canal: see its `type` and `data`"
 
 
-def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | None:
+def _change(sql: str, table: TableId, kind: str) -> SimpleDdl | Altered | None:
     """What a statement does to one table, where its text and what Canal has read in it say the same."""
     found = simple_ddl(sql, table.database)
+    if found is None and kind == "ALTER":
+        return only_adds(sql, table)
     if kind not in _KINDS.get(type(found), ()):
         return None
     named = found.new_table if isinstance(found, RenameTable) else found and found.table

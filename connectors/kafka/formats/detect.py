@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from connectors.kafka.formats.groups import Format, Messages
 from connectors.kafka.formats.maxwell import MaxwellFormat
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.plain import PlainFormat
-from connectors.kafka.formats.scan import Tree
-from connectors.kafka.kernels import ABSENT
+from connectors.kafka.formats.scan import Scan, Tree
+from connectors.kafka.kernels import ABSENT, INTEGER
 
 DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
 
@@ -28,7 +28,8 @@ _SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 """Members that tell a format, when all of them are there."""
 
-_MARKS = Tree(dict.fromkeys(sorted({name for _, names in _SIGNS for name in names})))
+_NAMES = sorted({name for _, names in _SIGNS for name in names})
+_MARKS = Tree(dict.fromkeys(_NAMES))
 
 
 class FormatChoice(Protocol):
@@ -58,9 +59,9 @@ class Formats:
         """The format of a topic. Raises UnsupportedChange when its messages are of none."""
         found = self._by_topic.get(topic)
         if found is None:
-            name = self._options.value_format
-            found = self._made(detected(messages) if name == "auto" else name)
-            if messages.values.there.any():
+            name = detected(messages) if self._options.value_format == "auto" else self._options.value_format
+            found = self._made(name or DEBEZIUM)
+            if name and messages.values.there.any():
                 self._by_topic[topic] = found
         return found
 
@@ -72,13 +73,23 @@ class Formats:
         return PlainFormat(self._options.zone) if name == PLAIN else DebeziumFormat(self._options.modes)
 
 
-def detected(messages: Messages) -> str:
-    """The name of the format that the first message with a value has."""
-    if not messages.values.there.any():
-        return DEBEZIUM
-    number = int(np.argmax(messages.values.there))
+def detected(messages: Messages) -> str | None:
+    """The name of the format that the first message with a value has; None without any but Debezium's heartbeats.
+
+    Raises UnsupportedChange when it has none.
+    """
+    numbers = np.flatnonzero(messages.values.there)
+    if not len(numbers):
+        return None
+    first = 0
+    if _heartbeats(_MARKS.scan(messages.values.take(numbers[:1])))[0]:
+        others = np.flatnonzero(~_heartbeats(_MARKS.scan(messages.values.take(numbers))))
+        if not len(others):
+            return None
+        first = int(others[0])
+    number = int(numbers[first])
     found = _MARKS.scan(messages.values.take([number]))
-    there = {name for _, names in _SIGNS for name in names if found.cells(name).kinds[0] != ABSENT}
+    there = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
         if not found.faults[0] and signs <= there:
             return name
@@ -87,3 +98,11 @@ def detected(messages: Messages) -> str:
         where=messages.where(number),
         hint="say which in value.format (json for rows as they are), or leave the topic out",
     )
+
+
+def _heartbeats(found: Scan) -> Any:
+    """bool[n], which messages are heartbeats of Debezium, {"ts_ms": 7}: they tell no format of a topic."""
+    alone = (found.unknown < 0) & (found.faults == 0) & (found.cells("ts_ms").kinds == INTEGER)
+    for name in _NAMES:
+        alone &= (found.cells(name).kinds == ABSENT) | (name == "ts_ms")
+    return alone

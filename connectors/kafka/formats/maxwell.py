@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from cdc.schema import Column, DropTable, RenameTable, TableId, TruncateTable
 from connectors.kafka.formats import convert
+from connectors.kafka.formats.alter import Altered, only_adds
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import (
     AFTER,
@@ -100,7 +101,7 @@ def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
         reading.unreadable[number] = "neither a row nor a statement of Maxwell: see its `type` and `data`"
 
 
-def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | None:
+def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | Altered | None:
     """What a statement does to one table: Maxwell writes one message for each table that is dropped or renamed."""
     if message["type"] == "table-drop" and not _TEMPORARY.search(sql):
         return DropTable(_named(message))
@@ -110,8 +111,10 @@ def _change(message: Mapping[str, Any], sql: str) -> SimpleDdl | None:
     if _named(old) != _named(new):
         return RenameTable(_named(old), _named(new)) if old.get("columns") == new.get("columns") else None
     found = simple_ddl(sql, str(message.get("database") or ""))
+    if found is None:
+        return only_adds(sql, _named(new))
     of_column = not isinstance(found, TruncateTable | DropTable | RenameTable)
-    return found if found is not None and of_column and found.table == _named(new) else None
+    return found if of_column and found.table == _named(new) else None
 
 
 def _named(fields: Mapping[str, Any]) -> TableId:

@@ -6,14 +6,16 @@ asked for, by whom ever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from cdc.evolution.diff import Table, diff
+from cdc.evolution.diff import Hints, Table, diff
 from cdc.schema import DropColumn, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
+from connectors.kafka.formats.added import as_value
+from connectors.kafka.formats.alter import Filled
 from connectors.kafka.formats.simple_ddl import SimpleDdl
 
 Entry = dict[str, Any]
@@ -24,14 +26,21 @@ def partition_entry(name: str) -> Entry:
     return {"partition": name}
 
 
-def schema_entry(table: TableId, schema: TableSchema, topic: str) -> Entry:
-    """A table has this schema from here on, and rows in this topic."""
-    return {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
+def schema_entry(table: TableId, schema: TableSchema, topic: str, fills: Mapping[str, str] | None = None) -> Entry:
+    """A table has this schema from here on, and rows in this topic; `fills` are as in `Hints`."""
+    entry = {"table": table_to_json(table), "schema": schema_to_json(schema), "topic": topic}
+    return {**entry, "fills": dict(fills)} if fills else entry
 
 
-def statement_entry(change: SimpleDdl, partition: str, offset: int) -> Entry:
-    """The statement at this place is carried out: rows, a table or a column are gone, or have another name."""
+def statement_entry(change: SimpleDdl | Filled, partition: str, offset: int) -> Entry:
+    """The statement at this place is carried out: rows, a table or a column are gone, or have another name.
+
+    Or a column is added, and rows that are there have a value in it.
+    """
     at = {"at": [partition, offset]}
+    if isinstance(change, Filled):
+        columns = {item.name: [item.kind, item.fill] for item in change.columns}
+        return {"filled": [table_to_json(change.table), columns], **at}
     if isinstance(change, TruncateTable):
         return {"truncate": table_to_json(change.table), **at}
     if isinstance(change, RenameTable):
@@ -54,6 +63,8 @@ class Known:
     Attributes:
         topics: those that have rows of a table.
         carried: partition and offset of the statements that were carried out.
+        filled: of columns that a statement added and no row had yet, the word of their type and what rows from before
+            have in them, by table and name.
     """
 
     def __init__(self) -> None:
@@ -63,6 +74,7 @@ class Known:
         self.schemas: dict[TableId, TableSchema] = {}
         self.topics: dict[TableId, set[str]] = {}
         self.carried: set[tuple[str, int]] = set()
+        self.filled: dict[TableId, dict[str, tuple[str, str]]] = {}
 
     def take(self, entry: Entry) -> list[SchemaChange]:
         """Take in one more entry; the schema changes that it is."""
@@ -74,6 +86,12 @@ class Known:
             self.partitions.setdefault(entry["partition"], len(self.names))
             self.names.append(entry["partition"])
             return []
+        if "filled" in entry:
+            found, columns = entry["filled"]
+            self.filled.setdefault(table_from_json(found), {}).update(
+                {name: (kind, fill) for name, (kind, fill) in columns.items()}
+            )
+            return []
         if "truncate" in entry:
             return [TruncateTable(table_from_json(entry["truncate"]))]
         if "rename" in entry:
@@ -82,14 +100,33 @@ class Known:
                 return []
             self.schemas[new_table] = self.schemas.pop(table)
             self.topics[new_table] = self.topics.pop(table, set())
+            self.filled[new_table] = self.filled.pop(table, {})
             return [RenameTable(table, new_table)]
         if "column" in entry:
             return self._take_column(*entry["column"])
-        return self._take_schema(table_from_json(entry["table"]), entry["schema"], entry.get("topic"))
+        return self._take_schema(table_from_json(entry["table"]), entry)
+
+    def columns(self, table: TableId) -> tuple[str, ...]:
+        """The columns of a table that is known, and those that no row had yet."""
+        return (*self.schemas[table].names, *self.filled.get(table, ()))
+
+    def fills(self, table: TableId, schema: TableSchema) -> dict[str, str | None]:
+        """What rows that are there get in columns that this schema adds; None where the values cannot be had so."""
+        waiting = {name.casefold(): found for name, found in self.filled.get(table, {}).items()}
+        return {
+            column.name: as_value(column.type, *waiting[column.name.casefold()])
+            for column in schema.columns
+            if column.name.casefold() in waiting
+        }
 
     def _take_column(self, text: Any, name: str, new_name: str | None) -> list[SchemaChange]:
         table = table_from_json(text)
         schema = self.schemas[table]
+        if name in self.filled.get(table, {}):
+            found = self.filled[table].pop(name)
+            if new_name is not None:
+                self.filled[table][new_name] = found
+            return []
         if new_name is None:
             left = tuple(column for column in schema.columns if column.name != name)
             self.schemas[table] = replace(schema, columns=left)
@@ -99,16 +136,22 @@ class Known:
         self.schemas[table] = replace(schema, columns=columns, primary_key=key)
         return [RenameColumn(table, name, new_name)]
 
-    def _take_schema(self, table: TableId, text: Any, topic: str | None) -> list[SchemaChange]:
+    def _take_schema(self, table: TableId, entry: Entry) -> list[SchemaChange]:
+        text, topic = entry["schema"], entry.get("topic")
         old = self.schemas.pop(table, None)
         new = None if text is None else schema_from_json(text)
         if new is None:
             self.topics.pop(table, None)
+            self.filled.pop(table, None)
         else:
+            names = {name.casefold() for name in new.names}
+            left = {name: item for name, item in self.filled.pop(table, {}).items() if name.casefold() not in names}
+            self.filled.update({table: left} if left else {})
             self.schemas[table] = new
             if topic is not None:
                 self.topics.setdefault(table, set()).add(topic)
-        return diff(None if old is None else Table(table, old), None if new is None else Table(table, new))
+        before, after = (None if item is None else Table(table, item) for item in (old, new))
+        return diff(before, after, Hints(fills=entry.get("fills", {})))
 
 
 class History:

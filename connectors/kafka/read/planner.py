@@ -154,6 +154,7 @@ class Planner:
             return batch
         if is_statement(needs[0]):
             self._order.carried(tuple(needs[0]["at"]), batch.known, self._parts)
+        self._notices += statements.not_filled(needs, batch.known)
         found = self._fitting(self._history.append(needs))
         if not found.ends:
             part = next(part for part in self._parts.values() if part.name in found.held)
@@ -337,10 +338,16 @@ class Planner:
                 self._notices.append(notice)
         if count:
             return _Fit(count, [], behind and count == limit)
-        return _Fit(0, [self._need(first, known, part.topic)] if first is not None else due[1] if due else [])
+        if first is None:
+            return _Fit(0, due[1] if due else [])
+        return _Fit(0, [self._need(statements.up_to_statement(first, reading), known, part.topic)])
 
     def _need(self, group: Group, known: Known, topic: str) -> Entry:
-        return schema_entry(group.table, self._tables.needed(group, known.schemas.get(group.table)), topic)
+        schema = self._tables.needed(group, known.schemas.get(group.table))
+        fills = known.fills(group.table, schema)
+        return schema_entry(
+            group.table, schema, topic, {name: text for name, text in fills.items() if text is not None}
+        )
 
     def lag(self) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far."""

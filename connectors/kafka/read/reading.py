@@ -22,7 +22,7 @@ from connectors.kafka.read.history import Known
 from connectors.kafka.read.offset import sequence_base
 from connectors.kafka.read.ranges import Range
 from connectors.kafka.read.records import Lost, Pending
-from connectors.kafka.read.statements import concerns, place_of
+from connectors.kafka.read.statements import concerns, is_left_out, place_of
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
@@ -125,7 +125,8 @@ class Reader:
         sequenced = Sequenced(sequence_base(number) + messages.offsets)
         self._refuse(messages, reading.unreadable)
         left = sum(
-            concerns(statement, self._tables) and place_of(messages, statement) not in self._known.carried
+            concerns(statement, self._tables)
+            and is_left_out(statement, place_of(messages, statement) in self._known.carried)
             for statement in reading.statements
         )
         if left:

@@ -9,23 +9,25 @@ partition: what a batch changes in schemas comes before its rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from cdc.schema import DropColumn, RenameColumn, RenameTable, TableSchema
-from connectors.kafka.formats.alter import Altered
-from connectors.kafka.formats.groups import Messages, Reading, Statement
+from cdc.schema_json import schema_from_json, table_from_json
+from connectors.kafka.formats.alter import Altered, Filled
+from connectors.kafka.formats.groups import Group, Messages, Reading, Statement
 from connectors.kafka.formats.simple_ddl import SimpleDdl
-from connectors.kafka.read.history import Entry, Known, statement_entry
+from connectors.kafka.read.history import Entry, Known, is_statement, statement_entry
 from connectors.kafka.read.offset import partition_name
 from connectors.kafka.read.ordered import Order, Parts, may_do_something, tables_of
 from connectors.kafka.read.tables import Tables
 
 _TOLD = re.compile(
-    r"\s*(truncate|drop\s+(table|database|schema)|rename\s|alter\s.*\b(drop|rename|change|truncate)\b)",
+    r"\s*(truncate|drop\s+(table|database|schema)|rename\s|alter\s.*\b(drop|rename|change|truncate)\b|"
+    r"alter\s.*\badd\b.*\b(default|not\s+null|auto_increment|generated|serial)\b)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Statements that leave the sink with rows, names or columns that the source has no more."""
+"""Statements that leave the sink with rows, names or columns that the source has no more, or with NULL for values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +65,57 @@ def left_out(messages: Messages, reading: Reading, around: Around, count: int) -
     """About those of the first `count` messages that should change the sink and do not: offsets, and sentences."""
     for statement in reading.statements:
         place = place_of(messages, statement)
-        if statement.message >= count or place in around.known.carried or not concerns(statement, around.tables):
+        if statement.message >= count or not concerns(statement, around.tables):
             continue
         if statement.change is None and not _TOLD.match(statement.sql):
             continue
-        why = _refused(messages, statement, around)
-        if why:
-            yield (
-                place[1],
-                (
-                    f"{messages.where(statement.message)}: the sink is not changed by this statement ({why}): "
-                    f"{statement.sql[:120]}"
-                ),
-            )
+        why = "" if place in around.known.carried else _refused(messages, statement, around)
+        text = f"the sink is not changed by this statement ({why})" if why else _unsure(statement, around.known)
+        if text:
+            yield place[1], f"{messages.where(statement.message)}: {text}: {statement.sql[:120]}"
 
 
-def _changes(statement: Statement, known: Known) -> list[SimpleDdl]:
+def up_to_statement(group: Group, reading: Reading) -> Group:
+    """The group without what stands behind a statement about its table, whose columns may be others before it."""
+    stops = [item.message for item in reading.statements if may_do_something(item) and group.table in tables_of(item)]
+    before = group.images.messages < min(stops) if stops else None
+    return group if before is None or not before.any() else replace(group, images=group.images.part(before))
+
+
+def is_left_out(statement: Statement, carried: bool) -> bool:
+    """Whether a statement counts as one that was not carried out, or not in all that it does."""
+    return not carried or (isinstance(statement.change, Altered) and bool(statement.change.unsure))
+
+
+def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
+    """About columns that these entries add, where rows that are there have a value in the source and cannot get it."""
+    for entry in entries:
+        if is_statement(entry) or entry.get("schema") is None:
+            continue
+        table, schema = table_from_json(entry["table"]), schema_from_json(entry["schema"])
+        for name, text in known.fills(table, schema).items():
+            if text is None:
+                value = known.filled[table].get(name, ("", ""))[1]
+                yield (
+                    f"{table}: rows that are there get NULL in the new column {name}: its default {value!r} is not "
+                    f"certain as {schema.column(name).type}, the type that the messages tell"
+                )
+
+
+def _unsure(statement: Statement, known: Known) -> str:
+    """What is to be said of columns that are added with values that nothing tells."""
+    change = statement.change
+    if not isinstance(change, Altered) or not change.unsure or change.table not in known.schemas:
+        return ""
+    names = ", ".join(item.name for item in change.unsure)
+    return f"rows that are there get NULL in {change.table}, column {names} ({change.unsure[0].unsure})"
+
+
+def _changes(statement: Statement, known: Known) -> list[SimpleDdl | Filled]:
     """What a statement does one after the other, to the table as it is known."""
     change = statement.change
     if isinstance(change, Altered):
-        schema = known.schemas.get(change.table)
-        return [] if schema is None else list(change.changes(schema.names))
+        return list(change.changes(known.columns(change.table))) if change.table in known.schemas else []
     return [] if change is None else [change]
 
 
@@ -113,7 +145,7 @@ def _refused(messages: Messages, statement: Statement, around: Around) -> str:
         return "" if isinstance(change, Altered) else "no row of the table was read before"
     if isinstance(change, RenameTable) and change.new_table in known.schemas:
         return f"there is a table {change.new_table} already"
-    return _refused_columns(_changes(statement, known), known.schemas[change.table])
+    return _refused_columns(_changes(statement, known), known.schemas[change.table], known.columns(change.table))
 
 
 def _refused_place(messages: Messages, statement: Statement, around: Around) -> str:
@@ -127,10 +159,15 @@ def _refused_place(messages: Messages, statement: Statement, around: Around) -> 
     return f"the table's rows come from the topic {min(others)} too" if others else ""
 
 
-def _refused_columns(changes: list[SimpleDdl], schema: TableSchema) -> str:
-    """Why columns cannot be dropped and renamed one after the other."""
-    names = set(schema.names)
+def _refused_columns(changes: Sequence[SimpleDdl | Filled], schema: TableSchema, known: Sequence[str]) -> str:
+    """Why columns cannot be dropped, renamed and added one after the other. `known` are all that are known."""
+    names = set(known)
     for change in changes:
+        if isinstance(change, Filled):
+            taken = {name.casefold() for name in names}
+            there = [item.name for item in change.columns if item.name.casefold() in taken]
+            if there:
+                return f"there is a column {there[0]} already, whose rows may hold other values"
         if not isinstance(change, DropColumn | RenameColumn):
             continue
         name = change.name if isinstance(change, DropColumn) else change.old_name

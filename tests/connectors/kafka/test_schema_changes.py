@@ -216,3 +216,7 @@ ALTERED = {
 def test_columns_that_an_alter_drops_and_renames(clauses: str) -> None:
     after = [name for name in "bcdxyz" if name] + (["a"] if "ADD COLUMN" in clauses else [])
     assert altered(f"ALTER TABLE shop.orders {clauses}", ORDERS, after) == ALTERED[clauses]
+
+
+def test_a_statement_that_names_another_database_than_its_message_is_not_understood() -> None:
+    assert altered("ALTER TABLE other.orders DROP COLUMN a", ORDERS, ["b"]) is None

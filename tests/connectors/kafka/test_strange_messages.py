@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from debezium_messages import envelope
+from debezium_messages import envelope, text
 from kafka_log import Follower, TopicLog
 
-from cdc.errors import CdcError, CorruptLog, SchemaUnknown
+from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 
 PLAIN = {"value.format": "json"}
 KEY = {"id": 1}
@@ -110,3 +110,16 @@ def test_moments_that_say_of_which_clock_they_are(tmp_path: Path) -> None:
     ((_, found),), _ = followed(tmp_path, (KEY, row), **options)
     assert {name: str(found[name]) for name in ISO} == {name: read for name, (_, _, read) in ISO.items()}
     assert str(found["o"]) == "2026-06-26 16:02:03+00:00"
+
+
+def test_heartbeats_tell_no_format_and_are_passed_over(tmp_path: Path) -> None:
+    """As Debezium writes them to a topic of its own, or among rows where one topic has everything."""
+    log = TopicLog(beats=1, rows=1)
+    log.write("beats", b'{"ts_ms":1}', b'{"ts_ms":2}')
+    log.write("rows", b'{"ts_ms":3}', b'{"ts_ms":4}', text(envelope("c", None, {"id": 1})), b'{"ts_ms":5}')
+    found = Follower(log, tmp_path)
+    rows = [item[1] for batch in found.follow() for item in batch if isinstance(item, tuple)]
+    assert (rows, found.counts, found.notices) == ([{"id": 1}], {}, ())
+    log.write("beats", b'{"ts_ms":6,"id":1}')
+    with pytest.raises(UnsupportedChange, match="the format of this message is not known"):
+        found.follow()
