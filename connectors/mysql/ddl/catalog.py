@@ -202,7 +202,7 @@ class Catalog:
     def _beside(self, tables: tuple[TableId, ...]) -> bool:
         """Whether a captured table is in the same database: the name may be a view of it, a trigger may write to it."""
         databases = {table.database.casefold() for table in tables}
-        return any(table.database.casefold() in databases for table in self.captured)
+        return any(table.database.casefold() in databases and self.wanted(table) for table in self.tables)
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))
