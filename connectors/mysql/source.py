@@ -277,9 +277,9 @@ class MySqlSource(AskedSource):
         try:
             blocks = self._decoded(part, index, count, moved)
             if self._options.cascades == "copy":
-                from connectors.mysql.snapshot.cascades import watched
+                from connectors.mysql.snapshot.cascades import place_of, watched
 
-                blocks = watched(blocks, self._context.store, f"{part.start.file}-{part.start.position}")
+                blocks = watched(blocks, self._context.store, place_of(part))
             yield from blocks
         except PositionLost as error:
             if self._options.on_purged == "fail":

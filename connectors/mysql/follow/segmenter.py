@@ -27,6 +27,8 @@ from connectors.mysql.rows.table_map import table_name
 
 SEGMENT_BYTES = 256 << 10
 """Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""
+_NEAR = 16
+"""So many events before a statement are looked at first for its GTID."""
 
 _XID = re.compile(r"X'([0-9a-f]*)'\s*,\s*X'([0-9a-f]*)'\s*,\s*(\d+)", re.IGNORECASE)
 _ANY_ROWS = 1 << 62
@@ -172,8 +174,11 @@ class Segmenter:
 
     def _gtid_at(self, buffer: ReceiveBuffer, index: int) -> str:
         """The last one before an event; that of the transaction which a buffer before has begun where there is none."""
-        found = np.flatnonzero(np.isin(buffer.type[:index], sorted(events.GTID_TYPES)))
-        return str(parse_gtid(buffer, int(found[-1]))) if len(found) else self._gtid
+        for first in (max(0, index - _NEAR), 0):  # that of a statement which is one is right before it
+            found = np.flatnonzero(np.isin(buffer.type[first:index], sorted(events.GTID_TYPES)))
+            if len(found):
+                return str(parse_gtid(buffer, first + int(found[-1])))
+        return self._gtid
 
     def _xa_prepare(self, view: BufferView, first: int, index: int) -> frozenset[TableId]:
         """Rows of an XA transaction are delivered when it is prepared; remember whether it has any of ours."""

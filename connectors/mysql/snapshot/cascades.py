@@ -26,9 +26,11 @@ from cdc.errors import SourceUnavailable
 from cdc.schema import TableId
 from cdc.schema_json import table_from_json, table_to_json
 from cdc.state.store import Store
+from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
+from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.foreign_keys import Link, unlogged_links
 from connectors.mysql.server.information_schema import table_ids
 from connectors.mysql.server.positions import LogPosition
@@ -120,10 +122,17 @@ def kept(store: Store) -> dict[TableId, Parent]:
     }
 
 
+def place_of(part: LogRange) -> str:
+    """A name for where a part of the log begins, which no other part has: files of another server may be called alike,
+    and those of a log that was reset. Pure."""
+    return str(sequence_of(part.start.file, part.start.position, part.files_ahead))
+
+
 def watched(blocks: Iterator[ChangeBlock], store: Store, place: str) -> Iterator[ChangeBlock]:
     """The blocks of a part of the log; asks for tables whose rows they change unlogged, once for each part. Executor.
 
-    `place` is where the part begins. Requests are on disk before the part's rows are prepared; a repeat asks the same.
+    `place` is where the part begins (`place_of`). Requests are on disk before the part's rows are prepared; a repeat
+    asks the same.
     """
     parents, asked, requests = kept(store), set[TableId](), Requests(store)
     for block in blocks:

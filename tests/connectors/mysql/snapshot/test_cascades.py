@@ -18,12 +18,23 @@ from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc_services.server import MySqlServer
 from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.schema.history import SchemaHistory
 from connectors.mysql.schema.tracker import Tracker
 from connectors.mysql.server.foreign_keys import Link
 from connectors.mysql.server.positions import LogPosition
-from connectors.mysql.snapshot.cascades import Cascading, Due, Parent, changed_by, keep, kept, parents_of, watched
+from connectors.mysql.snapshot.cascades import (
+    Cascading,
+    Due,
+    Parent,
+    changed_by,
+    keep,
+    kept,
+    parents_of,
+    place_of,
+    watched,
+)
 from connectors.mysql.snapshot.plan.requests import Requests
 
 P, C, G = (TableId("shop", name) for name in ("parent", "child", "grandchild"))
@@ -122,6 +133,15 @@ def test_a_part_of_the_log_asks_once_and_a_repeat_asks_the_same(tmp_path: Path) 
         assert list(watched(iter(blocks), store, "binlog.000001-4")) == blocks
         (name,) = Requests(store).names()
     assert Requests(store).get(name).table == C
+
+
+def test_a_part_of_another_servers_log_asks_though_its_file_is_called_alike(tmp_path: Path) -> None:
+    store, at = LocalStore(tmp_path), LogPosition("binlog.000001", 157)
+    keep(store, parents_of(LINKS, [P, C]))
+    for ahead in (0, 3):
+        part = LogRange(at, LogPosition("binlog.000001", 900), 1, files_ahead=ahead)
+        list(watched(iter([block(P, SCHEMA, [("-D", {"id": 1})])]), store, place_of(part)))
+    assert len(Requests(store).names()) == 2
 
 
 def test_a_request_waits_for_the_copy_under_way_and_for_its_time(tmp_path: Path) -> None:
