@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 from doris_servers import DorisServer, own_doris, shared_doris
 from kafka_servers import BrokerFactory, KafkaServer, own_brokers, shared_broker
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
 
+# No example is to fail as the machine was busy while it ran.
+hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.load_profile("unhurried")
 
 _WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
 """Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""

@@ -238,9 +238,22 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         if self.schema_changes != "none" and self.value_format not in _WITH_SCHEMA_CHANGES:
             hint = f"formats that have such messages: {', '.join(_WITH_SCHEMA_CHANGES)}"
             yield Remark("sink.schema-changes", f"schema changes are not written with {self.value_format}", hint)
+        yield from self._schema_topic_problems()
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
+
+    def _schema_topic_problems(self) -> Iterator[Remark]:
+        own, given = self.schema_topic(), self.schema_changes_topic is not None
+        key = "sink.schema-changes.topic" if given else "sink.schema-changes"
+        if own is None and given:
+            yield Remark(key, "has no effect", "set sink.schema-changes: topic, or take it away")
+        if own is not None and own in (self.topic, *(topic for _, topic in self.topic_mapping())):
+            hint = "name another one as sink.schema-changes.topic, or set sink.schema-changes: inline"
+            yield Remark(key, f"schema changes would go to {own}, a topic of rows", hint)
+        if own == self.fence_topic:
+            hint = "name another one as sink.schema-changes.topic"
+            yield Remark(key, f"schema changes would go to {own}, which is for fences alone", hint)
 
     def transactional(self) -> bool:
         """Whether a task's records are a transaction."""

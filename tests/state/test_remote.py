@@ -266,6 +266,16 @@ def test_a_run_after_a_dead_one_of_the_same_folder_need_not_wait(url: str, tmp_p
         pass
 
 
+def test_who_waits_for_the_end_of_a_lease_says_so(url: str, tmp_path: Path) -> None:
+    begun(url, tmp_path / "dead")
+    lines: list[str] = []
+    with held(url, tmp_path / "next", RETRY, ttl_s=TTL_S, starting=lines.append):
+        pass
+    assert [line.partition(" has ")[2] for line in lines if f"process {os.getpid()}" in line] == [
+        "the state or had it: watching for 0.3 s whether it lives"
+    ]
+
+
 def test_a_put_whose_answer_is_lost_counts_once(url: str, tmp_path: Path) -> None:
     patient = RetryPolicy(timeout_s=5.0, sleep=lambda seconds: None)
     with held(url, tmp_path / "a", patient, ttl_s=TTL_S):

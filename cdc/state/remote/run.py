@@ -18,7 +18,7 @@ from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import OF_THIS_MACHINE, compact, due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry
 from cdc.state.remote.held import note_held
-from cdc.state.remote.lease import Lease, in_use, of_this_process
+from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
 from cdc.state.remote.writer import FOLDER, Session, Writer, entry_name, taken_over
@@ -65,6 +65,9 @@ class _Run:
         self._bucket.check()
         starting(f"reading the state from {self._url}")
         mine = of_this_process(self._owner, self._place(), self._ttl_s)
+        other = holder(self._bucket)
+        if other is not None and other.place != mine.place:
+            starting(f"{other.who} has the state or had it: watching for {other.ttl_s:g} s whether it lives")
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
         self._lease.acquire()
         note_held(self._copy, self._lease.lost_s)
@@ -140,8 +143,8 @@ class _Run:
         while not self._over.wait(self._ttl_s / 3):
             try:
                 if not self._lease.beat():
-                    holder = self._lease.holder()
-                    self._lose(taken_over(self._url, "" if holder is None else holder.who))
+                    other = self._lease.holder()
+                    self._lose(taken_over(self._url, "" if other is None else other.who))
                     return
                 note_held(self._copy, self._lease.lost_s)
                 self._tidy()

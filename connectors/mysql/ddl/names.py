@@ -31,16 +31,17 @@ def names_in(sql: str, database: str, tables: Iterable[TableId]) -> frozenset[Ta
     found = []
     for table in tables:
         owner = table.database.casefold()
-        if not _has(text, table.table.casefold()):
+        if not has_name(text, table.table.casefold()):
             continue
         if owner not in near:
-            near[owner] = not default or _has(text, owner)
+            near[owner] = not default or has_name(text, owner)
         if near[owner]:
             found.append(table)
     return frozenset(found)
 
 
-def _has(text: str, name: str) -> bool:
+def has_name(text: str, name: str) -> bool:
+    """Whether a name stands in a text, quoted or not and not as a part of a longer word; both are folded."""
     return any(_stands(text, spelled) for spelled in {name, *(name.replace(quote, quote * 2) for quote in _QUOTES)})
 
 

@@ -146,3 +146,19 @@ def test_an_emptied_table_is_told_as_each_tool_does() -> None:
     value = json.loads(found.value)
     assert (found.key, found.of_rows, value["op"], value["before"], value["after"]) == (None, True, "t", None, None)
     assert (value["source"]["pos"], value["source"]["table"]) == (4, "t")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"topic": "all", "sink.schema-changes.topic": "all"}, "would go to all, a topic of rows"),
+        ({"topic": "shop", "topic.prefix": "shop"}, "would go to shop, a topic of rows"),
+        ({"sink.tableId-to-topic.mapping": r"shop.\.*:schema-changes"}, "would go to schema-changes, a topic of rows"),
+        ({"sink.schema-changes.topic": "cdc-fences"}, "for fences alone"),
+        ({"sink.schema-changes": "inline", "sink.schema-changes.topic": "x"}, "has no effect"),
+    ],
+)
+def test_the_topic_of_schema_changes_is_for_them_alone(given: dict[str, str], told: str) -> None:
+    options = {"type": "kafka", "properties.bootstrap.servers": "x:1", "sink.schema-changes": "topic", **given}
+    (remark,) = KafkaSinkOptions.model_validate(options).problems()
+    assert told in remark.message

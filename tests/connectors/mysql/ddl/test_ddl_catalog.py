@@ -215,6 +215,10 @@ def test_statement_dml_is_reported_when_it_may_concern_captured_tables() -> None
     assert one.apply("UPDATE x SET a = 1", "shop").dml == (StatementDml("update"),)
     assert one.apply("INSERT INTO u VALUES (1)", "shop").captured  # a view of t, or a table with a trigger
     assert not one.apply("INSERT INTO other.u VALUES (1)", "shop").captured
+    for call in ("shop.f()", "1, `Shop` . `f` (2)", "(SELECT shop.f(x) FROM y)"):
+        assert one.apply(f"INSERT INTO other.u VALUES ({call})", "other").captured, "a function may write to t"
+    for harmless in ("VALUES ('shop.f()', other.f()) /* shop.f() */", "SELECT shop.f, now() FROM shop.u AS shop"):
+        assert not one.apply(f"INSERT INTO other.u {harmless}", "other").captured
 
 
 def test_definitions_read_anew_give_the_changes_from_what_was_known() -> None:
@@ -300,6 +304,13 @@ def test_sequences_are_no_tables() -> None:
 def test_turning_system_versioning_on_is_refused() -> None:
     with pytest.raises(UnsupportedChange, match="system versioning"):
         catalog("CREATE TABLE t (a INT)").apply("ALTER TABLE t ADD SYSTEM VERSIONING", "shop")
+
+
+def test_turning_system_versioning_on_has_the_definition_read_anew_where_the_table_is_copied() -> None:
+    one = catalog("CREATE TABLE t (a INT)", copied_when_uncertain=lambda table: True)
+    result = one.apply("ALTER TABLE t ADD b INT, ADD SYSTEM VERSIONING", "shop")
+    assert [statement.tables for statement in result.unparsed] == [(T,)]
+    assert not result.changes
 
 
 @pytest.mark.parametrize(
