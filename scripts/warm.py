@@ -23,7 +23,13 @@ from cdc.spec.check import check_file
 from cdc.state.store import LocalStore
 from connectors.kafka.read.warm import warm_kernels as warm_fetched
 from connectors.kafka.warm import warm as warm_messages
-from connectors.mysql.rows.ahead import compile_documents, compile_events, compile_rows, compile_values
+from connectors.mysql.rows.ahead import (
+    compile_compressed,
+    compile_documents,
+    compile_events,
+    compile_rows,
+    compile_values,
+)
 from connectors.mysql.snapshot.read.warm import warm_snapshot_kernels
 from connectors.streamload.warm import warm as warm_load_text
 
@@ -122,7 +128,7 @@ def say(text: str) -> None:
 
 REST: dict[str, Callable[[], object]] = {
     "snapshot reader": warm_snapshot_kernels, "load text": warm_load_text, "messages to Kafka": warm_messages,
-    "messages from Kafka": warm_fetched,
+    "messages from Kafka": warm_fetched, "compressed transactions": compile_compressed,
 }  # fmt: skip
 STEPS = {"decoder": warm_decoder, "beside": warm_beside, "rest": warm_rest}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import int64
 
-from connectors.mysql.kernels import decimal, one_value, placing, row_by_row, rows, rows_event, values
+from connectors.mysql.kernels import decimal, one_value, payload, placing, row_by_row, rows, rows_event, values
 from connectors.mysql.kernels.json import STACK_BYTES, json_text
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.warm import indexed
@@ -36,6 +36,22 @@ def compile_events() -> None:
     """What finds events and transactions in a log."""
     for _ in indexed():
         pass
+
+
+def compile_compressed() -> None:
+    """What takes compressed transactions apart, on events of which none is."""
+    for buffer in indexed():
+        plan = np.empty((len(buffer), payload.PLAN_WIDTH), np.int64)
+        payload.plan_expansion(buffer.data, buffer.start, buffer.end, buffer.type, plan)
+        lengths = buffer.end - buffer.start
+        offsets, out = np.cumsum(lengths) - lengths, np.empty(int(lengths.sum()), np.uint8)
+        count = payload.count_events(out, plan, offsets)
+        start, end, position, commit = (np.empty(count, np.int64) for _ in range(4))
+        kind, query = np.empty(count, np.uint8), np.empty(count, np.uint8)
+        payload.assemble(
+            buffer.data, buffer.start, buffer.end, buffer.type, buffer.end_position, buffer.commit_ms,
+            buffer.query_kind, plan, offsets, out, start, end, kind, position, commit, query,
+        )  # fmt: skip
 
 
 def compile_values() -> None:
