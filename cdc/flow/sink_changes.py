@@ -112,7 +112,7 @@ class _Work(Pausing):
             self._answered(change.table)
         for target in targets:
             source = None if after is None else with_shard(after, target)
-            if after is None and target.table in self.sinks:
+            if after is None and target.table in self.merged and self._policy.mirrors:
                 self.left.add((change.table, target.table))  # unless they go with it
             if not self._waits(change, target.table, source):
                 self._target(change, target, source)

@@ -456,7 +456,7 @@ class World:
     def again(self, table: Table) -> None:
         """Dropped and created, perhaps with other columns.
 
-        Not where a mirror of several tables would be copied anew if one batch has both, and keep the rows if not.
+        Not where a mirror of several tables is copied anew for it: what is known here is how rows change, not copies.
         """
         if self.behavior.allows("truncate.table") and any(self.sinks[name].merged for name, _ in table.targets):
             return

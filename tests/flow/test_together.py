@@ -174,6 +174,19 @@ def test_a_table_that_is_dropped_and_created_leaves_nothing_of_the_time_before(
     assert pipeline.ids(ALL) == [5, 6, 11, 12, 13, 14]
 
 
+@pytest.mark.parametrize(
+    ("behavior", "merged_tables", "left"),
+    [(Behavior.EVOLVE, {ALL}, {(A, ALL)}), (Behavior.EVOLVE, set(), set()), (Behavior.LENIENT, {ALL}, set())],
+)
+def test_dropped_tables_are_remembered_only_where_their_rows_would_be_in_the_way(
+    behavior: Behavior, merged_tables: set[TableId], left: set[tuple[TableId, TableId]]
+) -> None:
+    table = RouteTable([RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))])
+    before = Sides({A: SMALL}, {ALL: SMALL}, Marks(frozenset(merged_tables), routes=table.to_json()))
+    found = derived(table, Policy(behavior), before, [DropTable(A)], lambda table: True)
+    assert found.after.marks.left == left
+
+
 def test_one_that_goes_elsewhere_and_comes_back_leaves_nothing_of_the_time_before(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
     pipeline.source.add(rows(SMALL, 1, sequence=2))

@@ -10,22 +10,20 @@ from connectors.mysql.ddl.names import has_name
 from connectors.mysql.ddl.tokens import Unreadable
 
 
-def calls(sql: str, dialect: Dialect, databases: Iterable[str]) -> bool:
-    """Whether a statement calls a function of one of these databases, as `shop.f()`.
+def called(sql: str, dialect: Dialect, databases: Iterable[str]) -> frozenset[str]:
+    """Those of the databases, folded, of which a statement calls a function, as `shop.f()`.
 
-    A long statement is taken apart only where it has such a name somewhere. One that names a database and cannot be
-    read counts.
+    A long statement is taken apart only where it has such a name somewhere. All that it names count where it cannot be
+    read.
     """
-    text = sql.casefold()
-    near = {name for database in databases if has_name(text, name := database.casefold())}
-    if not near:
-        return False
+    text, found = sql.casefold(), set[str]()
+    near = frozenset(name for name in {database.casefold() for database in databases} if has_name(text, name))
     cursor = Cursor(sql, dialect, "")
     try:
-        while not cursor.at_end():
+        while near and not cursor.at_end():
             named = cursor.at_name() and cursor.at_symbol(".", 1) and cursor.at_symbol("(", 3)
-            if cursor.next().text.casefold() in near and named:
-                return True
+            name = cursor.next().text.casefold()
+            found |= {name} & near if named else set()
     except Unreadable:
-        return True
-    return False
+        return near
+    return frozenset(found)

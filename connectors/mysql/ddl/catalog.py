@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.actions import carry_out
-from connectors.mysql.ddl.calls import calls
+from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in
@@ -135,8 +135,9 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in map(self._readable, parse(sql, database=database, dialect=dialect)):
             if isinstance(statement, StatementDml):
-                beside = self._concerned(statement.tables) or self._beside(statement.tables)
-                if beside or calls(sql, dialect, {table.database for table in self.captured}):
+                calls = called(sql, dialect, {table.database for table in self.tables})
+                beside = {table.database.casefold() for table in statement.tables} | calls
+                if self._concerned(statement.tables) or self._beside(beside):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
                 if self._concerned(statement.tables) or names_in(sql, database, self.captured):
@@ -199,9 +200,9 @@ class Catalog:
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
-    def _beside(self, tables: tuple[TableId, ...]) -> bool:
-        """Whether a captured table is in the same database: the name may be a view of it, a trigger may write to it."""
-        databases = {table.database.casefold() for table in tables}
+    def _beside(self, databases: Collection[str]) -> bool:
+        """Whether captured tables are in one of these, folded: a name may be a view of them, a trigger or a function
+        may write to them."""
         return any(table.database.casefold() in databases and self.wanted(table) for table in self.tables)
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
