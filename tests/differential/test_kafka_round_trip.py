@@ -53,7 +53,7 @@ def change_tables(work: Workload) -> None:
         column, name = work.rng.choice(plain), f"new{number}"
         if kind == "ADD COLUMN":
             added = replace(column, name=name, nullable=True, kind=work.kind("INT"))
-            work.sql(f"ALTER TABLE {table.sql} ADD COLUMN {added.sql}")
+            work.sql(f"ALTER TABLE {table.sql} ADD COLUMN {added.sql} DEFAULT 7")
             table.columns.append(added)
         elif kind == "DROP COLUMN":
             work.sql(f"ALTER TABLE {table.sql} DROP COLUMN `{column.name}`")
