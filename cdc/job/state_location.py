@@ -66,7 +66,7 @@ def named_place(given: str | Path) -> Place:
         raise StateError("names no place in a bucket", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
-    folder = f"{folder_name(prefix.rpartition('/')[2])[:40]}-{short}"
+    folder = f"{_letters(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
     return Place((Path(cache) if cache else cache_folder(os.environ) / "state").absolute() / folder, name)
 
@@ -180,6 +180,21 @@ def default_state_dir(spec: PipelineSpec) -> Path:
     return Path(spec.file).absolute().parent / ".cdc" / folder_name(spec.name)
 
 
+OF_THE_ROOT = frozenset({"lock", "savepoints", "serve.json"})
+"""What a state root has beside the folders of pipelines."""
+
+
 def folder_name(name: str) -> str:
-    """The folder of a pipeline of this name: its letters that every file system takes."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".") or "pipeline"
+    """The folder of a pipeline of this name: its letters that every file system takes.
+
+    Raises StateError for a name that has none, or whose folder would be one of the state root's own files.
+    """
+    found = _letters(name)
+    if not found or found.lower() in OF_THE_ROOT:
+        why = "has no letter" if not found else "is a name that the folder of all state directories uses itself"
+        raise StateError(f"the pipeline's name {why}", where=name, hint="give it another pipeline.name")
+    return found
+
+
+def _letters(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".")

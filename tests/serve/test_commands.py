@@ -155,7 +155,8 @@ def test_a_run_of_cdc_run_is_asked_by_a_request_in_its_state_directory(
         def alive(self) -> bool:
             return next(alive)
 
-    monkeypatch.setattr("cdc.status.file.read_status", lambda root: Seen())
+    for reader in ("cdc.job.seen.read_status", "cdc.status.file.read_status"):
+        monkeypatch.setattr(reader, lambda root: Seen())
     assert cdc(tmp_path, "stop", str(file), "--drain").output == "shop: stopped\n"
     assert (state.drain_requested(), state.stop_requested()) == (True, False)
 

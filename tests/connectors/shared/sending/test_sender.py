@@ -138,7 +138,7 @@ def test_a_silent_load_is_finished() -> None:
         yield rows("a", 1)
         while ("write", "a/0") not in loads.log:
             yield rows("b", 0)
-        yield rows("b", 1)
+        yield from (rows("b", 1), rows("b", 2), rows("b", 3))
         yield rows("a", 2)
 
     limits = SendLimits(flush_bytes=8, idle_s=20)
