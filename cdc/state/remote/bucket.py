@@ -19,6 +19,7 @@ from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 T = TypeVar("T")
@@ -66,31 +67,24 @@ class Bucket:
 
     def get_tagged(self, name: str) -> tuple[bytes, str] | None:
         """An object and the tag of its version; None when there is none."""
-        import obstore
-
-        def attempt() -> tuple[bytes, str] | None:
-            try:
-                found = obstore.get(self._store, name)
-            except FileNotFoundError as error:
-                if _NO_BUCKET.search(str(error)):
-                    raise
-                return None
-            return bytes(found.bytes()), _tag(found.meta["e_tag"], found.meta["version"])
-
-        return self._asked(attempt, name, "read")
+        return self._get(name, lambda meta: _tag(meta["e_tag"], meta["version"]))
 
     def get_dated(self, name: str) -> tuple[bytes, float] | None:
         """An object and when it was put, seconds since the epoch by the store's clock; None when there is none."""
+        return self._get(name, lambda meta: meta["last_modified"].timestamp())
+
+    def _get(self, name: str, of: Callable[[ObjectMeta], T]) -> tuple[bytes, T] | None:
+        """An object and what its metadata tells; None when there is none."""
         import obstore
 
-        def attempt() -> tuple[bytes, float] | None:
+        def attempt() -> tuple[bytes, T] | None:
             try:
                 found = obstore.get(self._store, name)
             except FileNotFoundError as error:
                 if _NO_BUCKET.search(str(error)):
                     raise
                 return None
-            return bytes(found.bytes()), found.meta["last_modified"].timestamp()
+            return bytes(found.bytes()), of(found.meta)
 
         return self._asked(attempt, name, "read")
 
