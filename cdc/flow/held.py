@@ -28,6 +28,10 @@ class Held:
     def __init__(self, state: StateDir) -> None:
         self._schemas, self._requests = SinkSchemas(state.store), TableRequests(state.store)
 
+    def asked(self) -> bool:
+        """Whether something is asked for that no batch has taken in. Raises StateError."""
+        return bool(self._requests.all())
+
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
         marks = self._schemas.marks(_ALL)
