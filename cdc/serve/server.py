@@ -148,6 +148,7 @@ class Server:
 
     def _end(self) -> None:
         keepers = self._kept()
+        self.say("ends, once every running batch is finished")
         for keeper in keepers:
             keeper.close()
         for keeper in keepers:
