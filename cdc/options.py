@@ -328,10 +328,11 @@ class SourceOptions(Options):
     """Options every source has.
 
     `table_parts` says how many parts this source's table ids have (2: `database.table`), so that a pattern that can
-    match nothing is refused.
+    match nothing is refused; `namespaces` whether some may have three, `namespace.schema.table`.
     """
 
     table_parts: ClassVar[int] = 2
+    namespaces: ClassVar[bool] = False
 
     max_batch_bytes: Size = Field(
         64 << 20,
