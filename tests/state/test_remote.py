@@ -22,7 +22,6 @@ from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
-from cdc.state.directory import StateDir
 from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
@@ -394,14 +393,3 @@ def trouble(where: Callable[[str], bool], *, after: bool) -> Iterator[None]:
 
     with patch("obstore.put", put):
         yield
-
-
-def test_an_executor_that_does_not_see_the_working_copy_is_told_how_to_share_it(url: str, tmp_path: Path) -> None:
-    with run(url, tmp_path, _LONG_S):
-        state = StateDir(tmp_path)
-        token = state.put_token()
-        state.check_token(token)
-        with pytest.raises(StateError, match=f"the working copy of {url}") as caught:
-            state.check_token("of another folder")
-    assert "set CDC_STATE_CACHE" in caught.value.hint
-    assert "--state-dir" not in caught.value.hint
