@@ -327,8 +327,7 @@ class Options(Block):
 class SourceOptions(Options):
     """Options every source has.
 
-    `table_parts` says how many parts this source's table ids have (2: `database.table`), so that a pattern that can
-    match nothing is refused; `namespaces` whether some may have three, `namespace.schema.table`.
+    `table_parts`: how many parts its table ids have, for refusing patterns; `namespaces`: some may have three.
     """
 
     table_parts: ClassVar[int] = 2
