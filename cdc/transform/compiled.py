@@ -200,7 +200,7 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
         for name in columns(node)
     )
     names = (*(name for name in used if name != "__row"), "__row")
-    translator = Translator(inputs.engine_names(names), {name: f"own_{name.lower()}" for name in rule.own})
+    translator = Translator(inputs.engine_names(names))
     arrow = inputs.engine_schema(schema, names)
     expressions = tuple(
         Expression(output.column.name, output.sql, _sql(rule, output, translator), _secret(rule, output.node))

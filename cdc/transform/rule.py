@@ -25,10 +25,11 @@ _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A function of the user's: how many arguments it takes, and how it is typed."""
+    """A function of the user's: how many arguments it takes, how it is typed, and what is wrong with a call of it."""
 
     arity: Arity
     callee: Callee
+    wrong: Callable[[Call], Mistake | None] = lambda call: None
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,9 @@ def parse_rule(
     soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
     if not keyed and "HASH" not in functions:
         problems += _hashes(projection, condition, masks)
+    for text, node in _calls(projection, condition):
+        wrong = functions[node.name].wrong(node) if node.name in functions else None
+        problems += [text.problem(wrong)] if wrong else []
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
     return Rule(
@@ -119,15 +123,19 @@ def _hashes(
     projection: Projection | None, condition: Condition | None, masks: Sequence[Mask | None]
 ) -> Iterator[Problem]:
     """Every HASH of a rule."""
-    items = () if projection is None else projection.items
-    nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
-    nodes += [] if condition is None else [(condition.text, condition.node)]
-    for text, node in nodes:
-        hashes = (each for each in walk(node) if isinstance(each, Call) and each.name == "HASH")
-        yield from (text.problem(Mistake(each.span, *_NO_KEY)) for each in hashes)
+    calls = _calls(projection, condition)
+    yield from (text.problem(Mistake(call.span, *_NO_KEY)) for text, call in calls if call.name == "HASH")
     for mask in masks:
         if mask is not None and mask.function == "HASH":
             yield mask.text.problem(Mistake(Span(0, 1), *_NO_KEY))
+
+
+def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:
+    """Every call of a rule's expressions, with its text."""
+    items = () if projection is None else projection.items
+    nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
+    nodes += [] if condition is None else [(condition.text, condition.node)]
+    yield from ((text, each) for text, node in nodes for each in walk(node) if isinstance(each, Call))
 
 
 def _kept(problems: list[Problem], parse: Callable[[], T]) -> T | None:
