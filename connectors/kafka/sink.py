@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -114,6 +115,10 @@ class KafkaSink(Sink):
     def abort(self, batch: int) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
         FailedTasks(self._context.store).clear()
+
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._retry, timeout_s=0.0))
 
     def warm(self) -> None:
         """Load the kernels. Executor."""
