@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
@@ -58,6 +59,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        atexit.register(gc.unfreeze)  # DuckDB's binding counts what is left at the very end
 
 
 @pytest.fixture
@@ -69,6 +71,8 @@ def files_stay_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], No
     really = duckdb.connect
 
     def connect(path: str, *, read_only: bool = False, config: dict[str, Any] | None = None) -> Any:
+        if path.startswith(":memory:"):
+            return really(path, config=config or {})
         if path not in kept:
             if read_only and not Path(path).exists():
                 return really(path, read_only=True)  # as it would be refused

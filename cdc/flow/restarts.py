@@ -54,7 +54,7 @@ class Restarts:
     `count` is how often it was restarted since it last got on.
     """
 
-    def __init__(self, policy: RestartPolicy, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, policy: RestartPolicy, chance: Callable[[], float] = random.SystemRandom().random) -> None:
         self._policy, self._chance = policy, chance
         self.forget()
 
