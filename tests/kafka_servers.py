@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import pytest
 from certificates import certificates
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from cdc_services.kafka.broker import StartedBroker
 from cdc_services.kafka.install import find
@@ -69,10 +69,14 @@ class KafkaServer:
         admin = self.admin()
         for future in admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values():
             future.result(_WAIT_S)
-        # The controller has it; clients ask brokers, which hear of it a moment later.
-        deadline = time.monotonic() + _WAIT_S
-        while len(admin.list_topics(name, timeout=10).topics[name].partitions) != partitions:
-            assert time.monotonic() < deadline, f"topic {name} does not appear"
+        _appears(admin, name, partitions)
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        admin = self.admin()
+        for future in admin.create_partitions([NewPartitions(name, partitions)]).values():
+            future.result(_WAIT_S)
+        _appears(admin, name, partitions)
 
     def admin(self) -> AdminClient:
         """An admin client; keep it until what it was asked is answered."""
@@ -102,6 +106,13 @@ class KafkaServer:
             return list(_to_the_end(consumer, topics))
         finally:
             consumer.close()
+
+
+def _appears(admin: AdminClient, name: str, partitions: int) -> None:
+    """The controller has it; clients ask brokers, which hear of it a moment later."""
+    deadline = time.monotonic() + _WAIT_S
+    while len(admin.list_topics(name, timeout=10).topics[name].partitions) != partitions:
+        assert time.monotonic() < deadline, f"topic {name} does not appear"
 
 
 BrokerFactory = Callable[..., KafkaServer]

@@ -62,12 +62,12 @@ class Target:
 
 def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
     """What NAME or FILE means. Raises SpecError, StateError."""
-    from cdc.job.state_location import folder_name
+    from cdc.job.state_location import folder_name, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
     if not place.endswith((".yaml", ".yml")) and not Path(place).is_file():
-        return Target(place, state_root.absolute() / folder_name(place), None)
+        return Target(place, root_of_states(state_root).absolute() / folder_name(place), None)
     spec = check_file(place).spec
     return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
 
@@ -78,9 +78,10 @@ def list_pipelines(
 ) -> None:
     """List the pipelines of a running `cdc serve`: state, lag, next run, last error."""
     from cdc.errors import StateError
+    from cdc.job.state_location import root_of_states
     from cdc.serve.client import served
 
-    server = served(state_root)
+    server = served(root_of_states(state_root))
     if server is None:
         hint = "name its --state-root; `cdc status FILE` shows a pipeline without it"
         raise StateError("no server runs here", where=str(state_root), hint=hint)

@@ -37,19 +37,16 @@ def serve(
     no_web: Annotated[bool, typer.Option("--no-web", help="Without the web page.")] = False,
 ) -> None:
     """Keep the pipelines of a folder running, or run them on their schedule, until Ctrl-C or SIGTERM."""
-    from cdc.job.state_location import named_place
+    from cdc.job.state_location import root_of_states, store_url
     from cdc.serve.server import Server, Settings, end_on_signals, quiet_libraries
     from cdc.web.settings import WebSettings
 
     if not folder.is_dir():
         raise typer.BadParameter("is no folder", param_hint="DIR")
-    root = folder / ".cdc" if state_root is None else state_root
-    if state_root is not None and named_place(state_root / "x").url:
-        raise typer.BadParameter("has to be a folder: give the URL as --state-store", param_hint="--state-root")
-    if state_store and not named_place(f"{state_store}/x").url:
-        raise typer.BadParameter("has to be a URL: give a folder as --state-root", param_hint="--state-store")
+    root = folder / ".cdc" if state_root is None else root_of_states(state_root)
+    store = store_url(state_store) if state_store else ""
     web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
-    server = Server(Settings(folder.absolute(), root.absolute(), master, web, state_store))
+    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store))
     quiet_libraries()
     end_on_signals(server)
     server.run()

@@ -97,7 +97,7 @@ class BatchRunner:
             routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
         )
         self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
-        self._derivation = Derivation([RuleStage(rules, state.store), self._routes])
+        self._derivation = Derivation([RuleStage(rules, state.store, self._routes.tables_held), self._routes])
         self._recovered = False
         self._error: CdcError | None = None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc.errors import NotNow
-from cdc.flow.pausing import TableRequests
-from cdc.flow.sink_schemas import SinkSchemas
+from cdc.flow.pausing import TableRequest, TableRequests
+from cdc.flow.sink_schemas import Marks, SinkSchemas
 from cdc.schema import TableId
 from cdc.state.directory import StateDir
 
@@ -28,19 +29,27 @@ class Held:
     def __init__(self, state: StateDir) -> None:
         self._schemas, self._requests = SinkSchemas(state.store), TableRequests(state.store)
 
+    def asked(self) -> bool:
+        """Whether something is asked for that no batch has taken in. Raises StateError."""
+        return bool(self._requests.all())
+
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""
-        marks = self._schemas.marks(_ALL)
-        paused = {source for source, _ in marks.paused}
-        resumed = {source for source, _ in marks.resumed} - paused
-        for request in self._requests.all():
-            if request.pause:
-                paused.add(request.table)
-                resumed.discard(request.table)
-            elif request.table in paused:
-                paused.discard(request.table)
-                resumed.add(request.table)
-        return HeldTables(frozenset(paused), frozenset(resumed))
+        return held_tables(self._schemas.marks(_ALL), self._requests.all())
+
+
+def held_tables(marks: Marks, requests: Iterable[TableRequest]) -> HeldTables:
+    """The tables that are left out by these marks, and once these requests are taken in. Pure."""
+    paused = {source for source, _ in marks.paused}
+    resumed = {source for source, _ in marks.resumed} - paused
+    for request in requests:
+        if request.pause:
+            paused.add(request.table)
+            resumed.discard(request.table)
+        elif request.table in paused:
+            paused.discard(request.table)
+            resumed.add(request.table)
+    return HeldTables(frozenset(paused), frozenset(resumed))
 
 
 def check_not_paused(state: StateDir, table: TableId) -> None:

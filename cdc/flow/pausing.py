@@ -25,6 +25,8 @@ from cdc.state.store import Store
 RESUMED = "it was paused"
 """Why a table is copied anew."""
 
+REQUESTS = "requests"
+"""Their folder in the state directory."""
 _SUFFIX = ".json"
 
 
@@ -46,7 +48,7 @@ class TableRequests:
     """The requests of a pipeline. Any process; `store` is that of the state directory."""
 
     def __init__(self, store: Store, now_s: Callable[[], float] = time.time) -> None:
-        self._store, self._now_s = store.within("requests"), now_s
+        self._store, self._now_s = store.within(REQUESTS), now_s
 
     def add(self, table: TableId, *, pause: bool) -> TableRequest:
         """Leave a request behind all that are there: on disk when it returns. Raises StateError."""

@@ -15,6 +15,7 @@ from typing import Any
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
 from cdc.flow.derive import Past
+from cdc.flow.held import HeldTables, held_tables
 from cdc.flow.pausing import TableRequest, TableRequests
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
@@ -97,6 +98,10 @@ class RouteStage:
         waiting = {source for source, _ in after.resumed}
         self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
+
+    def tables_held(self, batch: int) -> HeldTables:
+        """The source tables that a batch leaves out, before it is derived."""
+        return held_tables(self._sinks.marks(batch), self._requests.all())
 
     def only(self, batch: int, carried_out: Sequence[SchemaChange], refused: Sequence[SchemaChange]) -> None:
         """The sink has refused some of the batch's changes: its tables are as those carried out have made them."""

@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, SchemaChange
+from cdc.errors import SpecError
+from cdc.schema import AddColumn, AlterColumnType, DropColumn, RenameColumn, SchemaChange, TableId
 from cdc.state.store import Store
 
 if TYPE_CHECKING:
@@ -20,9 +21,17 @@ _FILE = "rule_texts.json"
 Texts = Mapping[str, Mapping[str, str]]
 
 
-def texts_of(rules: Rules | None, sources: Schemas) -> Texts:
-    """How the rules compute the columns of these source tables. Raises SpecError where a rule does not fit a table."""
-    return {str(table): {} if rules is None else rules.texts(table, schema) for table, schema in sources.items()}
+def texts_of(rules: Rules | None, sources: Schemas, held: Collection[TableId] = ()) -> Texts:
+    """How the rules compute the columns of these source tables. Raises SpecError where a rule does not fit a table; of
+    those that are `held` it is left out."""
+    found: dict[str, Mapping[str, str]] = {}
+    for table, schema in sources.items():
+        try:
+            found[str(table)] = {} if rules is None else rules.texts(table, schema)
+        except SpecError:
+            if table not in held:
+                raise
+    return found
 
 
 def kept_texts(store: Store) -> Texts | None:

@@ -6,21 +6,35 @@
 
 All are there only once the pipeline has had rules. Rules that were edited between two runs make other results of the
 same tables: the first batch of the run then begins with the changes that lead there.
+
+A rule need not fit a table that is paused: its changes are noted, and the rule meets the table again with its copy.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.diff import Table, diff
 from cdc.flow.derive import Past
+from cdc.flow.held import HeldTables
 from cdc.flow.rule_edits import keep_texts, kept_texts, texts_of, told_edits
 from cdc.flow.sink_schemas import Schemas, SinkSchemas
-from cdc.schema import AlterColumnType, Column, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.schema import (
+    AlterColumnType,
+    Column,
+    CopyTable,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    TableId,
+    TableSchema,
+)
 from cdc.state.store import Store
 
 if TYPE_CHECKING:
@@ -43,8 +57,11 @@ class RuleStage:
 
     name = "rules"
 
-    def __init__(self, rules: Rules | None, store: Store) -> None:
-        self._rules, self._store = rules, store
+    def __init__(
+        self, rules: Rules | None, store: Store, held: Callable[[int], HeldTables] = lambda batch: HeldTables()
+    ) -> None:
+        """`held` gives the tables that a batch leaves out, before it is derived."""
+        self._rules, self._store, self._held = rules, store, held
         self._source, self._behind = schemas_of(store)
         self._active, self._edited = rules is not None, False
 
@@ -61,27 +78,43 @@ class RuleStage:
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
         """The changes behind the rules. Raises SpecError where a rule does not fit a table, TransformError where a
         change takes a column away that a rule names."""
-        if not self._active:
+        if not self._active or not (changes or self._edited):
             return changes
-        sources = dict(self._source.at(batch))
-        made = self._edits(sources, self._behind.at(batch)) if self._edited else []
+        sources, held = dict(self._source.at(batch)), self._held(batch)
+        left_out = set(held.paused | held.resumed)
+        made = self._edits(sources, self._behind.at(batch), left_out) if self._edited else []
         for change in changes:
-            schema = sources.get(change.table)
-            if self._rules is not None and schema is not None:
-                _tell_stale(self._rules, schema, change)
-            made += (_stated(each, change) for each in through(self._rules, schema, change))
+            made += self._through(sources.get(change.table), change, held.paused, left_out)
             sources = apply_changes(sources, [change])
         self._source.change(batch, changes)
         self._behind.change(batch, made)
-        if changes or self._edited:
-            keep_texts(self._store, texts_of(self._rules, sources))
+        keep_texts(self._store, texts_of(self._rules, sources, left_out))
         self._edited = False
         return made
 
-    def _edits(self, sources: Schemas, behind: Schemas) -> list[SchemaChange]:
+    def _through(
+        self, schema: TableSchema | None, change: SchemaChange, paused: Collection[TableId], left_out: set[TableId]
+    ) -> list[SchemaChange]:
+        """As `through`, told. `left_out` follows tables that are renamed or dropped."""
+        holds = change.table in left_out
+        if holds and isinstance(change, DropTable | RenameTable):
+            left_out.discard(change.table)
+        if holds and isinstance(change, RenameTable):
+            left_out.add(change.new_table)
+        try:
+            if self._rules is not None and schema is not None:
+                _tell_stale(self._rules, schema, change)
+            return [_stated(each, change) for each in through(self._rules, schema, change)]
+        except (SpecError, TransformError) as error:
+            if not holds or isinstance(change, CreateTable) or not _stays(change, paused):
+                raise
+            log.warning("%s: it is paused: %s", change.table, error)
+            return [change] if isinstance(change, RenameTable) else []
+
+    def _edits(self, sources: Schemas, behind: Schemas, left_out: Collection[TableId]) -> list[SchemaChange]:
         """As `edits`, told."""
-        made = edits(self._rules, sources, behind)
-        for table, text in told_edits(kept_texts(self._store), texts_of(self._rules, sources), made):
+        made = edits(self._rules, sources, behind, left_out)
+        for table, text in told_edits(kept_texts(self._store), texts_of(self._rules, sources, left_out), made):
             log.warning("%s: %s", table, text)
         return made
 
@@ -124,12 +157,25 @@ def through(rules: Rules | None, schema: TableSchema | None, change: SchemaChang
     return made
 
 
-def edits(rules: Rules | None, sources: Schemas, behind: Schemas) -> list[SchemaChange]:
-    """What leads from the tables that earlier rules have made to those that these make. Raises SpecError."""
+def edits(
+    rules: Rules | None, sources: Schemas, behind: Schemas, left_out: Collection[TableId] = ()
+) -> list[SchemaChange]:
+    """What leads from the tables that earlier rules have made to those that these make. Raises SpecError, but not for
+    those that are `left_out`."""
     made: list[SchemaChange] = []
     for table, schema in sources.items():
-        made += _edit(table, behind[table], schema if rules is None else rules.result(table, schema).schema)
+        try:
+            made += _edit(table, behind[table], schema if rules is None else rules.result(table, schema).schema)
+        except SpecError as error:
+            if table not in left_out:
+                raise
+            log.warning("%s: it is paused, and the rule does not fit it: %s", table, error)
     return made
+
+
+def _stays(change: SchemaChange, paused: Collection[TableId]) -> bool:
+    """Whether a change of a table that is left out does not end that: a copy of one that is resumed does."""
+    return not isinstance(change, CopyTable) or change.schema is None or change.table in paused
 
 
 def _edit(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
-from cdc.job.state_location import Place, alone, default_state_dir, named_place
+from cdc.job.state_location import Place, alone, default_state_dir, named_place, of_this_machine
 from cdc.sink import Remembers
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
@@ -69,6 +69,7 @@ def _id(spec: PipelineSpec, state: StateDir) -> str:
 
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     """Make the state directory from a savepoint; what the user should know. Raises StateError."""
+    savepoint = of_this_machine(savepoint, "a savepoint", "copy it to this machine, and name the folder")
     found, place = about(savepoint), named_place(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))

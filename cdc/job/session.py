@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
 from cdc.job.class_archive import archive_options
-from cdc.job.error_transport import crossing, recover
 from cdc.job.java import Java
 from cdc.without_pandas import pandas_hidden
 
@@ -207,23 +206,6 @@ def _quiet_at_the_end_of_java() -> None:
         server = getattr(accumulators, name, None)
         if server is not None:
             server.handle_error = lambda *_: None
-
-
-def check_executors(spark: SparkSession, check: Callable[[], None], tasks: int) -> None:
-    """Run a check on the executors. Driver, before the query. Raises the CdcError that it raises on one of them."""
-
-    @crossing
-    def checked() -> None:
-        check()
-
-    def run(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        checked()
-        yield from rows
-
-    try:
-        spark.range(0, tasks, 1, tasks).mapInArrow(run, "id long").collect()
-    except PySparkException as error:
-        raise recover(error) from error
 
 
 def warm_workers(spark: SparkSession, warm: Callable[[], None], tasks: int) -> None:

@@ -26,7 +26,11 @@ from cdc.state.remote.restore import restore
 from cdc.state.remote.run import TTL_S, held, note_url, url_of
 from cdc.state.remote.store import RemoteStore
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)(.*)", re.DOTALL)
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
+_KNOWN = frozenset({
+    *SCHEMES, "adl", "cos", "dbfs", "file", "ftp", "gcs", "hdfs", "http", "https", "oss", "s3n", "wasb", "wasbs",
+})  # fmt: skip
+"""Schemes that make a URL of what has no slash behind it."""
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
 _COMMAND = RetryPolicy(timeout_s=30.0)
 """How long a command waits for a store that is away."""
@@ -55,20 +59,45 @@ def place(given: str | Path | None, spec: PipelineSpec) -> Place:
 
 def named_place(given: str | Path) -> Place:
     """The place of a path or URL. Raises StateError for one that cannot be."""
-    url = _URL.fullmatch(str(given))  # a Path has folded the slashes of a URL into one
+    url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         root = local_path(given).absolute()
         return Place(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))
-    if not bucket or not prefix:
+    if not url[2] or not bucket or not prefix:
         hint = f"write {url[1].lower()}://bucket/prefix, with a prefix for each pipeline"
         raise StateError("names no place in a bucket", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
     folder = f"{_letters(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
-    return Place((Path(cache) if cache else cache_folder(os.environ) / "state").absolute() / folder, name)
+    kept = of_this_machine(cache, "CDC_STATE_CACHE", "name a folder") if cache else cache_folder(os.environ) / "state"
+    return Place(kept.absolute() / folder, name)
+
+
+def store_url(given: str) -> str:
+    """The URL of an object store below which each pipeline gets a place. Raises StateError for what is none."""
+    url = _url(given)
+    if url is None or url[1].lower() not in SCHEMES:
+        raise StateError("is no URL of an object store", where=given, hint="give a folder as --state-root")
+    if not url[2] or not url[3].strip("/"):
+        scheme = url[1].lower()
+        raise StateError("names no bucket", where=given, hint=f"write {scheme}://bucket or {scheme}://bucket/prefix")
+    return given.rstrip("/")
+
+
+def root_of_states(given: Path) -> Path:
+    """The folder with a folder for each pipeline. Raises StateError for a URL: it is on this machine."""
+    return of_this_machine(given, "the state root", "give the URL as --state-store of `cdc serve`")
+
+
+def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
+    """A path, or the path in a URL of the scheme `file`. Raises StateError, with this hint, for other URLs."""
+    url = _url(given)
+    if url is not None and url[1].lower() != "file":
+        raise StateError(f"{what} is a folder of this machine, no URL", where=_shown(url), hint=hint)
+    return local_path(given)
 
 
 def working_copy(root: Path, url: str) -> Path:
@@ -156,23 +185,36 @@ def alone(found: Place) -> Iterator[StateDir]:
 
 def local_path(given: str | Path) -> Path:
     """A path, or the path in a URL of the scheme `file`. Raises StateError for other URLs."""
-    url = _URL.fullmatch(str(given))
+    url = _url(given)
     if url is None:
         return Path(given)
     scheme, slashes, rest = url.groups()
-    if scheme.lower() == "file" and len(slashes) != 2:
-        return Path("/", rest)
-    if scheme.lower() == "file":
+    if scheme.lower() != "file":
+        raise StateError(
+            f"cannot keep state in {scheme}: it has no conditional put, by which one of two runs is kept out"
+            if scheme.lower() == "hdfs"
+            else f"cannot keep state in {scheme}",
+            where=_shown(url),
+            hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
+            "prefix",
+        )
+    if not slashes or not rest:
+        hint = f"write file:///{rest or 'var/lib/cdc/shop'}, or the path alone"
+        raise StateError("names no folder: the path in a file URL begins with /", where=str(given), hint=hint)
+    if len(slashes) == 2:
         reason = f"file://{rest.partition('/')[0]} names another machine"
         raise StateError(f"cannot keep state there: {reason}", where=str(given), hint=f"write file:///{rest}")
-    raise StateError(
-        f"cannot keep state in {scheme}: it has no conditional put, by which one of two runs is kept out"
-        if scheme.lower() == "hdfs"
-        else f"cannot keep state in {scheme}",
-        where=f"{scheme}://{rest}",
-        hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
-        "prefix",
-    )
+    return Path("/", rest)
+
+
+def _url(given: str | Path) -> re.Match[str] | None:
+    """A URL: also what a Path has made of one, with one slash, or with none where nothing follows; None for a path."""
+    url = _URL.fullmatch(str(given))
+    return url if url is not None and (url[2] or not url[3] or url[1].lower() in _KNOWN) else None
+
+
+def _shown(url: re.Match[str]) -> str:
+    return f"{url[1]}://{url[3]}"
 
 
 def default_state_dir(spec: PipelineSpec) -> Path:

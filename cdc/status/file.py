@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cdc.errors import StateError
@@ -62,7 +62,7 @@ class Seen:
 def read_status(root: Path, now: float | None = None) -> Seen | None:
     """The last document of a state directory, None when no run has written one. Any process, any time.
 
-    Raises StateError when it cannot be read.
+    Where no run lives, with the pauses that were asked for since. Raises StateError when it cannot be read.
     """
     path = root / FILE_NAME
     try:
@@ -72,7 +72,21 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
     except OSError as error:
         raise state_error(path, error, "read") from error
     status = from_json(data, str(path))
-    return Seen(status, alive(status, touched_s, now))
+    living = alive(status, touched_s, now)
+    return Seen(status if living else _with_requests(root, status), living)
+
+
+def _with_requests(root: Path, status: Status) -> Status:
+    """The next run takes them in."""
+    from cdc.flow.held import Held
+    from cdc.state.directory import StateDir
+
+    held = Held(StateDir(root))
+    if not held.asked():
+        return status
+    tables = held.tables()
+    paused, resumed = (tuple(sorted(map(str, each))) for each in (tables.paused, tables.resumed))
+    return replace(status, paused=paused, resumed=resumed)
 
 
 def alive(status: Status, touched_s: float, now: float | None = None) -> bool:

@@ -134,7 +134,8 @@ class _Work:
         """What is to be compared. Raises SourceError when no table is."""
         self._sources = dict(self._now.tables())
         wanted = None if self._settings.tables is None else TablePattern(self._settings.tables)
-        found = pairs(self._sources, sinks, self._routing.table, self._rules, self._now.partial)
+        held = self.held.paused | self.held.resumed
+        found = pairs(self._sources, sinks, self._routing.table, self._rules, self._now.partial, held)
         chosen = [pair for pair in found if wanted is None or any(wanted.matches(fed.table) for fed in pair.fed)]
         if not chosen:
             raise SourceError("no captured table matches", where=self._settings.tables or "tables")
@@ -146,12 +147,12 @@ class _Work:
         told = (str(pair.table), tuple(map(str, own)))
         if pair.schema is None:
             return TableReport(*told, State.OPEN, note="the pipeline has not got to its creation yet")
-        if pair.why_not:
-            return TableReport(*told, State.SKIPPED, note=pair.why_not)
         if paused := [str(table) for table in own if table in self.held.paused]:
             return TableReport(*told, State.SKIPPED, note=f"{', '.join(paused)} is paused (`cdc resume` ends that)")
         if resumed := [str(table) for table in own if table in self.held.resumed]:
             return TableReport(*told, State.OPEN, note=f"{', '.join(resumed)} was paused, and is not copied anew yet")
+        if pair.why_not:
+            return TableReport(*told, State.SKIPPED, note=pair.why_not)
         copied = [f"{table} is {self.copying[table]}" for table in own if table in self.copying]
         if copied:
             return TableReport(*told, State.OPEN, note=f"it is being copied: {', '.join(copied)}")

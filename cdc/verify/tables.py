@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,17 +53,19 @@ def pairs(
     routes: RouteTable,
     rules: Rules | None,
     partial: Callable[[TableId], str],
+    held: Collection[TableId] = (),
 ) -> list[Pair]:
-    """Every sink table that these source tables go to, sorted. `sinks` are the schemas that the engine knows.
+    """Every sink table that these source tables go to, sorted. `sinks` are the schemas that the engine knows. Of source
+    tables that are `held`, which nobody compares, no rule is asked: it need not fit them.
 
     Raises SpecError where a rule does not fit a table, ChangeRefused for a shard column that does not.
     """
     fed: dict[TableId, list[Fed]] = {}
     for table, schema in sorted(sources.items()):
-        made = schema if rules is None else rules.result(table, schema).schema
+        made = schema if rules is None or table in held else rules.result(table, schema).schema
         for target in routes.targets(table):
             fed.setdefault(target.table, []).append(Fed(table, target, with_shard(made, target)))
-    return [_pair(table, own, sources, sinks.get(table), rules, partial) for table, own in sorted(fed.items())]
+    return [_pair(table, own, sources, sinks.get(table), rules, partial, held) for table, own in sorted(fed.items())]
 
 
 def _pair(
@@ -73,6 +75,7 @@ def _pair(
     schema: TableSchema | None,
     rules: Rules | None,
     partial: Callable[[TableId], str],
+    held: Collection[TableId],
 ) -> Pair:
     if schema is None:
         return Pair(table, tuple(fed), None)
@@ -80,8 +83,8 @@ def _pair(
     masked = set[str]()
     reasons = [f"{each.table}: {partial(each.table)}" for each in fed if partial(each.table)]
     for each in fed:
-        if rules is None:
-            break
+        if rules is None or each.table in held:
+            continue
         found, rule = rules.unrepeatable(each.table, sources[each.table]), rules.rule(each.table)
         changing |= {name.casefold() for name in found}
         if "the filter" in found:

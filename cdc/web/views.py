@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
+from cdc.flow.pausing import REQUESTS
 from cdc.serve.control import Control, PipelineView
 from cdc.status.file import FILE_NAME, Seen, alive, read_status
 from cdc.status.model import Error, Status, to_object
+
+_Mark = tuple[int, int, int, int]
+"""Of a status document: inode, size, when something was asked for, when it was touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Views:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[tuple[int, int, int], Seen | None]] = {}
+        self._read: dict[str, tuple[_Mark, Seen | None]] = {}
 
     def all(self) -> list[Shown]:
         """All pipelines, by name."""
@@ -86,7 +90,7 @@ class Views:
             stat = path.stat()
         except OSError:
             return None
-        mark = (stat.st_ino, stat.st_size, int(stat.st_mtime_ns))
+        mark = (stat.st_ino, stat.st_size, _asked_ns(path.parent), stat.st_mtime_ns)
         with self._lock:
             known = self._read.get(folder)
         if known is not None and known[0] == mark and (known[1] is None or not known[1].alive):
@@ -97,12 +101,20 @@ class Views:
         return seen
 
 
-def _again(
-    known: tuple[tuple[int, int, int], Seen | None] | None, mark: tuple[int, int, int], root: Path
-) -> Seen | None:
+def _asked_ns(root: Path) -> int:
+    """When the last table was asked to be paused or resumed, or a run has taken that in."""
+    try:
+        return (root / REQUESTS).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _again(known: tuple[_Mark, Seen | None] | None, mark: _Mark, root: Path) -> Seen | None:
     """The document; one that was only touched is not read again, but its run may have died."""
-    if known is not None and known[1] is not None and known[0][:2] == mark[:2]:
-        return Seen(known[1].status, alive(known[1].status, mark[2] / 1e9))
+    if known is not None and known[1] is not None and known[0][:-1] == mark[:-1]:
+        living = alive(known[1].status, mark[-1] / 1e9)
+        if living or not known[1].alive:
+            return Seen(known[1].status, living)
     return read_status(root)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from asked_source import AskedSource
 from test_moved_routes import ID, NEW, NOTE, OLD, SMALL, WIDE, rows, to
+from test_rule_stage import STRING, rules
 
 from cdc.block import During
+from cdc.errors import SpecError, TransformError
 from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
 from cdc.flow.sink_schemas import SinkSchemas
@@ -20,6 +22,7 @@ from cdc.schema import (
     CopyTable,
     CreateTable,
     DataType,
+    DropColumn,
     DropTable,
     RenameTable,
     TableCopied,
@@ -41,7 +44,7 @@ class Pipeline:
 
     def __init__(self, folder: Path, middle: Middle = SAME, schema: TableSchema = SMALL) -> None:
         self.state, self.middle, self.sink = StateDir(folder), middle, ListSink()
-        first = [CreateTable(A, schema), CreateTable(B, schema), rows(schema, 1, 2), rows(schema, 1, table=B)]
+        first = [CreateTable(A, schema), CreateTable(B, SMALL), rows(schema, 1, 2), rows(SMALL, 1, table=B)]
         self.source = AskedSource(first, {})
         self._start: Any = None
         self._batches = 0
@@ -232,6 +235,63 @@ def test_no_rule_and_no_sink_meets_a_row_of_a_paused_table(tmp_path: Path) -> No
     pipeline.pause()
     pipeline.run(late(3, schema=other), late(2, table=B))
     assert pipeline.ids(B) == [1, 2]
+
+
+DOUBLED = Middle(SAME.routing, rules=rules(("shop.a", {"projection": "id, note, LENGTH(note) AS size"})))
+
+
+def noted(*numbers: int, schema: TableSchema = WIDE, sequence: int = 5) -> Any:
+    names = set(schema.names)
+    images = [("+I", {name: value for name, value in (("id", n), ("note", "x" * n)) if name in names}) for n in numbers]
+    return block(A, schema, images, sequence=sequence)
+
+
+def of_rules(folder: Path) -> Pipeline:
+    """One whose rule names the column `note` of A."""
+    pipeline = Pipeline(folder, DOUBLED, WIDE)
+    pipeline.run(noted(3))
+    return pipeline
+
+
+def test_a_change_that_the_rule_does_not_fit_is_held_while_the_table_is_paused(tmp_path: Path) -> None:
+    """Also where the pipeline has stopped with it, which a pause then mends."""
+    pipeline = of_rules(tmp_path)
+    with pytest.raises(TransformError, match="dropped the column note, which the rule names"):
+        pipeline.run(DropColumn(A, "note"))
+    pipeline.pause()
+    pipeline.run(late(4, sequence=7), late(2, table=B))
+    pipeline.run(AddColumn(A, Column("more", STRING)), late(3, table=B, sequence=9))
+    assert (pipeline.ids(), pipeline.ids(B)) == ([1, 2, 3], [1, 2, 3])
+    assert set(pipeline.sink.rows(A)[0]) == {"id", "note", "size"}
+
+    again = TableSchema((*SMALL.columns, Column("more", STRING), NOTE), ("id",))
+    pipeline.run(AddColumn(A, NOTE))
+    pipeline.resume(now=noted(1, 2, 4, schema=again, sequence=20))
+    pipeline.run(late(4, table=B, sequence=21))
+    assert sorted(row["size"] for row in pipeline.sink.rows(A)) == [1, 2, 4]
+
+
+def test_a_rule_that_does_not_fit_stops_the_run_once_the_table_is_resumed_until_it_is_edited(tmp_path: Path) -> None:
+    pipeline = of_rules(tmp_path)
+    pipeline.pause()
+    pipeline.run(DropColumn(A, "note"), late(2, table=B))
+    pipeline.resume(now=late(1, 4, sequence=20))
+    with pytest.raises(SpecError, match="note"):
+        pipeline.run(late(3, table=B, sequence=8))
+    pipeline.middle = Middle(SAME.routing, rules=rules(("shop.a", {"projection": "id, id * 2 AS twice"})))
+    pipeline.run()
+    assert sorted((row["id"], row["twice"]) for row in pipeline.sink.rows(A)) == [(1, 2), (4, 8)]
+    assert pipeline.ids(B) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("failure", list(FailAt))
+def test_a_paused_table_that_the_rule_does_not_fit_keeps_its_pause_under_another_name(
+    tmp_path: Path, failure: FailAt
+) -> None:
+    pipeline = of_rules(tmp_path)
+    pipeline.pause()
+    pipeline.run(DropColumn(A, "note"), failure, RenameTable(A, C), late(7, table=C, sequence=9))
+    assert (pipeline.ids(C), pipeline.held) == ([1, 2, 3], ({C}, set()))
 
 
 def test_a_table_that_is_not_there_changes_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A pipeline on a real Spark standalone cluster, whose workers run in other folders than the driver."""
+"""Pipelines on a real Spark standalone cluster, whose workers see nothing of the driver's folders."""
 
 from __future__ import annotations
 
@@ -12,15 +12,23 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
-from standalone import SETTINGS, Cluster, standalone
+from standalone import SETTINGS, Cluster, can_hide, standalone
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+if TYPE_CHECKING:
+    from s3_server import S3Server
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not can_hide(), reason="no process here may mount a file system of its own (unshare --mount)"),
+]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXPECTED = json.loads((ROOT / "tests" / "golden" / "demo.json").read_text(encoding="utf-8"))
@@ -34,6 +42,7 @@ FOLDER = pathlib.Path({folder!r})
 def eval(number: int) -> int:
     if not (FOLDER / "go").exists():
         seen = {{"pid": os.getpid(), "folder": os.getcwd(), "temporary": os.environ["TMPDIR"]}}
+        seen["of_driver"] = os.listdir({driver!r})
         (FOLDER / f"{{os.getpid()}}.part").write_text(json.dumps(seen))
         os.replace(FOLDER / f"{{os.getpid()}}.part", FOLDER / f"{{os.getpid()}}.task")
     while not (FOLDER / "go").exists():
@@ -43,31 +52,64 @@ def eval(number: int) -> int:
 """A function for rules that waits for the file `go`, and tells before that in which process it is."""
 
 
+class Here:
+    """The folders of a test: `driver` is the driver's own, `seen` is seen by the workers, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.driver, self.seen = folder / "driver", folder / "seen"
+        self.driver.mkdir()
+        self.seen.mkdir()
+
+    def write_demo(self, database: str) -> None:
+        """The demo; what reads orders there waits in the first batch."""
+        shutil.copytree(ROOT / "pipelines" / "demo", self.seen / "demo")
+        document = yaml.safe_load((ROOT / "pipelines" / "demo.yaml").read_text(encoding="utf-8"))
+        document["source"]["path"] = str(self.seen / document["source"]["path"])
+        document["sink"]["path"] = database
+        document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
+        code = HELD.format(folder=str(self.seen), driver=str(self.driver))
+        document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
+        (self.driver / "demo.yaml").write_text(yaml.safe_dump(document))
+
+    def tasks(self) -> dict[int, dict[str, Any]]:
+        """What tasks that wait have told, by process."""
+        found = [json.loads(path.read_text()) for path in self.seen.glob("*.task")]
+        return {task["pid"]: task for task in found}
+
+    def go(self) -> None:
+        (self.seen / "go").touch()
+
+    def check_rows(self, database: Path) -> None:
+        with duckdb.connect(str(database), read_only=True) as connection:
+            for table, expected in EXPECTED.items():
+                columns = ", ".join(f'"{column}"' for column in expected["columns"])
+                rows = connection.execute(f"SELECT {columns} FROM shop.{table}").fetchall()
+                assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(tmp_path / "cluster") as made:
+def here(tmp_path: Path) -> Here:
+    return Here(tmp_path)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, here: Here) -> Iterator[Cluster]:
+    with standalone(tmp_path / "cluster", hidden=here.driver) as made:
         yield made
 
 
-def write_demo(folder: Path) -> None:
-    """The demo in a folder of its own; what reads orders there waits in the first batch."""
-    shutil.copytree(ROOT / "pipelines" / "demo", folder / "demo")
-    document = yaml.safe_load((ROOT / "pipelines" / "demo.yaml").read_text(encoding="utf-8"))
-    document["sink"]["path"] = "demo.duckdb"
-    document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
-    code = HELD.format(folder=str(folder))
-    document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
-    (folder / "demo.yaml").write_text(yaml.safe_dump(document))
-
-
 @contextmanager
-def running(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`cdc run` with relative paths, in a folder that no worker runs in."""
-    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", "demo.yaml", "--state-dir", "state"]
-    env = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1"}
+def running(
+    folder: Path, master: str, *, file: str = "demo.yaml", state: str = "state", machine: str = "", **env: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`cdc run` in a folder that no worker sees, on a machine of that name."""
+    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", file, "--state-dir", state]
+    if machine:
+        command = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine, *command]
+    given = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1", **env}
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--master", master], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT,
+            [*command, "--master", master], cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     try:
@@ -78,27 +120,47 @@ def running(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def tasks(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in folder.glob("*.task")]
+def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster: Cluster, here: Here) -> None:
+    here.write_demo("demo.duckdb")
+    log = here.driver / "run.log"
+    with running(here.driver, cluster.url) as process:
 
+        def another_task(known: set[int]) -> dict[str, Any]:
+            wait_for("a task", lambda: here.tasks().keys() - known or process.poll() is not None)
+            assert here.tasks().keys() - known, log.read_text()[-4000:]
+            return next(task for pid, task in here.tasks().items() if pid not in known)
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_batch_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    write_demo(folder)
-    log = folder / "run.log"
-    with running(folder, cluster.url) as process:
-        wait_for("a task", lambda: tasks(folder) or process.poll() is not None)
-        assert tasks(folder), log.read_text()[-4000:]
-        task = tasks(folder)[0]
+        task = another_task(set())
         worker = next(worker for worker in cluster.workers if worker.runs(task["pid"]))
         assert task["folder"].startswith(str(worker.folder))
         assert task["temporary"] == str(worker.temporary)
+        assert task["of_driver"] == []
         worker.kill9()
-        (folder / "go").touch()
+        another_task({task["pid"]})
+        for left in cluster.workers:
+            left.kill9()
+        known = set(here.tasks())
+        cluster.add_workers(2)
+        another_task(known)
+        here.go()
         assert process.wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
-    with duckdb.connect(str(folder / "demo.duckdb"), read_only=True) as connection:
-        for table, expected in EXPECTED.items():
-            columns = ", ".join(f'"{column}"' for column in expected["columns"])
-            rows = connection.execute(f"SELECT {columns} FROM shop.{table}").fetchall()
-            assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
+    here.check_rows(here.driver / "demo.duckdb")
+
+
+def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
+    cluster: Cluster, here: Here, s3: S3Server, tmp_path: Path
+) -> None:
+    here.write_demo(str(tmp_path / "demo.duckdb"))
+    state = f"{s3.new_bucket()}/demo"
+    other = here.driver / "other"
+    (other / "tmp").mkdir(parents=True)
+    shutil.copy(here.driver / "demo.yaml", other)
+    env = {**s3.environment, "CDC_STATE_LEASE_S": "2"}
+    with running(here.driver, cluster.url, state=state, CDC_STATE_CACHE=str(here.driver / "cache"), **env) as process:
+        wait_for("a task", lambda: here.tasks() or process.poll() is not None)
+        assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
+    here.go()
+    there = {"CDC_STATE_CACHE": str(other / "cache"), "TMPDIR": str(other / "tmp")}
+    with running(other, cluster.url, state=state, machine="elsewhere", **env, **there) as process:
+        assert process.wait(TIMEOUT_S) == 0, (other / "run.log").read_text()[-4000:]
+    here.check_rows(tmp_path / "demo.duckdb")

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cdc.cli import app
 from cdc.errors import StateError
 from cdc.job.state_location import local_path, named_place
 from cdc.schema import TableId
@@ -64,13 +66,18 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
     state = StateDir(root)
     state.open(name="p", source="mysql")
     state.store_initial_offset({"item": 0})
-    state.put_token()
     state.request_stop()
     LocalStore(state.source.bulk("resync")).write("a.json", b"{}")
     assert _open_to_others(root) == []
 
 
-@pytest.mark.parametrize("place", ["hdfs://name/x", "HDFS://name/x", "gs://bucket", "s3://bucket/", "ftp://b/x"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "hdfs://name/x", "HDFS://name/x", "gs://bucket", "s3://bucket/", "ftp://b/x", "s3://", "s3:/", "s3:", "gs:",
+        "S3:", "s3:bucket/prefix", "abfss:box@shop/cdc", "hdfs:", "hdfs:name/x", "https:host/x", "nobody-knows://",
+    ],
+)  # fmt: skip
 def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(place: str) -> None:
     for given in (place, Path(place)):
         with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a bucket).*--state-dir|/prefix"):
@@ -93,6 +100,51 @@ def test_a_file_url_is_a_path() -> None:
     assert local_path("relative/state:1") == Path("relative/state:1")
     with pytest.raises(StateError, match="names another machine"):
         local_path("file://server/share")
+
+
+@pytest.mark.parametrize("place", ["file:", "file://", "file:///", "file:state/shop"])
+def test_a_file_url_without_a_path_is_refused(place: str) -> None:
+    for given in (place, Path(place)):
+        with pytest.raises(StateError, match=r"names no folder: .*write file:///(state/shop|var/lib/cdc/shop)"):
+            named_place(given)
+
+
+REFUSED = [
+    (["run", "p.yaml", "--state-dir", "s3://"], "names no place in a bucket"),
+    (["status", "p.yaml", "--state-dir", "gs:"], "names no place in a bucket"),
+    (["run", "p.yaml", "--from-savepoint", "s3://bucket/savepoint"], "a savepoint is a folder of this machine"),
+    (["run", "p.yaml", "--from-savepoint", "s3:"], "a savepoint is a folder of this machine"),
+    (["list", "--state-root", "s3:"], "the state root is a folder of this machine"),
+    (["status", "shop", "--state-root", "s3://bucket/x"], "the state root is a folder of this machine"),
+    (["serve", ".", "--state-root", "s3:bucket"], "the state root is a folder of this machine"),
+    (["serve", ".", "--state-root", "file:"], "names no folder"),
+    (["serve", ".", "--state-store", "s3:"], "names no bucket"),
+    (["serve", ".", "--state-store", "s3://"], "names no bucket"),
+    (["serve", ".", "--state-store", "s3:bucket/prefix"], "names no bucket"),
+    (["serve", ".", "--state-store", "file:///var/cdc"], "is no URL of an object store"),
+    (["serve", ".", "--state-store", "states"], "is no URL of an object store"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), REFUSED)
+def test_every_command_refuses_a_place_that_is_none_and_makes_no_folder_of_that_name(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(
+        "source: {type: values, rows: []}\nsink: {type: values, path: out.jsonl}\npipeline: {name: p}\n"
+    )
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, StateError), result.output
+    assert told in result.exception.message
+    assert result.exception.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["p.yaml"]
+
+
+def test_the_folder_of_working_copies_is_no_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CDC_STATE_CACHE", "s3://bucket/cache")
+    with pytest.raises(StateError, match="CDC_STATE_CACHE is a folder of this machine"):
+        named_place("s3://bucket/cdc/shop")
 
 
 def test_a_second_first_start_is_refused_before_it_makes_an_id(tmp_path: Path) -> None:

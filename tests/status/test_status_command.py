@@ -9,7 +9,10 @@ from typer.testing import CliRunner
 
 from cdc.cli import app
 from cdc.errors import StateError
+from cdc.flow.pausing import TableRequests
 from cdc.flow.progress import Progress
+from cdc.schema import TableId
+from cdc.state.store import LocalStore
 from cdc.status.recording import Recording, first_status
 
 PIPELINE = """
@@ -20,7 +23,7 @@ pipeline: {name: shop}
 
 
 def told(root: Path) -> None:
-    root.mkdir(parents=True)
+    root.mkdir(parents=True, exist_ok=True)
     first = first_status(root, "shop-1", name="shop", source="values", sink="values", file="x", behavior="evolve")
     with Recording(first, root, Progress(), lambda text: None):
         pass
@@ -49,3 +52,10 @@ def test_a_pipeline_that_never_ran_has_no_status(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["status", str(tmp_path)])
     assert isinstance(shown.exception, StateError)
     assert "no run has told its status here" in str(shown.exception)
+
+
+def test_a_pause_that_the_next_run_takes_in_is_shown(tmp_path: Path) -> None:
+    told(tmp_path)
+    TableRequests(LocalStore(tmp_path)).add(TableId("shop", "orders"), pause=True)
+    shown = CliRunner().invoke(app, ["status", str(tmp_path)])
+    assert "  paused      shop.orders" in shown.stdout.splitlines()

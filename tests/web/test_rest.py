@@ -6,10 +6,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from fake_control import FakeControl, fake, form, shop, view
+from fake_control import FakeControl, fake, form, shop, status, told, view
 from web_client import TestClient
 
 from cdc.errors import SinkError
+from cdc.flow.pausing import TableRequests
+from cdc.schema import TableId
+from cdc.state.store import LocalStore
 from cdc.web import api
 from cdc.web.actions import ACTIONS
 from cdc.web.app import make_app
@@ -131,6 +134,20 @@ def test_paused_tables_are_shown_with_what_ends_that(client: TestClient, control
     assert 'cdc_tables_paused{pipeline="shop"} 1' in client.get("/metrics").text
 
 
+def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
+    client: TestClient, control: FakeControl, tmp_path: Path
+) -> None:
+    control.put(view("idle", tmp_path, "stopped"))
+    told(control, "idle", status("idle", state="ended", paused=()))
+    assert client.get(f"{BASE}/idle").json()["status"]["paused"] == []
+    requests = TableRequests(LocalStore(Path(control.pipeline("idle").state_dir)))
+    requests.add(TableId("shop", "orders"), pause=True)
+    assert client.get(f"{BASE}/idle").json()["status"]["paused"] == ["shop.orders"]
+    requests.add(TableId("shop", "orders"), pause=False)
+    shown = client.get(f"{BASE}/idle").json()["status"]
+    assert (shown["paused"], shown["resumed"]) == ([], ["shop.orders"])
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -138,6 +155,8 @@ def test_paused_tables_are_shown_with_what_ends_that(client: TestClient, control
         ("shop/resync", "", 409, "no table was named"),
         ("shop/resync", "[1]", 409, "not a JSON object"),
         ("shop/resync", "{", 409, "is not JSON"),
+        ("shop/resync", "[" * 30_000, 409, "is not JSON"),
+        ("shop/resync", '{"table": "\\ud800.x"}', 409, "is not JSON"),
         ("shop/resync", '{"table": "shop.nothing"}', 502, "does not capture"),
         ("shop/explode", "", 404, ""),
     ],

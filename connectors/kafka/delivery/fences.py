@@ -44,7 +44,7 @@ class Fences:
     """Reads fences, and names what is to be committed. Opens a connection of its own; close it."""
 
     def __init__(self, cluster: Cluster, topics: Topics, retry: RetryPolicy, *, topic: str, group: str) -> None:
-        self._cluster, self._topics, self._retry, self._topic = cluster, topics, retry, topic
+        self._cluster, self._topics, self._retry, self.topic = cluster, topics, retry, topic
         self._consumer: Consumer = cluster.consumer(group_id=group, enable_auto_commit=False)
 
     def close(self) -> None:
@@ -61,8 +61,8 @@ class Fences:
         What another transaction is committing at this moment may not be seen yet; what this producer's predecessor
         left is decided once `init_transactions` is through. Raises the sink's errors.
         """
-        self._topics.ensure(self._topic, max(PARTITIONS, max(parts) + 1), grow=True)
-        wanted = [TopicPartition(self._topic, part) for part in parts]
+        self._topics.ensure(self.topic, max(PARTITIONS, max(parts) + 1), grow=True)
+        wanted = [TopicPartition(self.topic, part) for part in parts]
         doing = "asking which batches are written"
         found = self._cluster.retrying(self._retry, doing, lambda: self._committed(wanted))
         return [
@@ -79,7 +79,7 @@ class Fences:
 
     def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
         """What to send with the transaction that writes a batch: offsets, and the group they are of."""
-        offset = TopicPartition(self._topic, part, written.batch + 1, metadata=written.rows)
+        offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.rows)
         return [offset], self._consumer.consumer_group_metadata()
 
     def put(self, part: int, written: Written) -> None:

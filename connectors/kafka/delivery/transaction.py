@@ -55,18 +55,27 @@ class Delivery:
 
 
 class Writer:
-    """Writes the records of one task. Executor; opened, filled, and ended by `commit` or `abort`."""
+    """Writes the records of one task. Executor; begun by `take_over`, filled, and ended by `commit` or `abort`."""
 
-    def __init__(
-        self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, *, name: str, stopping: Callable[[], bool]
-    ) -> None:
-        self._cluster, self._delivery, self._retry, self._stopping = cluster, delivery, retry, stopping
-        self._name = name
+    def __init__(self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, *, name: str) -> None:
+        """Begin to connect. `name` is the transactional id."""
+        self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self._failed: tuple[KafkaError, str, int] | None = None
         self._begun, self._size = False, 500.0
         self._producer = cluster.producer(**self._settings())
-        if delivery.transactional:
-            self._asked("taking over the transactional id", lambda: self._producer.init_transactions(ANSWER_S))
+
+    def take_over(self, topic: str) -> None:
+        """End what was begun under the transactional id, by whomever, and fence who goes on with it.
+
+        Raises the sink's errors. Every task does so: which process has the id is known to the brokers alone.
+        """
+        if not self._delivery.transactional:
+            return
+        doing, producer = "taking over the transactional id", self._producer
+        # Told to begin before a broker is connected, librdkafka looks again half a second later. The answer to a
+        # question about any topic, such as this one, says that one is.
+        self._cluster.retrying(self._retry, doing, lambda: self._cluster.listed(producer, topic), producer)
+        self._asked(doing, lambda: producer.init_transactions(ANSWER_S))
 
     def _settings(self) -> dict[str, Any]:
         given = self._cluster.settings.client
@@ -169,7 +178,7 @@ class Writer:
     def _still(self, waited_s: float, told_s: float) -> float:
         """Nothing was delivered for so long: say so every now and then, and give up when it is too long. When it was
         said last."""
-        if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._stopping()):
+        if waited_s > self._retry.timeout_s or (waited_s > ANSWER_S and self._retry.stopping()):
             raise self._silence()
         if waited_s - told_s < _TELL_S:
             return told_s

@@ -45,13 +45,19 @@ def _settings(cluster: Cluster, pipeline: str) -> dict[str, Any]:
         "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
         "fetch_wait_max_ms": 100, "queued_max_messages_kbytes": 16 << 10, "fetch_error_backoff_ms": 50,
+        "fetch_queue_backoff_ms": _FULL_MS,
     }  # fmt: skip
     given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
     return {"isolation_level": "read_committed", **own, **given}
 
 
-_OURS = frozenset({"isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes"})
+_OURS = frozenset(
+    {"isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes", "fetch.queue.backoff.ms"}
+)
 """Settings of the pipeline file that stand before ours."""
+_FULL_MS = 5
+"""How long the client fetches nothing once its queue is full. Its default is a second, while the queue is empty again
+after a few milliseconds: reading then stands still most of the time."""
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import ctypes
 import sys
 import threading
 from types import ModuleType
+from typing import Any
 
 import pytest
 from debezium_messages import INT64, TEXT, envelope, text, with_schema
@@ -18,6 +19,7 @@ from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.plain import PlainFormat
+from connectors.kafka.read import records
 from connectors.kafka.read.records import Pending
 from connectors.kafka.settings import KafkaSettings
 
@@ -68,6 +70,15 @@ def test_closing_from_another_thread_ends_a_wait_for_messages(kafka_broker: Kafk
     closer.join()
     assert not reader.fetch(10, 60.0)
     assert reader.marks("t", 0) is None
+
+
+def test_a_client_whose_queue_was_full_fetches_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(Cluster, "fetcher", lambda self, **own: made.append(self.settings.config(**own)))
+    for more in ({}, {"fetch.queue.backoff.ms": "700"}):
+        records.fetcher(Cluster(KafkaSettings("k:1", more), SOURCE), "p")
+    assert int(made[0]["fetch.queue.backoff.ms"]) < 50  # the client's own default is a second
+    assert made[1]["fetch.queue.backoff.ms"] == "700"
 
 
 def test_a_setting_that_does_not_exist_is_named() -> None:
