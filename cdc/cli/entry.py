@@ -36,7 +36,7 @@ def _open_streams() -> None:
         if nowhere != number:
             os.dup2(nowhere, number)
             os.close(nowhere)
-        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # for as long as the process lives
+        setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
 
 
 def _told(error: Exception) -> int:
