@@ -147,3 +147,34 @@ def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log() 
     expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))
     assert [line["message"] for line in lines] == expected.splitlines()
     assert {line["level"] for line in lines} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        ("> /dev/full", 5, "cdc: cannot write the output: No space left on device (look at where it goes)\n"),
+    ],
+)
+def test_output_that_nobody_can_read_is_no_internal_error(redirected: str, code: int, said: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m cdc validate "$1" {redirected}', sys.executable, DEMO],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.lstrip("\n")) == (code, "", said)
+
+
+def test_the_exit_code_tells_of_mistakes_that_cannot_be_printed() -> None:
+    done = subprocess.run(["sh", "-c", '"$0" -m cdc validate "$1" 2>&-', sys.executable, FIVE], check=False)
+    assert done.returncode == 2
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    command = 'mkdir gone && cd gone && rmdir ../gone && PYTHONPATH="$2" "$0" -m cdc plan "../$1"'
+    (tmp_path / "demo.yaml").write_text(DEMO.read_text())
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, "demo.yaml", str(ROOT)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == "cdc: the working folder does not exist any more (change to one that does)\n"
