@@ -129,15 +129,24 @@ def _snapshot(found: Figures) -> Iterator[str]:
 
 def _cluster(found: Figures) -> Iterator[str]:
     rows = [
-        (sink, place, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch']:,}")
+        (
+            sink,
+            place,
+            f"{run['rows_per_s']:,.0f}",
+            f"{run['rows_per_s_after_first_batch']:,.0f}",
+            f"{run['cpu_s_per_million_after_first_batch']:.2f}",
+            f"{run['other_cores']:.1f}",
+        )
         for sink, both in found.items()
         for place, run in both["at"].items()
     ]
     yield ""
     yield "the same inserts with the same cores"
-    yield from _lines(("into", "where", "rows/s", "after 1st batch"), rows)
+    heads = ("into", "where", "rows/s", "after 1st batch", "CPU s per M rows after it", "other load")
+    yield from _lines(heads, rows)
     for sink, both in found.items():
-        yield f"{sink}: rows/s of the cluster are {both['ratio']:.2f} times those of local[2]"
+        text = f"{both['ratio']:.2f} times the rows/s of local[2], {both['cpu_ratio']:.2f} times the CPU seconds"
+        yield f"{sink}: the cluster has {text}"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
