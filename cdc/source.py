@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -35,6 +34,13 @@ Report = Callable[[dict[str, Any]], None]
 """Tells the source's driver side something about a split, as a JSON object: it comes back in `Learns.decided`."""
 
 
+class Flag(Protocol):
+    """Says yes or no, such as a path of a file that somebody makes."""
+
+    def exists(self) -> bool:
+        """Yes or no, now. Cheap."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a connector is told about the run.
@@ -42,14 +48,14 @@ class Context:
     Attributes:
         pipeline: the pipeline's id: stable over restarts, unique per state directory; part of every name in the sink.
         store: what the connector keeps in the state directory; survives restarts, seen by every process.
-        stop_file: is there once the run is asked to stop; None when nobody asks.
+        stop_file: exists once the run is asked to stop; None when nobody asks.
         metadata: what the sink asks of each row besides the source's `metadata.list`, by name; a source gives what it
             knows of it (`ChangeBlock.metadata`).
     """
 
     pipeline: str
     store: Store
-    stop_file: Path | None = None
+    stop_file: Flag | None = None
     metadata: tuple[str, ...] = ()
 
     def stopping(self) -> bool:
@@ -75,12 +81,14 @@ class Split:
 
     `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
     (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
-    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; the engine sets it.
+    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; `again` says that an
+    earlier run may have begun with it. The engine sets both.
     """
 
     index: int
     payload: Any
     moment_ms: int = 0
+    again: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,14 @@ class Releases(Protocol):
 
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+
+
+@runtime_checkable
+class Reaches(Protocol):
+    """Optional capability of sources and sinks that tasks connect to, for executors on other machines."""
+
+    def reach(self) -> None:
+        """Connect and log in, now or never. Executor, before the first batch. Raises the connector's errors."""
 
 
 @runtime_checkable

@@ -22,6 +22,7 @@ class ModelServer:
         failures: statuses of the next answers; then it answers well.
         refused: texts that it answers 400 to.
         silent: it answers nothing until this is cleared.
+        content: what it answers each chat with, when it is set.
         most: the most requests at a time.
     """
 
@@ -30,6 +31,7 @@ class ModelServer:
     failures: list[int] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     answering: threading.Event = field(default_factory=threading.Event)
+    content: str = ""
     now: int = 0
     most: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -42,7 +44,7 @@ class ModelServer:
 
 def asked(body: dict[str, Any]) -> list[str]:
     """The texts of a request."""
-    return list(body["input"]) if "input" in body else [body["messages"][-1]["content"]]
+    return list(body["input"]) if "input" in body else [str(body["messages"][-1]["content"])]
 
 
 @contextmanager
@@ -64,7 +66,10 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
             if state.refused & set(asked(body)):
                 status = 400
             self._answer(
-                status, answer(self.path, body, number) if status == 200 else {"error": self.headers["Authorization"]}
+                status,
+                answer(self.path, body, number, state.content)
+                if status == 200
+                else {"error": self.headers["Authorization"]},
             )
             with state.lock:
                 state.now -= 1
@@ -99,9 +104,9 @@ def model_server(identity: Path | None = None) -> Iterator[ModelServer]:
         thread.join()
 
 
-def answer(path: str, body: dict[str, Any], number: int) -> dict[str, Any]:
+def answer(path: str, body: dict[str, Any], number: int, content: str = "") -> dict[str, Any]:
     """The text in capitals with the number of the request, or its length as a vector."""
     if path.endswith("/embeddings"):
         data = [{"index": n, "embedding": [len(text), 0.5]} for n, text in enumerate(body["input"])]
         return {"data": data[::-1]}
-    return {"choices": [{"message": {"role": "assistant", "content": f"{asked(body)[0].upper()} {number}"}}]}
+    return {"choices": [{"message": {"role": "assistant", "content": content or f"{asked(body)[0].upper()} {number}"}}]}

@@ -24,6 +24,7 @@ from cdc.job.control import Control
 from cdc.job.copying import Copying
 from cdc.job.edits import Edits
 from cdc.job.error_transport import briefly
+from cdc.job.executors import executors_side
 from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
@@ -31,7 +32,7 @@ from cdc.job.log_records import log_records, same_run
 from cdc.job.own_session import OwnSession, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, check_executors, warm_workers, with_retries
+from cdc.job.session import chosen_master, warm_workers
 from cdc.job.state_location import place
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
@@ -105,7 +106,7 @@ def run(
             state = stack.enter_context(found.held(retry, reporter.line))
             pipeline = state.open(name=spec.name, source=spec.source.type)
             state.clear_control()
-            master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
+            master = chosen_master(master) if control.shared is None else control.shared.master
             mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
@@ -202,13 +203,13 @@ def _run_locked(
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
             shared.prepare(task)
-        plan = StreamPlan(task, state, _limits(spec), parallelism, state.put_token())
-        if not mode.master.startswith("local"):
-            check_executors(spark, plan.check_shared, parallelism)
+        warn = partial(reporter.line, level="warning")
+        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
+        plan = StreamPlan(source, state, _limits(spec), parallelism, side)
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
-        warm = partial(warm_workers, spark, plan.task.warm, plan.parallelism)
+        warm = partial(warm_workers, spark, side.task.warm, plan.parallelism)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:

@@ -9,10 +9,11 @@ Spark does not tell a reader the number of a batch, so it is part of the offset 
 from __future__ import annotations
 
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext, cloudpickle
@@ -21,11 +22,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 
 from cdc.errors import CdcError
 from cdc.flow.offsets import BATCH_KEY, numbered, source_offset
+from cdc.job.alike import check_here
 from cdc.job.error_transport import CrossingError, crossing
 
 if TYPE_CHECKING:
     from cdc.flow.task import PrepareTask
-    from cdc.source import Limits, Offset, Split
+    from cdc.job.alike import Installed
+    from cdc.source import Flag, Limits, Offset, Source, Split
     from cdc.state.directory import StateDir
 
 FORMAT = "cdc"
@@ -35,18 +38,27 @@ _LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlan:
-    """What the stream reader and the executors need. Travels sealed in the data source class, never as an option."""
+class Side:
+    """What the tasks of a run have. `alike` is what has to be installed there; None where it cannot differ."""
 
     task: PrepareTask
+    stop: Flag
+    alike: Installed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What the stream reader and the executors need. Travels sealed in the data source class, never as an option.
+
+    `source` and `state` are those of the driver's machine, where batches are planned. `side` is the
+    executors', which may be elsewhere.
+    """
+
+    source: Source
     state: StateDir
     limits: Limits
     parallelism: int
-    token: str
-
-    def check_shared(self) -> None:
-        """Raise StateError when this machine does not see the driver's state directory. Executor."""
-        self.state.check_token(self.token)
+    side: Side
 
 
 class SealedPlan:
@@ -86,6 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, sealed: SealedPlan) -> None:
         self._sealed = sealed
         self._noticed = 0
+        self._begun = -1
 
     @property
     def _plan(self) -> StreamPlan:
@@ -96,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the pipeline started: asked from the source once per state directory, then always the stored one."""
         stored = self._plan.state.initial_offset()
         if stored is None:
-            stored = numbered(self._plan.task.source.initial_offset(), 0)
+            stored = numbered(self._plan.source.initial_offset(), 0)
             self._plan.state.store_initial_offset(stored)
         return stored
 
@@ -111,7 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = own
         if not self._plan.state.stop_requested():
             try:
-                end = self._plan.task.source.latest_offset(own, self._plan.limits, WAIT_S)
+                end = self._plan.source.latest_offset(own, self._plan.limits, WAIT_S)
             finally:
                 self._keep_notices()
         elif not first:
@@ -122,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Write down what the source has met since the last look, for the driver to tell: at once, whatever happens."""
         from cdc.source import TellsLag
 
-        source = self._plan.task.source
+        source = self._plan.source
         lag = source.lag() if isinstance(source, TellsLag) else None
         if lag is None or lag.noticed <= self._noticed:
             return
@@ -144,8 +157,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         plan = self._plan
         plan.state.adopt_plan(batch)
-        splits = SplitLog(plan.state.splits).splits(plan.task.source, start, end, plan.parallelism)
-        return [SplitPartition(batch, split) for split in splits]
+        splits = SplitLog(plan.state.splits).splits(plan.source, start, end, plan.parallelism)
+        if not any(split.again for split in splits):
+            self._begun = batch
+        # Spark may ask several times for one batch: it is a replay when this run did not begin it.
+        again = batch != self._begun
+        return [SplitPartition(batch, replace(split, again=again)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """Prepare the split in the sink; the one row says what came of it. Executor."""
@@ -153,11 +170,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TypeError(f"a SplitPartition is needed, got {type(partition).__name__}")
         context = TaskContext.get()
         attempt = int(context.taskAttemptId()) if context is not None else 0
-        self._check_shared()
+        side = self._plan.side
+        self._check_alike()
         try:
-            result = self._plan.task(partition.batch, partition.split, attempt)
+            result = side.task(partition.batch, partition.split, attempt)
         except CdcError as error:
-            if not self._plan.state.stop_requested():
+            if side.alike is not None:
+                error.message += f" (on the machine {socket.gethostname()})"
+            if not side.stop.exists():
                 raise CrossingError(error) from error
             from cdc.flow.task import TaskResult
 
@@ -165,15 +185,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield (result.to_json(),)
 
     @crossing
-    def _check_shared(self) -> None:
-        self._plan.check_shared()
+    def _check_alike(self) -> None:
+        alike = self._plan.side.alike
+        if alike is not None:
+            check_here(alike)
 
     @crossing
     def commit(self, end: Offset) -> None:
         """Tell the source that everything up to `end` is in the sink."""
         from cdc.source import Releases
 
-        source = self._plan.task.source
+        source = self._plan.source
         if isinstance(source, Releases):
             source.commit(source_offset(end))
 
@@ -183,7 +205,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Its `latestOffset` waits until there is a batch or the end, so a thread looks for stop requests meanwhile.
         """
-        self._plan.task.source.stop_at_current()
+        self._plan.source.stop_at_current()
         threading.Thread(target=self._stop_on_request, name="stop-request", daemon=True).start()
 
     def _stop_on_request(self) -> None:
@@ -197,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The lag, shown in Spark's progress reports and read there by the status line."""
         from cdc.source import TellsLag
 
-        source = self._plan.task.source
+        source = self._plan.source
         lag = source.lag() if isinstance(source, TellsLag) else None
         return None if lag is None else asdict(lag)
 
@@ -205,7 +227,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """End of the run: close what the source holds open."""
         from cdc.source import close
 
-        close(self._plan.task.source)
+        close(self._plan.source)
 
 
 class _SplitSource(DataSource):

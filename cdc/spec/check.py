@@ -164,6 +164,7 @@ class _Checker:
     def _model_secrets(self) -> Iterator[str]:
         for number in range(self._count(*models.PATH)):
             yield from self._secret_variables((*models.PATH, number), models.ModelBlock)
+            yield from self._secret_variables((*models.PATH, number, "options"), models.ModelOptions)
 
     def _secret_variables(self, block: str | Path, model: type[Block]) -> Iterator[str]:
         """The environment variables that the secrets of a block come from."""
@@ -206,7 +207,8 @@ class _Checker:
         shared = rules.settings(source, pipeline, sound, asked)
         written = tuple(rules.rule_sources(self.root, self.file, text, transforms))
         names = [tree.find(self.root, (*functions.PATH, number, "name")) for number in range(len(blocks))]
-        names += [tree.find(self.root, (*models.PATH, n, "model-name")) for n in range(self._count(*models.PATH))]
+        paths = [(*models.PATH, number) for number in range(self._count(*models.PATH))]
+        names += [tree.find(self.root, (*path, self._model_key(path))) for path in paths]
         usable = {function.name for function in sound} | {model.name for model in asked}
         unknown = {node.text for node in names if isinstance(node, Scalar)} - usable
         missing = {f"there is no function {name}".casefold() for name in unknown}
@@ -217,13 +219,24 @@ class _Checker:
 
     def _models(self, taken: Set[str]) -> list[Model]:
         """The AI models that rules may ask; `taken` are the names of functions."""
-        blocks = enumerate(self._rules(*models.PATH, model=models.ModelBlock))
-        sound = [(n, each) for n, each in blocks if each is not None and not self.wrong.below((*models.PATH, n))]
-        made, doubled = models.distinct(sound, taken)
+        paths = [(*models.PATH, number) for number in range(self._count(*models.PATH))]
+        read = [(number, self._model(path)) for number, path in enumerate(paths)]
+        made, doubled = models.distinct([(number, each) for number, each in read if each is not None], taken)
         for number in doubled:
-            path = (*models.PATH, number, "model-name")
+            path = (*paths[number], self._model_key(paths[number]))
             self._report(path, self.explain.problem(path, "a function of this name is there already"))
         return made
+
+    def _model(self, path: Path) -> Model | None:
+        """One model in either form; None when something is wrong with it."""
+        if not models.is_named(tree.find(self.root, path)):
+            block = self._block(path, models.ModelBlock)
+            return None if block is None or self.wrong.below(path) else block.asked()
+        named, options = self._block(path, models.NamedModel), self._block((*path, "options"), models.ModelOptions)
+        return None if named is None or options is None or self.wrong.below(path) else options.asked(named.name)
+
+    def _model_key(self, path: Path) -> str:
+        return "name" if models.is_named(tree.find(self.root, path)) else "model-name"
 
     def _connector(self, role: Role) -> type[Options] | None:
         """The options class that `type` names; an unknown name is reported here, a missing one by the schema."""

@@ -20,7 +20,7 @@ from cdc.options import Block, Options
 from cdc.registry import Role
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
-from cdc.spec.models import ModelBlock
+from cdc.spec.models import ModelBlock, ModelOptions, NamedModel
 from cdc.spec.spark import SparkOptions
 from cdc.units import duration_text, size_text
 
@@ -94,9 +94,18 @@ def _pipeline_block() -> dict[str, Any]:
     functions = {"type": "array", "items": block_schema(FunctionBlock), "errorMessage": "must be a list of functions"}
     schema["properties"]["user-defined-function"] = described | functions
     described = {"description": schema["properties"]["model"]["description"]}
-    models = {"type": "array", "items": block_schema(ModelBlock), "errorMessage": "must be a list of models"}
+    models = {"type": "array", "items": _model_schema(), "errorMessage": "must be a list of models"}
     schema["properties"]["model"] = described | models
     return schema
+
+
+def _model_schema() -> dict[str, Any]:
+    """A model in one of its two forms."""
+    named = block_schema(NamedModel)
+    described = {"description": named["properties"]["options"]["description"]}
+    named["properties"]["options"] = block_schema(ModelOptions) | described
+    is_function = {"anyOf": [{"required": ["model-name"]}, {"required": ["class-name"]}]}
+    return {"type": "object", "if": is_function, "then": block_schema(ModelBlock), "else": named}
 
 
 def documents() -> Iterator[tuple[str, str]]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator
 
-from cdc.options import AtLeast, Block, Duration, Field, Line, Remark, SecretStr
+from cdc.options import AnyCase, AtLeast, Block, Duration, Field, Line, Remark, SecretStr
 from cdc.spec import tree
 from cdc.transform.texts import Model
 
 PATH: tree.Path = ("pipeline", "model")
 
-_KEY = "openai.apikey"
+_SECRETS = ("openai.apikey", "api-key", "extra-header")
+_NAME = r"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$"
+_RETRIED = "a request is tried again with growing pauses, as long as retry-timeout"
 _URL = "write https://HOST or https://HOST/v1"
 
 
@@ -32,7 +35,7 @@ class ModelBlock(Block):
 
     name: str = Field(
         alias="model-name",
-        pattern=r"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$",
+        pattern=_NAME,
         description="Name in expressions, in any case.",
     )
     class_name: Annotated[Literal["OpenAIChatModel", "OpenAIEmbeddingModel"], BeforeValidator(_class_name)] = Field(
@@ -66,17 +69,10 @@ class ModelBlock(Block):
 
     def problems(self) -> Iterator[Remark]:
         """A host that can be asked, a key that can be sent, a prompt where there is a chat."""
-        key = self.api_key.get_secret_value()
-        if not re.fullmatch(r"[!-~]+", key):
-            yield Remark("openai.apikey", "must be printable ASCII without spaces")
+        yield from _key_problems(self.api_key, "openai.apikey")
         if self.prompt is not None and self.class_name != "OpenAIChatModel":
             yield Remark("openai.chat.prompt", "is for OpenAIChatModel", "remove the key")
-        url = _split(self.host)
-        if url is None:
-            yield Remark("openai.host", "must be a URL without user, query and fragment", _URL)
-        elif url.scheme == "http" and not self.allow_http and not _is_loopback(url.hostname or ""):
-            hint = "write https://, or set openai.allow-http: true"
-            yield Remark("openai.host", "would send the key and all texts unencrypted", hint)
+        yield from _address_problems(self.host, "openai.host", self.allow_http, "openai.allow-http")
 
     def asked(self) -> Model:
         """For the rules."""
@@ -93,21 +89,179 @@ class ModelBlock(Block):
         )
 
 
+class NamedModel(Block):
+    """An AI model that `AI_COMPLETE('name', ...)` and the other `AI_` functions name."""
+
+    name: str = Field(pattern=_NAME, description="Name in the calls, in any case.")
+    type: Line = Field(description="The protocol that the server speaks: `openai-compatible`.")
+    options: dict[str, object] = Field(description="What the server and the model are.")
+
+    def problems(self) -> Iterator[Remark]:
+        """The one protocol that there is."""
+        if self.type.strip().lower() != "openai-compatible":
+            yield Remark(
+                "type", f"there are no models of type {self.type}", "openai-compatible speaks OpenAI's protocol"
+            )
+
+
+class ModelOptions(Block):
+    """Options of a model of `type: openai-compatible`."""
+
+    flink_only: ClassVar[dict[str, str]] = {
+        "n": "the first answer counts, so one is asked for",
+        "retry-num": _RETRIED,
+        "retry-backoff-strategy": _RETRIED,
+        "retry-backoff-base-interval": _RETRIED,
+    }
+
+    model: Line | None = Field(None, min_length=1, description="The model's name on the server.")
+    model_name: Line | None = Field(None, alias="model-name", min_length=1, description="The same as `model`.")
+    endpoint: Line = Field(
+        min_length=1, description="The server's URL, to which `/chat/completions` or `/embeddings` is added."
+    )
+    api_key: SecretStr = Field(alias="api-key", description="Key that the server asks for, kept secret.")
+    system_prompt: str | None = Field(
+        None, alias="system-prompt", description="What the model is told ahead of each function's own task."
+    )
+    user_prompt: str | None = Field(
+        None, alias="user-prompt", description="A further message of the user's behind each input."
+    )
+    temperature: float | None = Field(None, description="As the protocol has it, like the keys after it.")
+    top_p: float | None = Field(None, alias="top-p", description="As the protocol has it.")
+    stop: str | None = Field(None, description="As the protocol has it.")
+    max_tokens: int | None = Field(None, alias="max-tokens", description="As the protocol has it.")
+    presence_penalty: float | None = Field(None, alias="presence-penalty", description="As the protocol has it.")
+    frequency_penalty: float | None = Field(None, alias="frequency-penalty", description="As the protocol has it.")
+    seed: int | None = Field(None, description="As the protocol has it.")
+    response_format: Annotated[Literal["text", "json_object"], AnyCase] | None = Field(
+        None, alias="response-format", description="`json_object` makes servers that know it answer with JSON alone."
+    )
+    content_type: Annotated[Literal["text", "image_url"], AnyCase] = Field(
+        "text", alias="content-type", description="What the input of text functions is: text, or the URL of an image."
+    )
+    dimension: int | None = Field(None, ge=1, description="Length of the embeddings that are asked for.")
+    extra_header: str | None = Field(
+        None, alias="extra-header", description="Further headers of requests, as a JSON object in text. Not shown."
+    )
+    extra_body: str | None = Field(
+        None, alias="extra-body", description="Further fields of requests, as a JSON object in text."
+    )
+    error_handling: Annotated[Literal["retry", "failover", "ignore"], AnyCase] = Field(
+        "retry",
+        alias="error-handling-strategy",
+        description="`retry` and `failover`: asked again as long as `retry-timeout`, then the run stops. `ignore` is "
+        "refused.",
+    )
+    fallback: Annotated[Literal["failover", "ignore"], AnyCase] = Field(
+        "failover", alias="retry-fallback-strategy", description="`failover`: the run stops. `ignore` is refused."
+    )
+    allow_http: bool = Field(
+        False,
+        alias="allow-http",
+        description="Whether key and texts may go over the network unencrypted: an `http://` endpoint that is not this "
+        "machine.",
+    )
+    timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
+        60.0, alias="request.timeout", description="The longest wait for an answer, before the text is asked again."
+    )
+    parallel: int = Field(
+        4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."
+    )
+
+    def problems(self) -> Iterator[Remark]:
+        """One model, an endpoint that can be asked, a key that can be sent, and no answers left out."""
+        if (self.model is None) == (self.model_name is None):
+            what = "is missing" if self.model is None else "is model written otherwise"
+            yield Remark("model" if self.model is None else "model-name", what, "`model: NAME` names it on the server")
+        yield from _key_problems(self.api_key, "api-key")
+        yield from _address_problems(self.endpoint, "endpoint", self.allow_http, "allow-http")
+        for key, text in (("extra-header", self.extra_header), ("extra-body", self.extra_body)):
+            if text is not None and _object(text) is None:
+                yield Remark(key, "must be a JSON object in text", """such as '{"a": "b"}'""")
+        strategies = (("error-handling-strategy", self.error_handling), ("retry-fallback-strategy", self.fallback))
+        for key, value in strategies:
+            if value == "ignore":
+                hint = "on-error: null in the rule makes a text that the model refuses NULL, and counts it"
+                yield Remark(key, "`ignore` would lose answers while the server is away", hint)
+
+    def asked(self, name: str) -> Model:
+        """The model of this name, for the rules."""
+        extra = _object(self.extra_body or "{}") or {}
+        chat = {
+            "temperature": self.temperature, "top_p": self.top_p, "stop": self.stop, "max_tokens": self.max_tokens,
+            "presence_penalty": self.presence_penalty, "frequency_penalty": self.frequency_penalty, "seed": self.seed,
+            "response_format": {"type": self.response_format} if self.response_format else None,
+        }  # fmt: skip
+        dimensions = {} if self.dimension is None else {"dimensions": self.dimension}
+        return Model(
+            name=name,
+            kind="named",
+            model=self.model or self.model_name or "",
+            url=self.endpoint.strip().rstrip("/"),
+            api_key=self.api_key.get_secret_value(),
+            prompt=self.system_prompt or "",
+            timeout_s=self.timeout_s,
+            parallel=self.parallel,
+            user_prompt=self.user_prompt or "",
+            image_urls=self.content_type == "image_url",
+            chat_body={key: value for key, value in chat.items() if value is not None} | extra,
+            embedding_body=dimensions | extra,
+            headers={key: str(value) for key, value in (_object(self.extra_header or "{}") or {}).items()},
+        )
+
+
+def is_named(block: tree.Node | None) -> bool:
+    """Whether a block of the list is a `NamedModel`; others are a `ModelBlock`."""
+    return isinstance(block, tree.Mapping) and not {"model-name", "class-name"} & block.items.keys()
+
+
 def without_keys(blocks: list[dict[str, object]] | None) -> list[dict[str, object]] | None:
-    """The blocks as they may be shown, with stars for the keys; `ModelBlock` has them."""
-    return blocks and [{**block, **({_KEY: "**********"} if _KEY in block else {})} for block in blocks]
+    """The blocks as they may be shown, with stars for what is secret; `ModelBlock` and `ModelOptions` have it."""
+    return blocks and [_starred(block) for block in blocks]
 
 
-def distinct(blocks: Iterable[tuple[int, ModelBlock]], taken: Iterable[str]) -> tuple[list[Model], list[int]]:
-    """The models, given with their numbers in the list, and the numbers of those whose name is `taken` or doubled."""
-    names, made, doubled = {name.upper() for name in taken}, list[Model](), list[int]()
-    for number, block in blocks:
-        if block.name.upper() in names:
+def _starred(block: Mapping[str, object]) -> dict[str, object]:
+    secret = {key: "**********" for key in _SECRETS if key in block}
+    options = block.get("options")
+    return {**block, **secret, **({"options": _starred(options)} if isinstance(options, dict) else {})}
+
+
+def distinct(models: Iterable[tuple[int, Model]], taken: Iterable[str]) -> tuple[list[Model], list[int]]:
+    """The models, given with their numbers in the list, and the numbers of those whose name is there already.
+
+    `taken` are the names of functions, which models that are named in calls may have too.
+    """
+    functions, names, made, doubled = {name.upper() for name in taken}, set[str](), list[Model](), list[int]()
+    for number, model in models:
+        name = model.name.upper()
+        if name in names or (model.kind != "named" and name in functions):
             doubled.append(number)
         else:
-            names.add(block.name.upper())
-            made.append(block.asked())
+            names.add(name)
+            made.append(model)
     return made, doubled
+
+
+def _key_problems(key: SecretStr, name: str) -> Iterator[Remark]:
+    if not re.fullmatch(r"[!-~]+", key.get_secret_value()):
+        yield Remark(name, "must be printable ASCII without spaces")
+
+
+def _address_problems(address: str, name: str, allow_http: bool, allows: str) -> Iterator[Remark]:
+    url = _split(address)
+    if url is None:
+        yield Remark(name, "must be a URL without user, query and fragment", _URL)
+    elif url.scheme == "http" and not allow_http and not _is_loopback(url.hostname or ""):
+        yield Remark(name, "would send the key and all texts unencrypted", f"write https://, or set {allows}: true")
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """The JSON object of a text, None for another text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _split(text: str) -> SplitResult | None:

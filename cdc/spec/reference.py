@@ -8,7 +8,7 @@ from typing import Any
 from cdc.options import Block, Options
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
-from cdc.spec.models import ModelBlock
+from cdc.spec.models import ModelBlock, ModelOptions, NamedModel
 from cdc.spec.spark import SparkOptions
 
 _HEAD = """# Options
@@ -31,7 +31,9 @@ def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> st
     parts.append(_section("`transform` rules", TransformRule))
     parts.append(_section("`pipeline`", PipelineOptions))
     parts.append(_section("functions in `pipeline.user-defined-function`", FunctionBlock))
-    parts.append(_section("models in `pipeline.model`", ModelBlock))
+    parts.append(_section("models in `pipeline.model`, as functions", ModelBlock))
+    parts.append(_section("models in `pipeline.model`, by name", NamedModel))
+    parts.append(_section("`options` of a model by name", ModelOptions))
     return "\n".join(parts)
 
 

@@ -23,15 +23,14 @@ from __future__ import annotations
 
 import re
 import secrets
-import socket
 from pathlib import Path
 from typing import Any
 
 from cdc.errors import StateError
 from cdc.state.durable import make_folder, remove, state_error, sweep
 from cdc.state.formats import FORMAT, migrated
-from cdc.state.remote.store import RemoteStore, store_at
-from cdc.state.store import RESTORE, LocalStore, Store
+from cdc.state.remote.store import store_at
+from cdc.state.store import RESTORE, Store
 
 FOLDERS = ("commits", "splits", "source", "sink", "control")
 _PIPELINE = "pipeline.json"
@@ -178,25 +177,6 @@ class StateDir:
             path.touch(0o600)
         except OSError as error:
             raise state_error(path, error) from error
-
-    def put_token(self) -> str:
-        """Leave a new word in the directory, by which executors tell that they see this very one. Driver."""
-        token = secrets.token_hex(8)
-        LocalStore(self._control).write("token", token.encode())
-        return token
-
-    def check_token(self, token: str) -> None:
-        """Raise StateError when the word of the driver is not to be found here. Executor."""
-        if LocalStore(self._control).read("token") != token.encode():
-            remote = isinstance(self.store, RemoteStore)
-            copy = f", the working copy of {self.store.where()}" if remote else ""
-            how = "set CDC_STATE_CACHE to that folder" if remote else "name that with --state-dir"
-            raise StateError(
-                f"the machine {socket.gethostname()} does not see the state directory of the driver{copy}",
-                where=str(self.root),
-                hint="executors need it too: put it in a folder that all machines mount under the same path (NFS), and "
-                f"{how}; or run on one machine with --master local[*]",
-            )
 
     def clear_control(self) -> None:
         """Forget requests of an earlier run. Driver, before the start."""

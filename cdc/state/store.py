@@ -17,7 +17,7 @@ from typing import Any
 
 from cdc.errors import StateError
 from cdc.state.append_log import AppendLog
-from cdc.state.durable import remove, state_error, write_file
+from cdc.state.durable import make_folder, private, remove, state_error, write_file
 
 RESTORE = "restore the state directory from a copy, or start anew with an empty one"
 """The way out when something is damaged."""
@@ -66,6 +66,15 @@ class Store(ABC):
 
     def keep(self, path: Path) -> None:  # noqa: B027 - a folder keeps what is in it
         """A bulk file is whole and synced; when it returns it lasts as long as documents do. Where it was written."""
+
+    def note(self, path: Path, data: bytes) -> None:
+        """Add lines to a bulk file that a restart can do without: they may go with the machine. Executor."""
+        try:
+            make_folder(path.parent)
+            with open(path, "ab", opener=private) as file:
+                file.write(data)
+        except OSError as error:
+            raise state_error(path, error) from error
 
     def drop(self, folder: Path) -> None:
         """Remove a folder of bulk data; one that is not there is fine. Driver."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from cdc.transform.cast_types import cast_type
 from cdc.transform.intervals import interval
+from cdc.transform.model_functions import FORMS, NO_IMAGES
 from cdc.transform.syntax import Call, Cast, ExpressionError, Literal, Mistake, Name, Node, Span
 
 _BINARY: dict[type[exp.Expression], str] = {
@@ -133,6 +134,10 @@ class Converter:
         if arity is None:
             near = difflib.get_close_matches(upper, sorted(self.known), n=1, cutoff=0.7)
             hint = f"did you mean {near[0]}?" if near else "docs/functions.md lists all functions"
+            if upper in FORMS:
+                hint = "it asks a model: add to pipeline.model `- name: ...` with `type: openai-compatible`"
+            elif upper == NO_IMAGES:
+                hint = "no server with OpenAI's protocol makes embeddings of images; write a function in Python"
             return self._refuse(place, f"there is no function {name}", hint)
         if upper in NO_BRACKETS and len(args) == 1 and isinstance(args[0], exp.Literal):
             args = []

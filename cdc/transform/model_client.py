@@ -6,7 +6,9 @@ The server's certificate is verified, redirects are not followed, and the key is
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,6 @@ from urllib.parse import urlsplit
 
 from cdc.errors import ModelUnavailable, TransformError
 from cdc.flow.retry import RetryPolicy
-from cdc.transform.answers import Answer
 from cdc.transform.texts import Model
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ _ABOUT_THE_INPUT = frozenset({400, 413, 422})
 _KEY_REFUSED = frozenset({401, 403})
 
 
+_IMAGES = {
+    "png": rb"\x89PNG\r\n\x1a\n", "jpeg": rb"\xff\xd8\xff", "gif": rb"GIF8[79]a", "webp": rb"RIFF.{4}WEBP",
+}  # fmt: skip
+"""Kinds of images, and how their bytes begin."""
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.IGNORECASE | re.DOTALL)
+
+
 class Refused(Exception):
     """The server will not answer for this input; it may for others."""
 
@@ -51,14 +59,13 @@ class Client:
 
         return ssl.create_default_context()  # verifies, whatever PYTHONHTTPSVERIFY says
 
-    def ask(self, texts: Sequence[str]) -> list[Answer]:
-        """An answer for each text: one for chat, up to `EMBEDDED` for embeddings.
+    def embeddings(self, texts: Sequence[str]) -> list[list[float]]:
+        """The embedding of each of up to `EMBEDDED` texts.
 
         Raises Refused, ModelUnavailable when there is no answer for a while, and TransformError for what is final.
         """
-        if self._model.kind == "chat":
-            return [self._chat(text) for text in texts]
-        given = self._post("/embeddings", {"model": self._model.model, "input": list(texts)})
+        body = {**self._model.embedding_body, "model": self._model.model, "input": list(texts)}
+        given = self._post("/embeddings", body)
         try:
             found = sorted(given["data"], key=lambda each: each["index"])
             made = [[float(number) for number in each["embedding"]] for each in found]
@@ -67,12 +74,36 @@ class Client:
             raise self._strange("an embedding for each text") from error
         if indices != list(range(len(texts))):
             raise self._strange("an embedding for each text")
-        return list[Answer](made)
+        return made
 
-    def _chat(self, text: str) -> str:
-        prompt = [{"role": "system", "content": self._model.prompt}] if self._model.prompt else []
-        messages = [*prompt, {"role": "user", "content": text}]
-        given = self._post("/chat/completions", {"model": self._model.model, "messages": messages})
+    def chat(self, told: str, text: str) -> str:
+        """The answer to a text, or about the image whose URL it is; `told` is the system message. Raises as above."""
+        return self._answer(told, [_image_part(text)] if self._model.image_urls else text)
+
+    def about_image(self, image: bytes, prompt: str) -> str:
+        """The answer about an image. Raises as above; Refused for bytes that are no image."""
+        kind = next((kind for kind, start in _IMAGES.items() if re.match(start, image, re.DOTALL)), None)
+        if kind is None:
+            raise Refused(f"{self._where}: the bytes are no PNG, JPEG, GIF or WebP image")
+        url = f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+        return self._answer(self._model.prompt, [{"type": "text", "text": prompt}, _image_part(url)])
+
+    def json_of(self, answer: str) -> str:
+        """An answer that has to be JSON, without the fences that models like to put around it. Raises Refused."""
+        text = _FENCED.sub(r"\1", answer).strip()
+        try:
+            json.loads(text, parse_constant=_no_json)
+        except (ValueError, RecursionError) as error:
+            shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}..."
+            raise Refused(f"{self._where}: the answer is no JSON: {shown}") from error
+        return text
+
+    def _answer(self, told: str, content: object) -> str:
+        said = [("system", told), ("user", content), ("user", self._model.user_prompt)]
+        messages = [{"role": role, "content": each} for role, each in said if each]
+        given = self._post(
+            "/chat/completions", {**self._model.chat_body, "model": self._model.model, "messages": messages}
+        )
         try:
             answer = given["choices"][0]["message"]["content"]
         except (LookupError, TypeError) as error:
@@ -91,7 +122,8 @@ class Client:
         import ssl
         from http.client import HTTPException
 
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._model.api_key}"}
+        key = f"Bearer {self._model.api_key}"
+        headers = {"Content-Type": "application/json", "Authorization": key, **self._model.headers}
         connection = self._connection()
         try:
             connection.request("POST", f"{urlsplit(self._model.url).path}{path}", data, headers)
@@ -131,13 +163,21 @@ class Client:
         if status in _ABOUT_THE_INPUT:
             return Refused(f"{self._where}: {text}")
         if status in _KEY_REFUSED:
-            hint = "set openai.apikey to a key that may use this model"
+            hint = "give the model an API key that may use it"
             return TransformError(f"the server refuses the key: HTTP {status}", where=self._where, hint=hint)
-        return TransformError(text, where=self._where, hint="check openai.host and openai.model")
+        return TransformError(text, where=self._where, hint="check the model's address and name")
 
     def _unavailable(self, text: str) -> ModelUnavailable:
         return ModelUnavailable(text, where=self._where, hint="it is asked again until retry-timeout")
 
     def _strange(self, wanted: str) -> TransformError:
-        hint = "openai.host must be a server with OpenAI's protocol"
+        hint = "the model's address must be a server with OpenAI's protocol"
         return TransformError(f"{wanted} was expected in the answer", where=self._where, hint=hint)
+
+
+def _image_part(url: str) -> dict[str, object]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

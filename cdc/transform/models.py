@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,12 +20,26 @@ from cdc.transform.conversions import engine_type
 from cdc.transform.convert import Arity
 from cdc.transform.engine import EngineFunction
 from cdc.transform.model_client import EMBEDDED, RETRY, Client, Refused
+from cdc.transform.model_functions import FORMS, Form
 from cdc.transform.rule import OwnFunction
 from cdc.transform.sqltext import SqlText
-from cdc.transform.syntax import Mistake, Span
+from cdc.transform.syntax import Call, Literal, Mistake, Span
 from cdc.transform.texts import Model
+from cdc.transform.translate import engine_name
 from cdc.transform.typed import Typed, call, cast, columns, mistake, walk
-from cdc.transform.types import FLOAT, STRING, Array, NullType, SqlType, is_text
+from cdc.transform.types import (
+    BINARIES,
+    BYTES,
+    FLOAT,
+    INT,
+    STRING,
+    Array,
+    NullType,
+    SqlType,
+    is_integer,
+    is_text,
+    kind_of,
+)
 from cdc.transform.user_types import arrow_of
 
 if TYPE_CHECKING:
@@ -33,17 +47,23 @@ if TYPE_CHECKING:
     from cdc.transform.outputs import Output
     from cdc.transform.rule import Rule
 
-_ASKS = "asks a model"
-"""The value of a typed call of a model."""
+_FORMS_OF_KINDS = {"chat": Form("chat", STRING), "embedding": Form("embedding", Array(FLOAT))}
+Question = tuple[Any, ...]
+"""The input and what else a function was given for one row: all that its answer depends on."""
 
 
 class LoadedModel:
-    """A model that rules can call. One thread, one task at a time: `begin` before its first block."""
+    """One way of asking a model that rules can call. One thread, one task at a time: `begin` before its first block.
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.result: SqlType = STRING if model.kind == "chat" else Array(FLOAT)
-        self._told = json.dumps([model.kind, model.model, model.url, model.prompt]).encode()
+    Without a `form` the model is itself a function of one text; with one it is `AI_...('model', input, ...)`.
+    """
+
+    def __init__(self, model: Model, form: tuple[str, Form] | None = None) -> None:
+        self.model, self.name = model, form[0] if form else model.name
+        self.form = form[1] if form else _FORMS_OF_KINDS[model.kind]
+        self.op = f"asks {self.name} {model.name.upper()}" if form else f"ask {model.name.upper()}"
+        told = [self.form.kind, model.model, model.url, model.prompt]
+        self._told = json.dumps([*told, self.name, *model.asking()] if form else told).encode()
         self._retry = RETRY
         self._answers: Answers | None = None
         self._refused: dict[str, str] = {}
@@ -63,53 +83,68 @@ class LoadedModel:
         return OwnFunction(Arity(1, 1), self)
 
     def typed(self, args: list[Typed], span: Span) -> Typed:
-        """The typed call: text to text, or to ARRAY<FLOAT>."""
-        name, arg = self.model.name, args[0]
-        if not (is_text(arg.type) or isinstance(arg.type, NullType)):
-            raise mistake(arg.span, f"{name} takes text, got {arg.type}", "CAST(... AS STRING) makes it text")
-        if not columns(arg):
-            raise mistake(span, f"{name} is asked for the same text in every row", "write a column into it")
-        return call(
-            f"own {name.upper()}", self.result, [cast(arg, STRING)], span, nullable=True, fails=True, value=_ASKS
-        )
+        """The typed call: of text, or of an image's bytes."""
+        given, wanted = [], [self._input(args[0]), *(kind for _, kind in self.form.more)]
+        for arg, kind in zip(args, wanted, strict=True):
+            fits = is_integer(arg.type) if kind == INT else kind == BYTES or is_text(arg.type)
+            if not (fits or isinstance(arg.type, NullType)):
+                what, hint = ("an integer", "") if kind == INT else ("text", "CAST(... AS STRING) makes it text")
+                raise mistake(arg.span, f"{self.name} takes {what}, got {arg.type}", hint)
+            given.append(cast(arg, kind))
+        if not columns(args[0]):
+            raise mistake(span, f"{self.name} is asked for the same text in every row", "write a column into it")
+        return call(self.op, self.form.result, given, span, nullable=True, fails=True)
+
+    def _input(self, arg: Typed) -> SqlType:
+        if self.form.kind != "image":
+            return STRING
+        if not (isinstance(arg.type, NullType) or kind_of(arg.type) in BINARIES):
+            raise mistake(arg.span, f"{self.name} takes an image as bytes, got {arg.type}", "name a binary column")
+        return BYTES
 
     def engine(self) -> EngineFunction:
         """For the engine."""
-        name = f"own_{self.model.name.lower()}"
-        return EngineFunction(name, (engine_type(STRING),), engine_type(self.result), self._on_array, self.stopped)
+        types = (BYTES if self.form.kind == "image" else STRING, *(kind for _, kind in self.form.more))
+        arguments = tuple(map(engine_type, types))
+        return EngineFunction(
+            engine_name(self.op), arguments, engine_type(self.form.result), self._on_arrays, self.stopped
+        )
 
-    def _on_array(self, texts: pa.ChunkedArray) -> pa.Array:
-        asked = [None if text is None or not text.strip() else text for text in texts.to_pylist()]
+    def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
+        asked = [_question(values) for values in zip(*(array.to_pylist() for array in arrays), strict=True)]
         answers = self._answers
         if answers is None:
-            return pa.nulls(len(asked), arrow_of(self.result))
+            return pa.nulls(len(asked), arrow_of(self.form.result))
         if self._stopped is not None:
             raise ValueError("cdc: the model was asked in vain")
-        keys = {text: self._key(text) for text in asked if text is not None}
+        keys = {question: self._key(question) for question in asked if question is not None}
         try:
-            self._ask(answers, {text: key for text, key in keys.items() if answers.get(key) is None})
+            self._ask(answers, {question: key for question, key in keys.items() if answers.get(key) is None})
         except CdcError as error:
             self._stopped = error
             raise ValueError(f"cdc: {error}") from error
         for key in keys.values():
             if key in self._refused:
                 raise ValueError(f"cdc: {self._refused[key]}")
-        made = [None if text is None else answers.get(keys[text]) for text in asked]
-        return pa.array(made, arrow_of(self.result))
+        made = [None if question is None else answers.get(keys[question]) for question in asked]
+        return pa.array(made, arrow_of(self.form.result))
 
-    def _key(self, text: str) -> str:
-        return hashlib.sha256(self._told + b"\0" + text.encode()).hexdigest()
+    def _key(self, question: Question) -> str:
+        first, *more = question
+        data = first if isinstance(first, bytes) else first.encode()
+        further = b"\0".join([b"", *(str(each).encode() for each in more)])
+        return hashlib.sha256(self._told + b"\0" + data + further).hexdigest()
 
-    def _ask(self, answers: Answers, keys: dict[str, str]) -> None:
-        """Ask for these texts and put down the answers. Raises the first error that is about no text."""
-        texts = [text for text, key in keys.items() if key not in self._refused]
-        if not texts:
+    def _ask(self, answers: Answers, keys: dict[Question, str]) -> None:
+        """Ask these questions and put down the answers. Raises the first error that is about none of them."""
+        questions = [question for question, key in keys.items() if key not in self._refused]
+        if not questions:
             return
-        size = 1 if self.model.kind == "chat" else EMBEDDED
-        parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+        size = EMBEDDED if self.form.kind == "embedding" else 1
+        parts = [questions[start : start + size] for start in range(0, len(questions), size)]
         client, error = Client(self.model, self._retry), None
         with ThreadPoolExecutor(min(self.model.parallel, len(parts))) as pool:
-            for future in as_completed([pool.submit(_answered, client, part) for part in parts]):
+            for future in as_completed([pool.submit(self._answered, client, part) for part in parts]):
                 if future.cancelled():
                     continue
                 failed = future.exception()
@@ -123,27 +158,77 @@ class LoadedModel:
         if error is not None:
             raise error
 
-    def _put(self, answers: Answers, keys: dict[str, str], made: list[tuple[str, Answer | Refused]]) -> None:
-        for text, answer in made:
+    def _put(self, answers: Answers, keys: dict[Question, str], made: list[tuple[Question, Answer | Refused]]) -> None:
+        for question, answer in made:
             if isinstance(answer, Refused):
-                self._refused[keys[text]] = str(answer)
+                self._refused[keys[question]] = str(answer)
             else:
-                answers.put(keys[text], answer)
+                answers.put(keys[question], answer)
+
+    def _answered(self, client: Client, questions: Sequence[Question]) -> list[tuple[Question, Answer | Refused]]:
+        """Questions with their answers; of several that are refused together each is asked by itself."""
+        try:
+            return list(zip(questions, self._asked(client, questions), strict=True))
+        except Refused as refused:
+            if len(questions) == 1:
+                return [(questions[0], refused)]
+            return [each for question in questions for each in self._answered(client, [question])]
+
+    def _asked(self, client: Client, questions: Sequence[Question]) -> list[Answer]:
+        if self.form.kind == "embedding":
+            return list[Answer](client.embeddings([text for text, *_ in questions]))
+        ((first, *more),) = questions
+        if self.form.kind == "image":
+            return [client.about_image(first, *more)]
+        answer = client.chat(self.form.told(self.model.prompt, more), first)
+        return [client.json_of(answer) if self.form.fields else answer]
 
 
-def _answered(client: Client, texts: Sequence[str]) -> list[tuple[str, Answer | Refused]]:
-    """Texts with their answers; of several that are refused together each is asked by itself."""
-    try:
-        return list(zip(texts, client.ask(texts), strict=True))
-    except Refused as refused:
-        if len(texts) == 1:
-            return [(texts[0], refused)]
-        return [each for text in texts for each in _answered(client, [text])]
+class NamedModels:
+    """One of `FORMS`: a function whose first argument names the model."""
+
+    def __init__(self, name: str, form: Form, models: Sequence[Model]) -> None:
+        self.name, self.form = name, form
+        self.models = {model.name.upper(): LoadedModel(model, (name, form)) for model in models}
+
+    def own(self) -> OwnFunction:
+        """For rules."""
+        count = 2 + len(self.form.more)
+        return OwnFunction(Arity(count, count), self, self._wrong)
+
+    def typed(self, args: list[Typed], span: Span) -> Typed:
+        """The typed call of the model that the first argument names."""
+        return self.models[args[0].value.upper()].typed(args[1:], span)
+
+    def _wrong(self, call: Call) -> Mistake | None:
+        """What is wrong with the first argument of a call."""
+        named = call.args[0]
+        if not isinstance(named, Literal) or not isinstance(named.value, str):
+            hint = f"choose between calls, such as IF(a > 1, {self.name}('x', ...), {self.name}('y', ...))"
+            return Mistake(named.span, f"{self.name} takes the model's name as a text constant", hint)
+        if named.value.upper() in self.models:
+            return None
+        known = ", ".join(each.model.name for each in self.models.values())
+        return Mistake(named.span, f"there is no model {named.value}", f"pipeline.model has {known}")
+
+
+def loaded_models(models: Sequence[Model]) -> tuple[tuple[LoadedModel, ...], dict[str, OwnFunction]]:
+    """All ways of asking the models of a file, and the functions that rules call, by upper-case name."""
+    single = [LoadedModel(model) for model in models if model.kind != "named"]
+    named = [model for model in models if model.kind == "named"]
+    functions = [NamedModels(name, form, named) for name, form in FORMS.items()] if named else []
+    own = {each.model.name.upper(): each.own() for each in single} | {each.name: each.own() for each in functions}
+    return (*single, *(model for each in functions for model in each.models.values())), own
 
 
 def asks(node: Typed) -> bool:
     """Whether a model is asked in an expression."""
-    return any(each.value is _ASKS for each in walk(node) if each.op.startswith("own "))
+    return any(each.op.startswith(("ask ", "asks ")) for each in walk(node))
+
+
+def _question(values: tuple[Any, ...]) -> Question | None:
+    """None where nothing is asked: for NULL, and for a blank input."""
+    return None if None in values or not values[0].strip() else values
 
 
 def refuse_deciding(rule: Rule, schema: TableSchema, made: Sequence[Output], condition: Typed | None) -> None:

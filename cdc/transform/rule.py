@@ -25,10 +25,11 @@ _MASK = re.compile(r"\s*([A-Za-z_]+)\s*(?:\(\s*(\d{1,6})\s*\))?\s*")
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A function of the user's: how many arguments it takes, and how it is typed."""
+    """A function of the user's: how many arguments it takes, how it is typed, and what is wrong with a call of it."""
 
     arity: Arity
     callee: Callee
+    wrong: Callable[[Call], Mistake | None] = lambda call: None
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Rule:
         soft_delete: deletes become inserts of the deleted row.
         masks: columns whose values are hidden.
         metadata: names of the source's `metadata.list`.
+        namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
         on_error: what a value does that makes an expression fail.
         typed: what `cdc.transform.compiled.typing_of` has found of it, by table schema.
@@ -71,6 +73,7 @@ class Rule:
     metadata: tuple[str, ...] = ()
     own: Mapping[str, OwnFunction] = field(default_factory=dict)
     on_error: OnError = "fail"
+    namespaces: bool = False
     typed: OrderedDict[TableSchema, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
 
 
@@ -79,6 +82,7 @@ def parse_rule(
     texts: RuleTexts,
     *,
     metadata: tuple[str, ...] = (),
+    namespaces: bool = False,
     own: Mapping[str, OwnFunction] | None = None,
     on_error: OnError = "fail",
     keyed: bool = True,
@@ -103,12 +107,15 @@ def parse_rule(
     soft = _kept(problems, lambda: _soft_delete(texts.converter)) or False
     if not keyed and "HASH" not in functions:
         problems += _hashes(projection, condition, masks)
+    for text, node in _calls(projection, condition):
+        wrong = functions[node.name].wrong(node) if node.name in functions else None
+        problems += [text.problem(wrong)] if wrong else []
     if problems:
         raise SpecError(sorted(problems, key=lambda problem: (problem.line, problem.column)))
     return Rule(
         name, projection, condition, _names(texts.primary_keys), _names(texts.partition_keys), texts.primary_keys,
         texts.partition_keys, options, soft, tuple(mask for mask in masks if mask is not None), metadata, functions,
-        on_error,
+        on_error, namespaces,
     )  # fmt: skip
 
 
@@ -119,15 +126,19 @@ def _hashes(
     projection: Projection | None, condition: Condition | None, masks: Sequence[Mask | None]
 ) -> Iterator[Problem]:
     """Every HASH of a rule."""
-    items = () if projection is None else projection.items
-    nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
-    nodes += [] if condition is None else [(condition.text, condition.node)]
-    for text, node in nodes:
-        hashes = (each for each in walk(node) if isinstance(each, Call) and each.name == "HASH")
-        yield from (text.problem(Mistake(each.span, *_NO_KEY)) for each in hashes)
+    calls = _calls(projection, condition)
+    yield from (text.problem(Mistake(call.span, *_NO_KEY)) for text, call in calls if call.name == "HASH")
     for mask in masks:
         if mask is not None and mask.function == "HASH":
             yield mask.text.problem(Mistake(Span(0, 1), *_NO_KEY))
+
+
+def _calls(projection: Projection | None, condition: Condition | None) -> Iterator[tuple[SqlText, Call]]:
+    """Every call of a rule's expressions, with its text."""
+    items = () if projection is None else projection.items
+    nodes = [(projection.text, item.node) for item in items if projection is not None and isinstance(item, Item)]
+    nodes += [] if condition is None else [(condition.text, condition.node)]
+    yield from ((text, each) for text, node in nodes for each in walk(node) if isinstance(each, Call))
 
 
 def _kept(problems: list[Problem], parse: Callable[[], T]) -> T | None:

@@ -22,7 +22,7 @@ from cdc.transform.compiled import typing_of
 from cdc.transform.failures import Counts
 from cdc.transform.inputs import OF_CHANGE
 from cdc.transform.kept import kept
-from cdc.transform.models import LoadedModel, asks
+from cdc.transform.models import asks, loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
 from cdc.transform.typed import columns
@@ -47,9 +47,8 @@ class Rules:
     def __init__(self, sources: Sequence[RuleSource], settings: Settings) -> None:
         self.sources, self.settings = tuple(sources), settings
         self.loaded: tuple[Loaded, ...] = tuple(load(function) for function in settings.functions)
-        self.models = tuple(LoadedModel(model) for model in settings.models)
-        own = {each.function.name.upper(): each.own() for each in self.loaded}
-        own |= {each.model.name.upper(): each.own() for each in self.models}
+        self.models, asking = loaded_models(settings.models)
+        own = asking | {each.function.name.upper(): each.own() for each in self.loaded}
         self._rules = _parsed(self.sources, settings, own)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -155,7 +154,7 @@ def _parsed(sources: tuple[RuleSource, ...], settings: Settings, own: Mapping[st
         try:
             rule = parse_rule(
                 source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
-                keyed=settings.hash_key is not None,
+                keyed=settings.hash_key is not None, namespaces=settings.namespaces,
             )  # fmt: skip
             made.append((TablePattern(source.tables), rule))
         except SpecError as error:

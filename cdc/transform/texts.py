@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from typing import Literal as Choice
 
 from cdc.transform.sqltext import SqlText
@@ -60,23 +61,36 @@ class Model:
 
     Attributes:
         name: as rules call it, in any case.
-        kind: what it answers with: text, or the embedding of a text.
+        kind: a function that answers with text, or with the embedding of a text; or named in calls of `AI_...`.
         model: its name on the server.
         url: to which `/chat/completions` or `/embeddings` is added.
         api_key: never printed.
         prompt: the system message before each text; empty for none.
         timeout_s: the longest wait for a byte of an answer.
         parallel: most requests at a time, for each task.
+        user_prompt: a further user message behind each input; empty for none.
+        image_urls: inputs are URLs of images.
+        chat_body, embedding_body: what requests say besides.
+        headers: of requests; never printed.
     """
 
     name: str
-    kind: Choice["chat", "embedding"]
+    kind: Choice["chat", "embedding", "named"]
     model: str
     url: str
     api_key: str = field(repr=False)
     prompt: str = ""
     timeout_s: float = 60.0
     parallel: int = 4
+    user_prompt: str = ""
+    image_urls: bool = False
+    chat_body: Mapping[str, Any] = field(default_factory=dict)
+    embedding_body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def asking(self) -> tuple[object, ...]:
+        """What answers depend on besides name, prompt and input."""
+        return self.user_prompt, self.image_urls, self.chat_body, self.embedding_body
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,7 @@ class Settings:
     Attributes:
         zone: the session's time zone, a region name.
         metadata: names of the source's `metadata.list`.
+        namespaces: the source's ids may be `namespace.schema.table`.
         functions: the user's functions.
         models: AI models that rules ask.
         hash_key: key of HASH, None without one; never printed.
@@ -98,3 +113,4 @@ class Settings:
     models: tuple[Model, ...] = ()
     hash_key: bytes | None = field(default=None, repr=False)
     dead_letters: str = ""
+    namespaces: bool = False

@@ -25,16 +25,24 @@ _WIDER = {Kind.INT: "BIGINT", Kind.BIGINT: "HUGEINT"}
 _OVERFLOW = {"=": "FALSE", "<>": "TRUE", "<": "{sign} < 0", "<=": "{sign} < 0", ">": "{sign} > 0", ">=": "{sign} > 0"}
 
 
+_OWN = ("own ", "ask ", "asks ")
+"""How nodes begin that call a function of the user's, and one that asks a model."""
+
+
+def engine_name(op: str) -> str:
+    """What the engine calls a function of the user's, or one that asks a model."""
+    return op.lower().replace(" ", "_")
+
+
 class Translator:
     """Translates trees for one input table.
 
     Args:
         columns: engine name of each column, by the name that the tree has.
-        own: engine name of each of the user's functions, by its upper-case name.
     """
 
-    def __init__(self, columns: Mapping[str, str], own: Mapping[str, str] | None = None) -> None:
-        self.columns, self.own = columns, own or {}
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.columns = columns
 
     def sql(self, node: Typed) -> str:
         """SQL of a node; it has the engine type of the node's type, and is safe to put anywhere."""
@@ -52,8 +60,8 @@ class Translator:
             return f"({special(args, node)})"
         if node.op.startswith("wide "):
             return f"({_wide(args, node)})"
-        if node.op.startswith("own "):
-            return f"CAST({self.own[node.op[4:]]}({', '.join(args)}) AS {engine_type(node.type)})"
+        if node.op.startswith(_OWN):
+            return f"CAST({engine_name(node.op)}({', '.join(args)}) AS {engine_type(node.type)})"
         return f"CAST({FUNCTIONS[node.op].render(args, node)} AS {engine_type(node.type)})"
 
 

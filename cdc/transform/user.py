@@ -28,6 +28,7 @@ from cdc.transform.engine import EngineFunction
 from cdc.transform.rule import OwnFunction
 from cdc.transform.syntax import Span
 from cdc.transform.texts import UserFunction
+from cdc.transform.translate import engine_name
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import JSON, Map, NullType, SqlType, is_number, is_text, kind_of
 from cdc.transform.user_types import arrow_of, sql_type
@@ -63,9 +64,9 @@ class Loaded:
         self.parameters, self.result, self.result_nullable, self.arrow = _signature(self._call)
 
     @property
-    def engine_name(self) -> str:
-        """Its name in the engine."""
-        return f"own_{self.function.name.lower()}"
+    def op(self) -> str:
+        """How nodes that call it begin."""
+        return f"own {self.function.name.upper()}"
 
     def open(self) -> None:
         """Run the user's `open`, when there is one."""
@@ -86,7 +87,7 @@ class Loaded:
             given.append(cast(literal(parameter.default, span), parameter.type))
         strict = [arg for arg, parameter in zip(given, self.parameters, strict=True) if not parameter.nullable]
         nullable = self.result_nullable or any(arg.nullable for arg in strict)
-        return call(f"own {self.function.name.upper()}", self.result, given, span, nullable=nullable, fails=True)
+        return call(self.op, self.result, given, span, nullable=nullable, fails=True)
 
     def own(self) -> OwnFunction:
         """For rules."""
@@ -96,7 +97,7 @@ class Loaded:
     def engine(self) -> EngineFunction:
         """For the engine."""
         arguments = tuple(engine_type(parameter.type) for parameter in self.parameters)
-        return EngineFunction(self.engine_name, arguments, engine_type(self.result), self._on_arrays)
+        return EngineFunction(engine_name(self.op), arguments, engine_type(self.result), self._on_arrays)
 
     def _on_arrays(self, *arrays: pa.ChunkedArray) -> pa.Array:
         try:

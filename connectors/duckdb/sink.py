@@ -38,7 +38,7 @@ class DuckDbSink(SqlSink[str]):
     def __init__(self, options: DuckDbSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._database = Database(options, stopping=context.stopping)
-        self._pipeline, self._directory = context.pipeline, context.store.bulk("")
+        self._pipeline = context.pipeline
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[str]]:
@@ -101,6 +101,11 @@ class DuckDbSink(SqlSink[str]):
     def abort(self, batch: int) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
+
+    @property
+    def _directory(self) -> Path:
+        """Of the machine that this is asked on."""
+        return self._store.bulk("")
 
     def _staged(self, prepared: Sequence[Prepared]) -> list[Staged]:
         tables: dict[TableId, list[Prepared]] = {}

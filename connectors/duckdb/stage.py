@@ -44,7 +44,7 @@ def staged_file(directory: Path, prepared: Prepared) -> Path:
 
 
 def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> list[Prepared]:
-    """Write the blocks to the task's file and sync it. Holds at most about 64 MB of them in memory.
+    """Write the blocks to the task's file and sync it; no rows, no file. Holds at most about 64 MB of them in memory.
 
     Handles are JSON: `{"file": "12/0-3.arrows", "segments": [[offset, length], ...], "key": ["id"], "others": 0}`;
     `others` is the number of images that are no inserts.
@@ -57,6 +57,8 @@ def stage(directory: Path, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> 
             for block in blocks:
                 writer.add(block)
             writer.flush()
+        if not writer.tables:
+            path.unlink()
     except OSError as error:
         hint = "free some space in the state directory, or choose another --state-dir"
         raise SinkError(f"cannot stage rows: {error.strerror or error}", where=str(path), hint=hint) from error

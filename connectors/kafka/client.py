@@ -159,7 +159,7 @@ class Cluster:
             return unavailable(f"{doing}: no answer: {text}", where=where, hint=_AWAY_HINT)
         return refused(f"{doing}: {text}", where=where, hint=f"Kafka's error {found.name()}")
 
-    def listed(self, admin: AdminClient, topic: str | None = None) -> Any:
+    def listed(self, admin: AdminClient | Producer, topic: str | None = None) -> Any:
         """What the cluster tells of one topic, or of all. Raises KafkaException."""
         # A login that is refused ends in a time limit too: a short one first shows it soon.
         try:
@@ -192,5 +192,5 @@ class Cluster:
             self._heard[:] = [(error.code(), error.str())]
 
 
-def _topics(admin: AdminClient, topic: str | None, timeout_s: float) -> Any:
+def _topics(admin: AdminClient | Producer, topic: str | None, timeout_s: float) -> Any:
     return admin.list_topics(timeout=timeout_s) if topic is None else admin.list_topics(topic, timeout=timeout_s)

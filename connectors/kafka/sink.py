@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -20,11 +22,12 @@ from cdc.sink import Announced, Prepared, Sink, TaskAttempt
 from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
 from connectors.kafka.delivery.announcing import Announcing
-from connectors.kafka.delivery.fences import Fences, Written, is_written, part_of
+from connectors.kafka.delivery.clients import KEPT, Clients
+from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
-from connectors.kafka.delivery.transaction import Delivery, Writer
+from connectors.kafka.delivery.transaction import Delivery
 from connectors.kafka.delivery.turn import FailedTasks, Turn
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.formats import layout_of, naming_of
@@ -37,7 +40,7 @@ _PACKAGE = "cdc-pipelines"
 
 
 class KafkaSink(Sink):
-    """Publishes to topics. Picklable; connections are opened by each task and closed with it."""
+    """Publishes to topics. Picklable; connections are opened by tasks, and kept for the next (`delivery.clients`)."""
 
     def __init__(self, options: KafkaSinkOptions, context: Context) -> None:
         self._options, self._context = options, context
@@ -48,20 +51,17 @@ class KafkaSink(Sink):
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
         self._delivery = Delivery(options.transactional(), options.largest_message)
+        self._kept = FencesKept(context.store)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
         """Reach the cluster, log in, and see that fences can be kept. Driver, once a run."""
-        topics = self._topics()
-        fences = self._fences(topics)
-        try:
-            fences.batches([0])
-        finally:
-            fences.close()
+        with closing(self._clients()) as clients:
+            clients.fences.batches([DRIVER])
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Make the topics of new tables; nothing is changed in those that are there. Driver."""
-        topics = self._topics()
+        topics = Topics(self._cluster, self._new, self._retry)
         for change in changes:
             table = change.new_table if isinstance(change, RenameTable) else change.table
             if isinstance(change, CreateTable | RenameTable):
@@ -72,71 +72,72 @@ class KafkaSink(Sink):
         found = list(schema_messages(changes, self._options, naming_of(self._options, self._version), now_ms()))
         if not found:
             return
-        topics = self._topics()
-        fences = self._fences(topics)
-        try:
-            writer = self._writer("schema")
-            try:
-                Announcing(topics, self._names, self._options).write(writer, fences, batch, found, self._cluster.where)
-            except BaseException:
-                writer.abort()
-                raise
-            finally:
-                writer.close()
-        finally:
-            fences.close()
+        with closing(self._clients()) as clients, clients.writer("schema") as writer:
+            announcing = Announcing(clients.topics, self._names, self._options)
+            announcing.write(writer, clients.fences, batch, found, clients.where)
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Write the rows and the fence in one transaction; only count them when the fence is there. Executor."""
-        failed = FailedTasks(self._context.store)
-        topics = self._topics()
-        fences = self._fences(topics)
-        tally = Tally(task.partition)
+        failed, made_of = FailedTasks(self._context.store), (self._options, self._context)
+        clients = KEPT.take(made_of) or self._clients()
         try:
-            writer = self._writer(str(task.partition))
-            try:
-                part = part_of(task.partition)
-                wanted = Written(task.batch, task.rows)
-                if is_written(wanted, fences.written([part])[0], self._cluster.where):
-                    log.info("task %d of batch %d is written already", task.partition, task.batch)
-                    for block in blocks:
-                        tally.add(block)
-                    return tally.prepared()
-                turn = Turn(fences, failed, task.batch, task.partition, timeout_s=self._turn_s)
-                to_zero = self._options.partition_strategy == "all-to-zero"
-                with self._too_large(task) as too_large:
-                    outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
-                    self._write(blocks, outgoing, tally)
-                writer.commit(fences, part, wanted)
-                return tally.prepared(too_large.counts)
-            except BaseException:
-                writer.abort()
-                raise
-            finally:
-                writer.close()
-        except CdcError as error:
-            if not error.retryable:
+            done = self._prepared(task, blocks, clients, failed)
+            clients.look_ahead(str(task.partition))
+        except BaseException as error:
+            clients.close()
+            if isinstance(error, CdcError) and not error.retryable:
                 failed.note(task.batch, task.partition)
             raise
-        finally:
-            fences.close()
+        KEPT.put(made_of, clients)
+        return done
+
+    def _prepared(
+        self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients, failed: FailedTasks
+    ) -> Sequence[Prepared]:
+        fences, topics, tally = clients.fences, clients.topics, Tally(task.partition)
+        part, wanted = part_of(task.partition), Written(task.batch, task.rows)
+        with clients.writer(str(task.partition)) as writer:
+            found = fences.written([part])[0]
+            if self._delivery.transactional:
+                self._kept.check(task, found, clients.where)
+            if is_written(wanted, found, clients.where):
+                log.info("task %d of batch %d is written already", task.partition, task.batch)
+                for block in blocks:
+                    tally.add(block)
+                return tally.prepared()
+            turn = Turn(fences, failed, task.batch, task.partition, timeout_s=self._turn_s)
+            to_zero = self._options.partition_strategy == "all-to-zero"
+            with self._too_large(task) as too_large:
+                outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
+                self._write(blocks, outgoing, tally)
+            writer.commit(fences, part, wanted)
+        done = tally.prepared(too_large.counts)
+        return [replace(handle, counts={**handle.counts, **self._made_again(handle.table, topics)}) for handle in done]
+
+    def _made_again(self, table: TableId, topics: Topics) -> dict[str, int]:
+        """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
+        topic = self._names.topic(table)
+        said = f"topic {topic} was gone and is made again, without what it had"
+        return {said: 1} if topic in topics.missing else {}
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Nothing: every task has committed what it wrote. Driver."""
+        """Every task has committed what it wrote: only note that there are fences. Driver."""
+        if prepared:
+            self._kept.note(batch)
 
     def abort(self, batch: int) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
         FailedTasks(self._context.store).clear()
+
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._retry, timeout_s=0.0))
 
     def warm(self) -> None:
         """Load the kernels. Executor."""
         from connectors.kafka.warm import warm
 
         warm()
-
-    def _writer(self, part: str) -> Writer:
-        name = f"{self._id}-{part}"
-        return Writer(self._cluster, self._delivery, self._retry, name=name, stopping=self._context.stopping)
 
     def _write(self, blocks: Iterator[ChangeBlock], outgoing: Outgoing, tally: Tally) -> None:
         encoders: dict[tuple[TableId, TableSchema, tuple[str, ...]], Encoder] = {}
@@ -159,11 +160,10 @@ class KafkaSink(Sink):
         headers = self._options.headers(block.table)
         return Encoder(layout, tombstones=self._options.tombstones, now_ms=now_ms, headers=headers)
 
-    def _topics(self) -> Topics:
-        return Topics(self._cluster, self._new, self._retry)
-
-    def _fences(self, topics: Topics) -> Fences:
-        return Fences(self._cluster, topics, self._retry, topic=self._options.fence_topic, group=self._id)
+    def _clients(self) -> Clients:
+        return Clients(
+            self._cluster, self._delivery, self._retry, self._new, fence_topic=self._options.fence_topic, name=self._id
+        )
 
     @property
     def _turn_s(self) -> float:

@@ -44,7 +44,7 @@ class StarRocksSink(LoadSink[SqlType]):
 
     def prepare(self, task: TaskAttempt, blocks: Iterator[ChangeBlock]) -> Sequence[Prepared]:
         """Load the rows and prepare every load. Executor."""
-        targets = targets_of(self._sql, self._pipeline, self._directory)
+        targets = targets_of(self._sql, self._pipeline, self._store)
         rules = row_rules(self._options, max_key_bytes=self._options.key_bytes)
         dead_letters = self._options.dead_letters
         loader: Loader | StagedLoader
@@ -74,13 +74,13 @@ class StarRocksSink(LoadSink[SqlType]):
         super().abort(batch)
 
     def _loads(self, table: TableId, schema: TableSchema) -> Loads:
-        found = targets_of(self._sql, self._pipeline, self._directory).get(table, schema, -1)
+        found = targets_of(self._sql, self._pipeline, self._store).get(table, schema, -1)
         return Loads(found, STARROCKS, row_rules(self._options, max_key_bytes=self._options.key_bytes))
 
     def _committer(self, batch: int) -> Commit:
         by_label = LabelCommit(self._transactions, self._retry)
         headers = self._options.load_headers()
-        from_file = StagedCommit(self._transactions, self._directory, headers, batch, self._retry)
+        from_file = StagedCommit(self._transactions, self._store.bulk(""), headers, batch, self._retry)
 
         def commit(table: TableId, handle: Any) -> None:
             # The option may have changed since the batch was prepared.

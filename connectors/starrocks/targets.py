@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from pathlib import Path
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
+from cdc.state.store import Store
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.sql.client import Refused, SqlClient
 from connectors.starrocks.catalog import StarRocksTable, read_database, read_table
@@ -71,10 +71,10 @@ class Targets:
 
 
 _LOCK = threading.Lock()
-_TARGETS: dict[tuple[str, Path, object], Targets] = {}
+_TARGETS: dict[tuple[str, Store, object], Targets] = {}
 
 
-def targets_of(sql: SqlClient, pipeline: str, directory: Path) -> Targets:
+def targets_of(sql: SqlClient, pipeline: str, store: Store) -> Targets:
     """What this process knows of the pipeline's tables: the sink object itself is new in every task."""
     with _LOCK:
-        return _TARGETS.setdefault((pipeline, directory, sql.servers), Targets(sql))
+        return _TARGETS.setdefault((pipeline, store, sql.servers), Targets(sql))

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdc.errors import SinkError
 from cdc.schema import TableId
 from cdc.sink import TaskAttempt
+from cdc.state.store import Store
 from connectors.streamload.labels import LabelSpace
 
 log = logging.getLogger(__name__)
@@ -46,35 +46,27 @@ class Recorded:
 class LabelWriter:
     """Notes the labels of one task attempt. Executor; thread safe."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, store: Store, path: Path) -> None:
+        self._store, self._path = store, path
         self._lock = threading.Lock()
 
     def note(self, table: TableId, label: str) -> None:
-        """The label may be given to a load from now on. Raises SinkError when the file cannot be written."""
+        """The label may be given to a load from now on. Raises StateError when the file cannot be written."""
         fields = {"database": table.database, "table": table.table, "label": label}
-        line = json.dumps(fields) + "\n"
-        try:
-            with self._lock:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(line)
-        except OSError as error:
-            reason = f"the label of a load cannot be noted: {error.strerror or error}"
-            hint = "the state directory has to be writable from every executor; see its disk"
-            raise SinkError(reason, where=str(self._path), hint=hint) from error
+        with self._lock:
+            self._store.note(self._path, json.dumps(fields).encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRecord:
-    """All that is noted of one pipeline. `directory`: the sink's own folder. Picklable."""
+    """All that is noted of one pipeline. `store`: the sink's own. Picklable."""
 
-    directory: Path
+    store: Store
     space: LabelSpace
 
     def writer(self, task: TaskAttempt) -> LabelWriter:
         """For one attempt of one task. Executor."""
-        return LabelWriter(self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
+        return LabelWriter(self.store, self._folder / f"{task.batch}-{task.partition}-{task.attempt}.jsonl")
 
     def since(self, batch: int) -> list[Recorded]:
         """Labels of this batch and of later ones, each once. Driver."""
@@ -102,7 +94,7 @@ class LabelRecord:
 
     @property
     def _folder(self) -> Path:
-        return self.directory / _FOLDER
+        return self.store.bulk(_FOLDER)
 
     def _files(self) -> list[tuple[int, Path]]:
         """Batch and file, in the order of batches."""

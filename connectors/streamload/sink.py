@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import ClassVar, Generic
 
 from cdc.errors import SinkError
@@ -45,18 +44,21 @@ class LoadSink(SqlSink[T], Generic[T]):
     def __init__(self, options: LoadSinkOptions, context: Context) -> None:
         super().__init__(context)
         self._pipeline: str = context.pipeline
-        self._directory: Path = context.store.bulk("")
         self._threads = max(_THREADS, options.threads)
         self._retry = settings.retry_policy(options, context)
         self._job_policy = settings.job_policy(options, context)
         self._sql = SqlClient(settings.sql_servers(options), self._retry)
         self._labels = LabelSpace(context.pipeline, options.label_prefix)
-        self._record = LabelRecord(self._directory, self._labels)
+        self._record = LabelRecord(context.store, self._labels)
 
     def check(self) -> None:
         """Log in to a front end, now or never. Driver."""
         with self._session(wait=False) as session:
             session.rows("SELECT 1")
+
+    def reach(self) -> None:
+        """Log in to a front end. Executor."""
+        self.check()
 
     def examine(self) -> Iterator[Finding]:
         """The login, the version, and the back ends that are alive, where the user may see them."""

@@ -175,6 +175,102 @@ def test_a_table_without_a_key_cannot_have_answers(server: ModelServer) -> None:
     assert "a model cannot be asked for a table without a key" in failure(result)
 
 
+def named(server: ModelServer, projection: str, texts: list[str | None], rule: Any = None, **options: Any) -> Result:
+    """A run with one model by name, `Small`."""
+    given = {"model": "small", "endpoint": f"http://127.0.0.1:{server.port}/x/v1", "api-key": KEY, **options}
+    models = [{"name": "Small", "type": "openai-compatible", "options": given}]
+    rules = [{"source-table": "shop.t", "projection": projection, **(rule or {})}]
+    lines = [{"op": "+I", "table": "shop.t", "row": {"id": id_, "a": text}} for id_, text in enumerate(texts)]
+    text = json.dumps({"transform": rules, "pipeline": {"model": models}})
+    (result,) = run_cases([{"name": "one", "pipeline": text, "input": [CREATE, *lines]}])
+    return result
+
+
+def test_a_model_by_name_answers_with_json_and_is_told_the_task_of_each_row(server: ModelServer) -> None:
+    server.content = '```json\n{"result": "fine"}\n```'
+    made = named(
+        server, "id, AI_COMPLETE('small', a, 'Answer ' || CAST(id AS STRING)) AS b", ["one", None, "two", " "],
+        **{"system-prompt": "Be brief", "user-prompt": "Thanks", "temperature": "0.2", "max-tokens": 9,
+           "extra-body": '{"top_k": 3}', "extra-header": '{"X-Team": "data"}'},
+    )  # fmt: skip
+    assert answers(made) == ['{"result": "fine"}', None, '{"result": "fine"}', None]
+    (column,) = (each for each in made.schemas["shop.t"]["columns"] if each["name"] == "b")
+    assert column["type"] == "JSON"
+    first, second = sorted(server.requests, key=lambda request: str(request[2]["messages"]))
+    assert first[0] == "/x/v1/chat/completions"
+    assert [message["role"] for message in first[2]["messages"]] == ["system", "user", "user"]
+    assert first[2]["messages"][0]["content"].split("\n")[:2] == ["Be brief", "Answer 0"]
+    assert first[2]["messages"][1:] == [{"role": "user", "content": "one"}, {"role": "user", "content": "Thanks"}]
+    assert second[2]["messages"][0]["content"].split("\n")[1] == "Answer 2"
+    assert {key: value for key, value in first[2].items() if key != "messages"} == {
+        "model": "small", "temperature": 0.2, "max_tokens": 9, "top_k": 3,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "AI_CLASSIFY('small', a, 'red, blue')", "AI_TRANSLATE('small', a, 'auto', 'German')",
+        "AI_SUMMARIZE('small', a, 80)", "AI_SENTIMENT('small', a)", "AI_EXTRACT('small', a, 'city, country')",
+        "AI_MASK('small', a, 'names')",
+    ],
+)  # fmt: skip
+def test_each_function_of_text_asks_for_a_json_object(server: ModelServer, call: str) -> None:
+    server.content = '{"summary": "x"}'
+    made = named(server, f"id, CAST({call}['summary'] AS STRING) AS b", ["a"])
+    assert answers(made) == ["x"]
+    ((_, _, body),) = server.requests
+    assert "JSON object" in body["messages"][0]["content"]
+
+
+def test_an_answer_that_is_no_json_names_its_row_or_is_null(server: ModelServer) -> None:
+    assert "the answer is no JSON: A 1" in failure(named(server, "id, AI_SENTIMENT('small', a) AS b", ["a"]))
+    assert answers(named(server, "id, AI_SENTIMENT('small', a) AS b", ["a"], {"on-error": "null"})) == [None]
+
+
+def test_embeddings_and_images_of_a_model_by_name(server: ModelServer) -> None:
+    made = named(server, "id, AI_EMBED('SMALL', a) AS b", ["a", "bb"], dimension=2)
+    assert [json.loads(each) for each in answers(made)] == [[1, 0.5], [2, 0.5]]
+    assert [(path, body["dimensions"]) for path, _, body in server.requests] == [("/x/v1/embeddings", 2)]
+    server.requests.clear()
+    projection = "id, AI_IMAGE_COMPLETE('small', CAST(a AS BYTES), 'What is it?') AS b"
+    server.content = "a gif"
+    assert answers(named(server, projection, ["GIF89a...", None])) == ["a gif", None]
+    ((_, _, body),) = server.requests
+    text, image = body["messages"][0]["content"]
+    assert text == {"type": "text", "text": "What is it?"}
+    assert image == {"type": "image_url", "image_url": {"url": "data:image/gif;base64,R0lGODlhLi4u"}}
+    assert "the bytes are no PNG, JPEG, GIF or WebP image" in failure(named(server, projection, ["text"]))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("AI_EMBED('other', a)", "there is no model other (pipeline.model has Small)"),
+        ("AI_EMBED(a, a)", "takes the model's name as a text constant (choose between calls"),
+        ("AI_SUMMARIZE('small', a, 'x')", "AI_SUMMARIZE takes an integer, got"),
+        ("AI_IMAGE_COMPLETE('small', a, 'x')", "takes an image as bytes, got STRING"),
+        ("AI_IMAGE_EMBED('small', a)", "no server with OpenAI's protocol makes embeddings of images"),
+        ("AI_EMBED('small', 'x')", "AI_EMBED is asked for the same text in every row"),
+    ],
+)
+def test_a_call_that_cannot_be_asked(server: ModelServer, call: str, words: str) -> None:
+    assert words in failure(named(server, f"id, {call} AS b", ["a"])).replace('\\"', "'")
+    assert server.requests == []
+
+
+def test_a_model_by_name_decides_about_no_row_and_its_key_is_nowhere(server: ModelServer) -> None:
+    assert "a filter cannot ask a model" in failure(
+        named(server, "*", ["a"], {"filter": "AI_EMBED('small', a)[1] > 1"})
+    )
+    text = json.dumps({"pipeline": {"model": [{"name": "a", "type": "openai-compatible", "options": {
+        "model": "small", "endpoint": "https://models.example.com", "api-key": "${MODEL_KEY}"}}]}})  # fmt: skip
+    spec = check("p.yaml", text.encode(), env={"MODEL_KEY": KEY}, stand_ins=STAND_INS).spec
+    assert spec.secret_variables == ("MODEL_KEY",)
+    assert spec.rule_settings.models[0].api_key == KEY
+    assert KEY not in repr(spec) + spec.model_dump_json(exclude={"rules", "rule_settings"})
+
+
 @pytest.mark.parametrize("failed", list(FailAt))
 def test_a_batch_that_runs_again_does_not_ask_again(server: ModelServer, failed: FailAt, tmp_path: Path) -> None:
     sink = ListSink()
@@ -214,7 +310,7 @@ def test_no_answer_in_time_is_told_with_the_limit(server: ModelServer) -> None:
     server.answering.clear()
     model = rules(server).models[0].model
     with pytest.raises(ModelUnavailable, match=r"no answer within 0\.05 s") as caught:
-        Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).ask(["a"])
+        Client(replace(model, timeout_s=0.05), RetryPolicy(timeout_s=0)).chat("", "a")
     assert Restarts(RestartPolicy()).failed(caught.value, batch=1, committed=False, now_s=0) is not None
     assert KEY not in str(caught.value)
     assert KEY not in repr(model)
@@ -228,10 +324,10 @@ def test_a_server_whose_certificate_is_not_trusted_is_told_nothing(
     with model_server(identity) as behind:
         client = partial(Client, replace(model, url=f"https://127.0.0.1:{behind.port}/v1"), RetryPolicy(timeout_s=0))
         with pytest.raises(TransformError, match="certificate is not trusted"):
-            client().ask(["a"])
+            client().chat("", "a")
         assert behind.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        assert client().ask(["a"]) == ["A 1"]
+        assert client().chat("", "a") == "A 1"
 
 
 def test_the_key_is_nowhere_to_be_seen_in_a_checked_file(server: ModelServer) -> None:

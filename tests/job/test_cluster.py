@@ -1,4 +1,4 @@
-"""A pipeline on a real Spark standalone cluster, whose workers run in other folders than the driver."""
+"""Pipelines on a real Spark standalone cluster, whose workers see nothing of the driver's folders."""
 
 from __future__ import annotations
 
@@ -12,19 +12,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
-from standalone import SETTINGS, Cluster, standalone
+from standalone import SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+from cdc.job.java import choose_java
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not can_hide(), reason="no process here may mount a file system of its own (unshare --mount)"),
+]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXPECTED = json.loads((ROOT / "tests" / "golden" / "demo.json").read_text(encoding="utf-8"))
 digest = runpy.run_path(str(ROOT / "scripts" / "record_demo.py"))["digest"]
+
+MAIN = "from cdc.cli import main; main()"
 
 HELD = """
 import json, os, pathlib, time
@@ -34,6 +46,7 @@ FOLDER = pathlib.Path({folder!r})
 def eval(number: int) -> int:
     if not (FOLDER / "go").exists():
         seen = {{"pid": os.getpid(), "folder": os.getcwd(), "temporary": os.environ["TMPDIR"]}}
+        seen["of_driver"] = os.listdir({hidden!r})
         (FOLDER / f"{{os.getpid()}}.part").write_text(json.dumps(seen))
         os.replace(FOLDER / f"{{os.getpid()}}.part", FOLDER / f"{{os.getpid()}}.task")
     while not (FOLDER / "go").exists():
@@ -43,31 +56,83 @@ def eval(number: int) -> int:
 """A function for rules that waits for the file `go`, and tells before that in which process it is."""
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with standalone(tmp_path / "cluster") as made:
+class Here:
+    """The folders of a test: `driver` is the driver's own, `seen` is seen by the workers, too."""
+
+    def __init__(self, hidden: Path, seen: Path) -> None:
+        self.hidden, self.driver, self.seen = hidden, hidden / seen.name, seen
+        self.driver.mkdir()
+
+    def write_demo(self, database: str) -> None:
+        """The demo; what reads orders there waits in the first batch."""
+        shutil.copytree(ROOT / "pipelines" / "demo", self.seen / "demo")
+        document = yaml.safe_load((ROOT / "pipelines" / "demo.yaml").read_text(encoding="utf-8"))
+        document["source"]["path"] = str(self.seen / document["source"]["path"])
+        document["sink"]["path"] = database
+        document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
+        code = HELD.format(folder=str(self.seen), hidden=str(self.hidden))
+        document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
+        (self.driver / "demo.yaml").write_text(yaml.safe_dump(document))
+
+    def tasks(self) -> dict[int, dict[str, Any]]:
+        """What tasks that wait have told, by process."""
+        found = [json.loads(path.read_text()) for path in self.seen.glob("*.task")]
+        return {task["pid"]: task for task in found}
+
+    def go(self) -> None:
+        (self.seen / "go").touch()
+
+    def check_rows(self, database: Path) -> None:
+        with duckdb.connect(str(database), read_only=True) as connection:
+            for table, expected in EXPECTED.items():
+                columns = ", ".join(f'"{column}"' for column in expected["columns"])
+                rows = connection.execute(f"SELECT {columns} FROM shop.{table}").fetchall()
+                assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
+
+
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this machine alone."""
+    return tmp_path_factory.mktemp("hidden")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, hidden: Path) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster"), hidden=hidden) as made:
         yield made
 
 
-def write_demo(folder: Path) -> None:
-    """The demo in a folder of its own; what reads orders there waits in the first batch."""
-    shutil.copytree(ROOT / "pipelines" / "demo", folder / "demo")
-    document = yaml.safe_load((ROOT / "pipelines" / "demo.yaml").read_text(encoding="utf-8"))
-    document["sink"]["path"] = "demo.duckdb"
-    document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
-    code = HELD.format(folder=str(folder))
-    document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
-    (folder / "demo.yaml").write_text(yaml.safe_dump(document))
+@pytest.fixture
+def here(tmp_path: Path, hidden: Path) -> Here:
+    return Here(hidden, tmp_path)
 
 
 @contextmanager
-def running(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`cdc run` with relative paths, in a folder that no worker runs in."""
-    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", "demo.yaml", "--state-dir", "state"]
-    env = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1"}
+def running(folder: Path, master: str, *, state: str = "state", **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`cdc run` in a folder that no worker sees."""
+    command = [sys.executable, "-c", MAIN, "run", "demo.yaml", "--state-dir", state, "--master", master]
+    with started(command, folder, **env) as process:
+        yield process
+
+
+@contextmanager
+def submitted(folder: Path, master: str, machine: str, *, state: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The same with spark-submit, on a machine of that name."""
+    (folder / "cdc-run.py").write_text(MAIN)
+    named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine]
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "cdc-run.py"]
+    python = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(choose_java(os.environ).home)}
+    with started([*named, *command, "run", "demo.yaml", "--state-dir", state], folder, **python, **env) as process:
+        yield process
+
+
+@contextmanager
+def started(command: list[str], folder: Path, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process and all that it starts, gone after the block."""
+    given = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1", **env}
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--master", master], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT,
+            command, cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     try:
@@ -78,27 +143,47 @@ def running(folder: Path, master: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def tasks(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in folder.glob("*.task")]
+def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster: Cluster, here: Here) -> None:
+    here.write_demo("demo.duckdb")
+    log = here.driver / "run.log"
+    with running(here.driver, cluster.url) as process:
 
+        def another_task(known: set[int]) -> dict[str, Any]:
+            wait_for("a task", lambda: here.tasks().keys() - known or process.poll() is not None)
+            assert here.tasks().keys() - known, log.read_text()[-4000:]
+            return next(task for pid, task in here.tasks().items() if pid not in known)
 
-def test_a_worker_that_is_killed_in_the_middle_of_a_batch_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    folder = tmp_path / "driver"
-    folder.mkdir()
-    write_demo(folder)
-    log = folder / "run.log"
-    with running(folder, cluster.url) as process:
-        wait_for("a task", lambda: tasks(folder) or process.poll() is not None)
-        assert tasks(folder), log.read_text()[-4000:]
-        task = tasks(folder)[0]
+        task = another_task(set())
         worker = next(worker for worker in cluster.workers if worker.runs(task["pid"]))
         assert task["folder"].startswith(str(worker.folder))
         assert task["temporary"] == str(worker.temporary)
+        assert task["of_driver"] == []
         worker.kill9()
-        (folder / "go").touch()
+        another_task({task["pid"]})
+        for each in cluster.workers:
+            each.kill9()
+        known = set(here.tasks())
+        cluster.add_workers(2)
+        another_task(known)
+        here.go()
         assert process.wait(TIMEOUT_S) == 0, log.read_text()[-4000:]
-    with duckdb.connect(str(folder / "demo.duckdb"), read_only=True) as connection:
-        for table, expected in EXPECTED.items():
-            columns = ", ".join(f'"{column}"' for column in expected["columns"])
-            rows = connection.execute(f"SELECT {columns} FROM shop.{table}").fetchall()
-            assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
+    here.check_rows(here.driver / "demo.duckdb")
+
+
+def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
+    cluster: Cluster, here: Here, s3: S3Server, tmp_path: Path
+) -> None:
+    here.write_demo(str(tmp_path / "demo.duckdb"))
+    state = f"{s3.new_bucket()}/demo"
+    other = here.driver / "other"
+    (other / "tmp").mkdir(parents=True)
+    shutil.copy(here.driver / "demo.yaml", other)
+    env = {**s3.environment, "CDC_STATE_LEASE_S": "2"}
+    with running(here.driver, cluster.url, state=state, CDC_STATE_CACHE=str(here.driver / "cache"), **env) as process:
+        wait_for("a task", lambda: here.tasks() or process.poll() is not None)
+        assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
+    here.go()
+    there = {"CDC_STATE_CACHE": str(other / "cache"), "TMPDIR": str(other / "tmp")}
+    with submitted(other, cluster.url, "localhost", state=state, **env, **there) as process:
+        assert process.wait(TIMEOUT_S) == 0, (other / "run.log").read_text()[-4000:]
+    here.check_rows(tmp_path / "demo.duckdb")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import pickle
+import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from cdc.errors import SourceError, SourceUnavailable, StateError, UnsupportedChange
+from cdc.errors import EngineError, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.flow.offsets import BATCH_KEY, source_offset
 from cdc.flow.routing import Routing
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask, TaskResult
+from cdc.job.alike import installed
 from cdc.job.error_transport import CrossingError, recover
-from cdc.job.stream import SealedPlan, SplitPartition, StreamPlan, StreamReader, data_source
+from cdc.job.stream import SealedPlan, Side, SplitPartition, StreamPlan, StreamReader, data_source
 from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
 from cdc.source import Limits, Offset
 from cdc.state.directory import StateDir
@@ -51,7 +54,7 @@ def reader(folder: Path, source: ListSource, sink: ListSink | None = None) -> St
     state = StateDir(folder)
     state.open(name="p", source="list")
     task = PrepareTask(source, sink or ListSink(), Routing(), SinkSchemas(state.store))
-    return StreamReader(SealedPlan(StreamPlan(task, state, Limits(1, 1), 2, state.put_token())))
+    return StreamReader(SealedPlan(StreamPlan(source, state, Limits(1, 1), 2, Side(task, state.stop_file))))
 
 
 def test_offsets_number_the_batches_and_sources_never_see_it(tmp_path: Path) -> None:
@@ -248,14 +251,33 @@ def test_once_a_stop_is_asked_for_a_task_is_not_tried_again(tmp_path: Path) -> N
         TaskResult.from_json(row).raise_error()
 
 
-def test_an_executor_without_the_drivers_disk_says_what_must_be_shared(tmp_path: Path) -> None:
+def of_another_machine(stream: StreamReader, **differs: str) -> StreamReader:
+    plan = stream._plan
+    side = replace(plan.side, alike={**installed(), **differs})
+    return StreamReader(SealedPlan(replace(plan, side=side)))
+
+
+def test_an_executor_with_other_packages_does_not_begin(tmp_path: Path) -> None:
     sink = ListSink()
-    stream = reader(tmp_path, ListSource(ITEMS), sink)
+    stream = of_another_machine(reader(tmp_path, ListSource(ITEMS), sink), duckdb="9.9")
     (part, *_) = stream.partitions({"item": 1, BATCH_KEY: 1}, {"item": 2, BATCH_KEY: 2})
-    (tmp_path / "control" / "token").unlink()  # as on a machine that has an empty folder of the same name
     with pytest.raises(CrossingError) as crossed:
         list(stream.read(part))
     found = recover(RuntimeError(str(crossed.value)))
-    assert isinstance(found, StateError)
-    assert "does not see the state directory of the driver" in found.message
-    assert "mount under the same path" in found.hint
+    assert isinstance(found, EngineError)
+    assert "duckdb is " in found.message
+    assert "9.9 here" in found.message
+    assert "same version of cdc" in found.hint
+
+
+def test_an_error_on_another_machine_names_it(tmp_path: Path) -> None:
+    class Away(ListSource):
+        def read(self, *_: Any) -> Any:
+            raise SourceUnavailable("no connection", where="MySQL at db:3306")
+
+    stream = of_another_machine(reader(tmp_path, Away(ITEMS)))
+    (part, *_) = stream.partitions({"item": 1, BATCH_KEY: 1}, {"item": 2, BATCH_KEY: 2})
+    with pytest.raises(CrossingError) as crossed:
+        list(stream.read(part))
+    found = recover(RuntimeError(str(crossed.value)))
+    assert str(found) == f"MySQL at db:3306: no connection (on the machine {socket.gethostname()})"

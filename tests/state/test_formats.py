@@ -66,7 +66,6 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
     state = StateDir(root)
     state.open(name="p", source="mysql")
     state.store_initial_offset({"item": 0})
-    state.put_token()
     state.request_stop()
     LocalStore(state.source.bulk("resync")).write("a.json", b"{}")
     assert _open_to_others(root) == []

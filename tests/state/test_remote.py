@@ -17,17 +17,18 @@ from unittest.mock import patch
 
 import obstore
 import pytest
+from cdc_process import wait_for
 from obstore.exceptions import GenericError
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
-from cdc.state.directory import StateDir
+from cdc.state.remote import run as run_module
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import compact
 from cdc.state.remote.entry import Change, Entry
 from cdc.state.remote.held import note_held
-from cdc.state.remote.lease import Lease, of_this_process
-from cdc.state.remote.run import _Run, held
+from cdc.state.remote.lease import Lease, holder, of_this_process
+from cdc.state.remote.run import STATUS, _Run, held
 from cdc.state.remote.store import RemoteStore, store_at, writer_of
 from cdc.state.remote.writer import put_entry
 
@@ -56,6 +57,7 @@ def begun(url: str, folder: Path, ttl_s: float = TTL_S) -> _Run:
     started = _Run(url, folder, RETRY, ttl_s)
     started.begin(lambda told: None)
     started._over.set()
+    started._ending.set()
     return started
 
 
@@ -128,6 +130,43 @@ def test_steps_go_once_they_are_in_a_base(url: str, tmp_path: Path) -> None:
     store.write("5.json", b"y")
     with run(url, tmp_path / "b") as store:
         assert store.names() == [f"{number}.json" for number in range(6)]
+
+
+def test_a_run_that_makes_a_base_for_longer_than_its_lease_keeps_the_lease(url: str, tmp_path: Path) -> None:
+    begun_base, may_end = threading.Event(), threading.Event()
+
+    def slow(writer: Any, openings: Any) -> int:
+        begun_base.set()
+        assert may_end.wait(60)
+        return compact(writer, openings)
+
+    bucket = Bucket(url, RETRY)
+    with patch.object(run_module, "compact", slow), patch.object(run_module, "due", lambda writer, base: base < 0):
+        with run(url, tmp_path / "a") as store:
+            assert begun_base.wait(60)
+            found = holder(bucket)
+            assert found is not None
+            longer = found.beat + 4  # signs of life than it has while it lasts
+            wait_for("signs of life", lambda: (now := holder(bucket)) is not None and now.beat >= longer)
+            with pytest.raises(StateError, match="is using this state"), run(url, tmp_path / "b"):
+                pass
+            store.write("1.json", b"x")
+            store.check_held()
+            may_end.set()
+        assert bucket.names("base")
+    with run(url, tmp_path / "c") as store:
+        assert store.read("1.json") == b"x"
+
+
+def test_the_status_of_an_earlier_run_does_not_take_the_place_of_a_later_ones(url: str, tmp_path: Path) -> None:
+    """A command that finds the folder of a run which went on on another machine."""
+    with run(url, tmp_path / "a"):
+        (tmp_path / "a" / STATUS).write_bytes(b"earlier")
+    with run(url, tmp_path / "b"):
+        (tmp_path / "b" / STATUS).write_bytes(b"later")
+    with run(url, tmp_path / "a"):
+        pass
+    assert Bucket(url, RETRY).get(STATUS) == b"later"
 
 
 def test_a_base_leaves_out_what_goes_while_it_is_made(url: str, tmp_path: Path) -> None:
@@ -354,14 +393,3 @@ def trouble(where: Callable[[str], bool], *, after: bool) -> Iterator[None]:
 
     with patch("obstore.put", put):
         yield
-
-
-def test_an_executor_that_does_not_see_the_working_copy_is_told_how_to_share_it(url: str, tmp_path: Path) -> None:
-    with run(url, tmp_path, _LONG_S):
-        state = StateDir(tmp_path)
-        token = state.put_token()
-        state.check_token(token)
-        with pytest.raises(StateError, match=f"the working copy of {url}") as caught:
-            state.check_token("of another folder")
-    assert "set CDC_STATE_CACHE" in caught.value.hint
-    assert "--state-dir" not in caught.value.hint

@@ -54,10 +54,11 @@ class _Run:
         self._url, self._copy, self._retry, self._ttl_s = url, copy, retry, ttl_s
         self._bucket, self._owner = Bucket(url, retry), secrets.token_hex(16)
         self._once = Bucket(url, RetryPolicy(timeout_s=0.0))
-        self._over, self._openings, self._base = threading.Event(), list[int](), -1
+        self._over, self._ending = threading.Event(), threading.Event()
+        self._openings, self._base = list[int](), -1
         self._writer: Writer | None = None
         self._lost: CdcError | None = None
-        self._status = 0.0
+        self._status = self._changed()  # what an earlier run has left here may be older than what is in the store
 
     def begin(self, starting: Callable[[str], None]) -> None:
         note_url(self._copy, self._url)
@@ -71,36 +72,41 @@ class _Run:
         self._lease = Lease(self._bucket, self._once, mine, self._retry)
         self._lease.acquire()
         note_held(self._copy, self._lease.lost_s)
-        self._thread = threading.Thread(target=self._live, name="state-lease", daemon=True)
-        self._thread.start()
+        self._living = _started("state-lease", self._live)
         try:
             session = self._opened(mine.who)
             restore_bulk(self._bucket, self._copy / ".bulk")
             session.begin(self._copy)
         except BaseException:
-            self._over.set()
-            self._thread.join()
+            self._live_no_more()
             with contextlib.suppress(StateError):
                 self._lease.release()
             raise
-        self._writer = writer_of(RemoteStore(self._copy, self._copy, session))
+        self._writer = writer = writer_of(RemoteStore(self._copy, self._copy, session))
         if self._lost is not None:
-            self._writer.fail(self._lost)
+            writer.fail(self._lost)
+        self._tidying = _started("state-base", lambda: self._tidy_up(writer))
 
     def end(self) -> None:
         """Say that the run is over, where that can be said: the next one then begins at once."""
-        self._over.set()
-        self._thread.join()
+        self._ending.set()
+        self._tidying.join()
         try:
             assert self._writer is not None
             self._writer.check()
             self._writer.close(CLOSE)
             self._put_status()
+            self._live_no_more()
             self._lease.release()
         except StateError as error:
             log.warning("the end of the run could not be noted, the next one waits for the lease: %s", error)
         finally:
+            self._live_no_more()
             clean(self._copy)
+
+    def _live_no_more(self) -> None:
+        self._over.set()
+        self._living.join()
 
     def _place(self) -> str:
         path = self._copy / FOLDER / _PLACE
@@ -139,7 +145,7 @@ class _Run:
         return False
 
     def _live(self) -> None:
-        """The thread that shows that the run lives, and tidies up."""
+        """The thread that shows that the run lives: it does nothing else, as that may take longer than the lease."""
         while not self._over.wait(self._ttl_s / 3):
             try:
                 if not self._lease.beat():
@@ -147,9 +153,21 @@ class _Run:
                     self._lose(taken_over(self._url, "" if other is None else other.who))
                     return
                 note_held(self._copy, self._lease.lost_s)
-                self._tidy()
             except StateUnavailable as error:
                 log.info("the lease on the state could not be renewed: %s", error)
+            except StateError as error:
+                self._lose(error)
+                return
+
+    def _tidy_up(self, writer: Writer) -> None:
+        """The thread that puts the status document and bases, which may be large, for as long as the lease is ours."""
+        while not self._ending.wait(self._ttl_s / 3) and self._lost is None:
+            try:
+                self._put_status()
+                if due(writer, self._base):
+                    self._base = compact(writer, self._openings)
+            except StateUnavailable as error:
+                log.info("the store could not be tidied up: %s", error)
             except StateError as error:
                 self._lose(error)
                 return
@@ -159,24 +177,33 @@ class _Run:
         if self._writer is not None:
             self._writer.fail(error)
 
-    def _tidy(self) -> None:
-        if self._writer is None:
-            return
-        self._put_status()
-        if due(self._writer, self._base):
-            self._base = compact(self._writer, self._openings)
-
     def _put_status(self) -> None:
-        path = self._copy / STATUS
+        changed = self._changed()
+        if changed in (0.0, self._status):
+            return
         try:
-            changed = path.stat().st_mtime
-            if changed != self._status:
-                self._once.put(STATUS, path.read_bytes())
-                self._status = changed
+            document = (self._copy / STATUS).read_bytes()
         except FileNotFoundError:
             return
         except OSError as error:
-            raise state_error(path, error, "read") from error
+            raise state_error(self._copy / STATUS, error, "read") from error
+        self._once.put(STATUS, document)
+        self._status = changed
+
+    def _changed(self) -> float:
+        """When the status document was written last, 0 where there is none. Raises StateError."""
+        try:
+            return (self._copy / STATUS).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+        except OSError as error:
+            raise state_error(self._copy / STATUS, error, "read") from error
+
+
+def _started(name: str, work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def note_url(copy: Path, url: str) -> None:

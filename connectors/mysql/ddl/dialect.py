@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 _REAL_AS_FLOAT = 1
 _ANSI_QUOTES = 1 << 2
 _ORACLE = 1 << 9
+_MSSQL = 1 << 10
+_MAXDB = 1 << 12
 _NO_BACKSLASH_ESCAPES = 1 << 20
 _STRICT = 1 << 21 | 1 << 22
 
@@ -24,6 +26,8 @@ class Dialect:
         backslash_escapes: a backslash in a string escapes the next character.
         real_as_float: REAL is FLOAT, not DOUBLE.
         oracle: MariaDB's sql_mode=ORACLE, where some type names mean other types.
+        maxdb: sql_mode=MAXDB of MariaDB and of MySQL before 8, where TIMESTAMP means DATETIME.
+        brackets: MariaDB's sql_mode=MSSQL, where `[x]` is a name.
         explicit_timestamps: `explicit_defaults_for_timestamp`; off makes TIMESTAMP columns NOT NULL unless they say
             NULL.
         strict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES: values that do not fit are refused, not changed.
@@ -35,6 +39,8 @@ class Dialect:
     backslash_escapes: bool = True
     real_as_float: bool = False
     oracle: bool = False
+    maxdb: bool = False
+    brackets: bool = False
     explicit_timestamps: bool = True
     strict: bool = False
 
@@ -54,6 +60,8 @@ class Dialect:
             real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
             ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
             oracle=self.mariadb and bool(sql_mode & _ORACLE),
+            maxdb=bool(sql_mode & _MAXDB),
+            brackets=self.mariadb and bool(sql_mode & _MSSQL),
             backslash_escapes=not sql_mode & _NO_BACKSLASH_ESCAPES,
             strict=bool(sql_mode & _STRICT),
             explicit_timestamps=self.explicit_timestamps if explicit_timestamps is None else explicit_timestamps,

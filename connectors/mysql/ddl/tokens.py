@@ -66,9 +66,10 @@ _TOKEN = re.compile(
 )
 _NAME = re.compile(rf"{_IDENT}+")
 _VERSION = re.compile(r"\d{5,6}")
-_PLAIN = {quote: re.compile(f"[^{quote}]*{quote}") for quote in "'\"`"}
+_PLAIN = {quote: re.compile(rf"[^{re.escape(quote)}]*{re.escape(quote)}") for quote in "'\"`]"}
 _ESCAPED = {quote: re.compile(rf"[^{quote}\\]*(?:\\.[^{quote}\\]*)*{quote}", re.DOTALL) for quote in "'\""}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -90,17 +91,20 @@ def tokenize(sql: str, dialect: Dialect) -> Iterator[Token]:
             executed = executed or opened
         elif kind == "close" and executed:
             executed = False
+        elif kind == "string" or (sql[start] == "[" and dialect.brackets and kind == "symbol"):
+            text, at = _quoted(sql, start, dialect)
+            name = sql[start] in "`[" or (sql[start] == '"' and dialect.ansi_quotes)
+            dot = name and _dotted(sql, at)
+            if name:
+                yield Token(TokenKind.QUOTED, _stored(text, dialect), start)
+            else:
+                yield Token(TokenKind.STRING, text, start)
         elif kind in ("close", "symbol"):
             at = start + 1
             yield Token(TokenKind.SYMBOL, sql[start], start)
-        elif kind == "string":
-            text, at = _quoted(sql, start, dialect)
-            name = sql[start] == "`" or (sql[start] == '"' and dialect.ansi_quotes)
-            dot = name and _dotted(sql, at)
-            yield Token(TokenKind.QUOTED if name else TokenKind.STRING, text, start)
         elif kind == "name":
             dot = _dotted(sql, at)
-            yield Token(TokenKind.NAME, match[0], start)
+            yield Token(TokenKind.NAME, _stored(match[0], dialect), start)
         elif kind not in ("space", "national"):
             yield _literal(match, start)
         if dot:
@@ -110,6 +114,11 @@ def tokenize(sql: str, dialect: Dialect) -> Iterator[Token]:
         raise Unreadable("a comment is not closed")
     while True:
         yield Token(TokenKind.END, "", len(sql))
+
+
+def _stored(name: str, dialect: Dialect) -> str:
+    """A name as the server keeps it, in utf8mb3: MySQL puts `?` for what is not in there, MariaDB refuses it."""
+    return name if dialect.mariadb or name.isascii() else _BEYOND_UTF8MB3.sub("?", name)
 
 
 def _literal(match: re.Match[str], start: int) -> Token:
@@ -159,8 +168,8 @@ def _executes(version: int, marker: str, dialect: Dialect) -> bool:
 
 def _quoted(sql: str, start: int, dialect: Dialect) -> tuple[str, int]:
     """The text of a quoted string or name that starts at `start`, and the offset after it."""
-    quote = sql[start]
-    escapes = dialect.backslash_escapes and quote != "`" and not (quote == '"' and dialect.ansi_quotes)
+    quote = "]" if sql[start] == "[" else sql[start]
+    escapes = dialect.backslash_escapes and quote not in "`]" and not (quote == '"' and dialect.ansi_quotes)
     pattern = _ESCAPED[quote] if escapes else _PLAIN[quote]
     parts, at = [], start + 1
     while True:

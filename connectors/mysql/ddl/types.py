@@ -37,12 +37,11 @@ _BINARIES = {"BINARY": "binary", "VARBINARY": "varbinary"}
 
 def parse_type(cursor: Cursor) -> TypeSpec:
     """The type at the cursor. Raises Unreadable for a type this tool does not know."""
-    if cursor.at_any("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA") and cursor.at_symbol(".", 1):
-        qualifier = cursor.next().word
+    schema = _schema(cursor)
+    if (schema == "MAXDB_SCHEMA" and cursor.at("TIMESTAMP")) or (schema == "ORACLE_SCHEMA" and cursor.at("DATE")):
         cursor.next()
-    else:
-        qualifier = ""
-    if cursor.dialect.oracle and qualifier != "MARIADB_SCHEMA":
+        return TypeSpec("datetime", _length(cursor))
+    if cursor.dialect.oracle:
         oracle = _oracle_type(cursor)
         if oracle is not None:
             return oracle
@@ -53,6 +52,15 @@ def parse_type(cursor: Cursor) -> TypeSpec:
     if spec is None:
         raise Unreadable(f"unknown column type {start.text!r} at offset {start.start}")
     return spec
+
+
+def _schema(cursor: Cursor) -> str:
+    """Whose type names follow: as written before the type (MariaDB), else by the sql_mode; empty: the server's own."""
+    if cursor.at_any("MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA") and cursor.at_symbol(".", 1):
+        written = cursor.next().word
+        cursor.next()
+        return written
+    return "ORACLE_SCHEMA" if cursor.dialect.oracle else "MAXDB_SCHEMA" if cursor.dialect.maxdb else ""
 
 
 def _known_type(cursor: Cursor, word: str) -> TypeSpec | None:
@@ -115,9 +123,7 @@ def _long(cursor: Cursor) -> TypeSpec:
 
 def _oracle_type(cursor: Cursor) -> TypeSpec | None:
     """Types that mean something else, or exist only, under MariaDB's sql_mode=ORACLE."""
-    word = cursor.take_any("DATE", "BLOB", "CLOB", "NUMBER", "RAW", "VARCHAR2")
-    if word == "DATE":
-        return TypeSpec("datetime")
+    word = cursor.take_any("BLOB", "CLOB", "NUMBER", "RAW", "VARCHAR2")
     if word == "BLOB":
         return TypeSpec("longblob") if not cursor.at_symbol("(") else TypeSpec("blob", _length(cursor))
     if word == "CLOB":

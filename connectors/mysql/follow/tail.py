@@ -35,6 +35,14 @@ CATCH_UP_S = 60.0
 """How long a server that took over may lack transactions before the run stops."""
 
 
+class _Redefined(Exception):
+    """The server has tables otherwise than its log makes them: so many entries the history has with them."""
+
+    def __init__(self, schemas: int) -> None:
+        super().__init__()
+        self.schemas = schemas
+
+
 class Tail:
     """Plans the log's part of batches.
 
@@ -55,7 +63,7 @@ class Tail:
         self._follower: Follower | None = None
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
         self._backoffs: dict[float, Backoff] = {}
-        self._followed = False
+        self._followed = self._compared = self._late = False
         self._note = ""
         self._end = LogEnd(partial(streams.session, patient=False))
         self._at: MySqlOffset | None = None
@@ -71,6 +79,8 @@ class Tail:
         while follower is None:
             try:
                 follower = self._follow(start, limits)
+            except _Redefined as found:
+                return replace(start, schemas=found.schemas)
             except AnotherServer:
                 return self._move(start)
             except SourceUnavailable as error:
@@ -84,7 +94,11 @@ class Tail:
         except AnotherServer:
             return self._move(start)
         if not batch:
-            return start
+            if self._compared or self._late or not (follower.at_end or self.until is not None):
+                return start
+            self._late = True  # it was too far behind to compare at first
+            self.stop()
+            return self._offset(start, limits, wait_s)
         end = end_offset(start, batch)
         self._planned = (end, batch)
         return end
@@ -128,12 +142,17 @@ class Tail:
         from connectors.mysql.follow.follower import Follower
         from connectors.mysql.follow.reread import Reread
         from connectors.mysql.follow.segmenter import Segmenter
+        from connectors.mysql.follow.unlogged import Unlogged
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options).tracker(
             start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices,
-            Reread(self._streams),
+            Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip
+        if not self._compared:
+            self._compared = tracker.compare(position)
+            if tracker.entries != start.schemas:
+                raise _Redefined(tracker.entries)
         segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:
@@ -154,6 +173,7 @@ class Tail:
         from connectors.mysql.follow.failover import moved
 
         self.stop()
+        self._compared = self._late = False
         while True:
             try:
                 end = moved(start, self._streams, self._wanted)

@@ -24,7 +24,7 @@ from cdc.state.store import Store
 from connectors.mysql.options import LogOptions
 from connectors.mysql.schema.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable, table_schema
-from connectors.mysql.schema.tracker import Reread, Tracker
+from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
 from connectors.mysql.server.positions import LogPosition
 
 if TYPE_CHECKING:
@@ -149,13 +149,18 @@ class Schemas:
         lower_case_table_names: int,
         notices: list[str],
         reread: Reread | None = None,
+        unlogged: Unlogged | None = None,
     ) -> Tracker:
         """For the planner that goes on after `count` entries; what a crashed run wrote behind them is cut off. What the
-        user should see is added to `notices`; `reread` gives definitions where a statement is not understood."""
+        user should see is added to `notices`; `reread` gives definitions where a statement is not understood,
+        `unlogged` those that no statement tells."""
         writer = SchemaHistory(self._store)
         writer.truncate(count)
         catalog = self.catalog(count, wanted, dialect, lower_case_table_names)
-        return Tracker(writer, catalog, notices, changes_allowed=self._options.schema_change_enabled, reread=reread)
+        return Tracker(
+            writer, catalog, notices, changes_allowed=self._options.schema_change_enabled, reread=reread,
+            unlogged=unlogged,
+        )  # fmt: skip
 
 
 def shown_schema(definition: MySqlTable, options: LogOptions) -> TableSchema:

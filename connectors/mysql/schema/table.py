@@ -6,6 +6,7 @@ These values come from three places that must agree: `information_schema`, DDL i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from cdc.schema import Column, DataType, Kind, TableId, TableSchema
 
@@ -129,3 +130,22 @@ def spelled(column: MySqlColumn) -> str:
     elif column.length and column.type != "year":
         text += f"({column.length})"
     return text + (" unsigned" if column.unsigned else "")
+
+
+def difference(known: MySqlTable, found: MySqlTable | None) -> str:
+    """Why rows of the two would not be read alike, empty when they are. Comments and defaults do not matter."""
+    if found is None:
+        return "the table is gone"
+    if found.primary_key != known.primary_key:
+        return f"the key is {found.primary_key}, it was {known.primary_key}"
+    mine, theirs = ([_shape(table, index) for index in range(len(table.columns))] for table in (known, found))
+    for old, new in zip(mine, theirs, strict=False):
+        if old != new:
+            return f"a column is {new}, it was {old}"
+    return "" if len(mine) == len(theirs) else f"the table has {len(theirs)} columns, it had {len(mine)}"
+
+
+def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
+    column = table.columns[index]
+    as_boolean = data_type(column, tinyint1_as_boolean=True)
+    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, column.labels

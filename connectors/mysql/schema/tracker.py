@@ -14,6 +14,7 @@ from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
+from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
 from connectors.mysql.schema.history import Catalog, DdlResult, SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
@@ -22,11 +23,16 @@ from connectors.mysql.server.positions import LogPosition
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
 """Those of the tables that the server has, with definitions that hold from a position of its log on."""
 
+Unlogged = Callable[[Mapping[TableId, MySqlTable], LogPosition], Mapping[TableId, MySqlTable | None] | None]
+"""As `connectors.mysql.follow.unlogged` says."""
+
 _FROM_METADATA = "-- from the metadata of its rows"
+_UNLOGGED = "-- altered without a statement in the log"
 _ROLLED_BACK = "-- rows that were rolled back"
 _FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALTER", "REFERENCES"))
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
+_TABLE_ID = 6  # bytes
 
 
 class Tracker:
@@ -40,10 +46,19 @@ class Tracker:
         *,
         changes_allowed: bool = True,
         reread: Reread | None = None,
+        unlogged: Unlogged | None = None,
     ) -> None:
         self._history, self._catalog, self._changes_allowed = history, catalog, changes_allowed
-        self._reread = reread
+        self._reread, self._unlogged = reread, unlogged
         self.entries = history.count()
+        self._ids: dict[TableId, bytes] = {}
+        self._described = {
+            table
+            for entry in history.entries(0, self.entries)
+            if entry.sql == _FROM_METADATA
+            for table in entry.delta.tables
+        }
+        self._compared = False
         self._notices = notices
 
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
@@ -57,16 +72,43 @@ class Tracker:
         if result.delta or result.changes or _adds_foreign_key(query.sql):
             at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
-        return result.touched | {change.table for change in result.changes}
+        touched = result.touched | {change.table for change in result.changes}
+        for table in touched:
+            self._ids.pop(table, None)
+        return touched
+
+    def compare(self, at: LogPosition) -> bool:
+        """Compare all captured tables with the server's, before anything behind `at` is followed; what it has altered
+        without a word in its log is in the history then. False when `at` is too far behind to tell.
+
+        Raises UnsupportedChange when such a table is not copied anew for that, SourceError.
+        """
+        if self._unlogged is None:
+            return True
+        known = {table: found for table, found in self._catalog.captured.items() if table not in self._described}
+        found = self._unlogged(known, at)
+        if found is None:
+            return False
+        self._compared = True
+        for table in sorted(table for table, definition in found.items() if definition is None):
+            self._notices.append(
+                f"{table} is not on the server, or not to be seen by this account, and its log does not say that it "
+                "was dropped: the sink keeps its rows"
+            )
+        self._redefine([definition for definition in found.values() if definition is not None], at)
+        return True
 
     def table(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """As `planner.SchemaTracker` says.
+        """As `segmenter.SchemaTracker` says.
 
         A table that no statement has defined is taken from the event, when that carries all metadata. Raises
-        SchemaUnknown when it does not.
+        SchemaUnknown when it does not. A table that the server has altered without a word in its log is known by it as
+        it is now.
         """
-        if table in self._catalog.tables or table in self._catalog.sequences:
+        if table in self._catalog.sequences:
             return frozenset()
+        if table in self._catalog.tables:
+            return self._under_new_id(buffer, index, table)
         from connectors.mysql.rows.described import described
 
         definition = described(buffer.body(index)[6:], buffer.where(index))
@@ -85,6 +127,37 @@ class Tracker:
             hint="start at a later position, leave the table out (tables.exclude), add schema-files (binlog-files), "
             "or have the server write binlog_row_metadata=FULL",
         )
+
+    def _under_new_id(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
+        """A server numbers a table anew when it opens it again: as others need the room, or after an ALTER."""
+        number = bytes(buffer.body(index)[:_TABLE_ID])
+        before, self._ids[table] = self._ids.get(table), number
+        unsuspected = before is None and self._compared
+        if self._unlogged is None or number == before or unsuspected or table in self._described:
+            return frozenset()
+        at = _transaction_of(buffer, index)
+        definition = (self._unlogged({table: self._catalog.tables[table]}, at) or {}).get(table)
+        return frozenset() if definition is None else self._redefine([definition], at)
+
+    def _redefine(self, tables: Collection[MySqlTable], at: LogPosition) -> frozenset[TableId]:
+        """The server's tables are these, and no statement says so."""
+        names = sorted(table.id for table in tables)
+        if not names:
+            return frozenset()
+        if not all(map(self._catalog.copied_when_uncertain, names)):
+            raise UnsupportedChange(
+                "the server has another definition of it than its log makes it: it was altered where nothing is "
+                "logged (sql_log_bin=0, or the filter of a replica)",
+                where=f"{', '.join(map(str, names))} at {at}",
+                hint="leave it out with tables.exclude for one run, then take it in again, or start anew",
+            )
+        defined = self._catalog.define(tables)
+        reason = "the server has another definition of it than its log makes it (sql_log_bin=0?)"
+        uncertain = dict.fromkeys(names, Uncertain(reason, same_rows=False))
+        result = replace(defined, delta=replace(defined.delta, uncertain=uncertain))
+        place = {"file": at.file, "pos": at.position}
+        self.entries = self._history.append(SchemaEntry.of(result, place, _UNLOGGED))
+        return frozenset(names)
 
     def unsure(self, buffer: ReceiveBuffer, index: int, tables: Collection[TableId], reason: str) -> bool:
         """As `segmenter.SchemaTracker` says."""
@@ -149,6 +222,12 @@ def _adds_foreign_key(sql: str) -> bool:
     """Whether a statement may do so; no definition that is followed has it, and who asks the server for them looks at
     how long the history is."""
     return all(word.search(sql) for word in _FOREIGN_KEY)
+
+
+def _transaction_of(buffer: ReceiveBuffer, index: int) -> LogPosition:
+    """Where the transaction begins that holds an event, or the part of it that a buffer begins with."""
+    begins = [begin for begin in transaction_begins(buffer) if begin < index]
+    return begin_of(buffer, begins[-1] if begins else 0)
 
 
 def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:

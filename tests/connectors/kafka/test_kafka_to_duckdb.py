@@ -1,7 +1,8 @@
-"""`pipelines/kafka_to_duckdb.yaml` as users run it, from a real broker, through a kill -9."""
+"""`pipelines/kafka_to_duckdb.yaml` as users run it, from a real broker, through a kill -9 and from a savepoint."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ import yaml
 from cdc_process import Pipeline
 from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
+
+from cdc.job.savepoint import make_savepoint
+from cdc.spec.check import check_file
 
 FILE = Path(__file__).resolve().parents[3] / "pipelines" / "kafka_to_duckdb.yaml"
 FIELDS = {"id": INT64, "name": TEXT}
@@ -53,6 +57,24 @@ def test_the_table_is_what_the_messages_tell(kafka_broker: KafkaServer, tmp_path
     # Every task has prepared its rows, and the driver dies before it has decided that.
     pipeline.start("--until-caught-up", env={"CDC_CRASH_AT": "after-prepare"}).ends(-signal.SIGKILL)
     pipeline.catch_up()
-    with duckdb.connect(str(tmp_path / "mirror.duckdb"), read_only=True) as database:
-        rows = database.execute("SELECT id, name FROM shop.orders ORDER BY id").fetchall()
-    assert rows == [(number, "b" if number < 10 else "a") for number in range(50) if number != 20]
+    expected = {number: "b" if number < 10 else "a" for number in range(50) if number != 20}
+    assert rows(tmp_path) == expected
+
+    savepoint = make_savepoint(check_file(str(pipeline.file)).spec, pipeline.state)
+    shutil.rmtree(pipeline.state)
+    kafka_broker.produce(topic, [
+        change("u", {"id": 3, "name": "b"}, {"id": 3, "name": "c"}, 1),
+        change("d", {"id": 4, "name": "b"}, None, 0),
+        change("c", None, {"id": 50, "name": "a"}, 0),
+    ])  # fmt: skip
+    pipeline.start("--until-caught-up", "--from-savepoint", str(savepoint)).ends(0)
+    del expected[4]
+    assert rows(tmp_path) == expected | {3: "c", 50: "a"}
+    assert "there is a state directory already" in pipeline.start("--from-savepoint", str(savepoint)).ends(5)
+
+
+def rows(folder: Path) -> dict[int, str]:
+    with duckdb.connect(str(folder / "mirror.duckdb"), read_only=True) as database:
+        found = database.execute("SELECT id, name FROM shop.orders").fetchall()
+    assert len(found) == len({number for number, _ in found})
+    return dict(found)

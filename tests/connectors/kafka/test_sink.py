@@ -17,6 +17,7 @@ from cdc.sink import TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
+from connectors.kafka.delivery.clients import KEPT
 from connectors.kafka.delivery.turn import FailedTasks
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -47,7 +48,7 @@ class Made:
         sink = more.pop("sink", None) or self.sink()
         schema = more.pop("schema", SCHEMA)
         blocks = [block(self.table, schema, changes, sequence=batch * 10 + task + 1)]
-        return sink.prepare(TaskAttempt(batch, task, 0), iter(blocks))
+        return sink.prepare(TaskAttempt(batch, task, 0, **more), iter(blocks))
 
     def read(self, isolation: str = "read_committed") -> list[tuple[Any, Any]]:
         """Key and, of the value, op and the new row's `n`."""
@@ -153,6 +154,20 @@ def test_an_older_copy_of_the_state_directory_is_found(made: Made) -> None:
         made.prepare(6, 0, inserts(2))
 
 
+def test_a_replay_stops_when_its_fences_are_gone_and_a_long_pause_does_not_matter(made: Made) -> None:
+    made.create()
+    made.sink().commit(0, made.prepare(0, 0, inserts(1)))
+    made.broker.forget_group(f"cdc-{made.pipeline}")
+    made.prepare(1, 0, inserts(2))
+    made.broker.forget_group(f"cdc-{made.pipeline}")
+    with pytest.raises(SinkError, match=r"begun with batch 1, and the fences.*are gone.*fences\.json") as caught:
+        made.prepare(1, 0, inserts(2), again=True)
+    assert not caught.value.retryable
+    (made.folder / "fences.json").unlink()
+    made.prepare(1, 0, inserts(2), again=True)
+    assert [key for key, _ in made.read()] == [1, 2, 2]
+
+
 def test_a_message_that_is_too_large_is_named(made: Made) -> None:
     made.options["properties.max.request.size"] = "2000"
     made.create()
@@ -228,6 +243,38 @@ def test_keys_go_where_a_java_producer_sends_them(made: Made) -> None:
 
     assert found == {key: (murmur2(key) & 0x7FFFFFFF) % 7 for key in found}
     assert len(set(found.values())) > 3
+
+
+def test_partitions_that_a_topic_gets_meanwhile_are_used_by_the_next_task(made: Made) -> None:
+    """Each task has one count of partitions; a key's records from before stay where they are."""
+    made.create()
+    made.prepare(0, 0, inserts(*range(20)))
+    made.broker.grow(made.topic, 5)
+    made.prepare(1, 0, inserts(*range(20, 60)))
+    found = {message.key(): message.partition() for message in made.broker.read(made.topic)}
+    assert len(found) == 60
+    from connectors.kafka.encoding.murmur import murmur2
+
+    later = {key: partition for key, partition in found.items() if json.loads(key)["id"] >= 20}
+    assert later == {key: (murmur2(key) & 0x7FFFFFFF) % 5 for key in later}
+    assert len(set(later.values())) > 3
+
+
+def test_clients_are_kept_for_the_next_task_but_not_behind_an_error(made: Made) -> None:
+    made.create()
+    made.prepare(0, 0, inserts(1))
+    sink = made.sink()
+    made_of = sink._options, sink._context
+    kept = KEPT.take(made_of)
+    assert kept is not None
+    KEPT.put(made_of, kept)
+    made.prepare(1, 0, inserts(2))
+    again = KEPT.take(made_of)
+    assert again is kept
+    KEPT.put(made_of, again)
+    with pytest.raises(SinkError, match="is an older copy"):
+        made.prepare(0, 0, inserts(3))
+    assert KEPT.take(made_of) is None
 
 
 def test_a_topic_that_may_not_be_created_is_asked_for(made: Made) -> None:

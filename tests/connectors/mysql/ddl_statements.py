@@ -16,7 +16,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "ddl"
 FILES = sorted(FOLDER.glob("*.sql"))
-MODES = {"REAL_AS_FLOAT": 1, "ANSI_QUOTES": 1 << 2, "ORACLE": 1 << 9, "NO_BACKSLASH_ESCAPES": 1 << 20}
+MODES = {
+    "REAL_AS_FLOAT": 1, "ANSI_QUOTES": 1 << 2, "ORACLE": 1 << 9, "MSSQL": 1 << 10, "MAXDB": 1 << 12,
+    "NO_BACKSLASH_ESCAPES": 1 << 20,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from cdc.errors import CdcError, SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff
 from cdc.schema import TableId
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.schema.table import MySqlTable
+from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.information_schema import table_reader
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Bound, Chunk
 from connectors.mysql.snapshot.plan.copies import TableCopy
@@ -26,8 +27,8 @@ AHEAD = 256
 """Chunks found and not yet taken at which the thread waits."""
 
 _LEAST_CHUNK_ROWS = 1000
-_ALTERED = frozenset({1049, 1054, 1146, 1176})
-"""Error numbers: database, column, table or index does not exist."""
+_ALTERED = frozenset({1049, 1054, 1146, 1176, 1253, 1267})
+"""Error numbers: database, column, table or index does not exist; a collation is of another character set."""
 
 _ESTIMATE = (
     "SELECT TABLE_ROWS, AVG_ROW_LENGTH FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -163,11 +164,13 @@ class Finder(threading.Thread):
                 if not self._put(Found(table.id, part, row_bytes)):
                     return
                 yield TableToCut(table, part.upper, part.columns, part.collations)
-        except SourceError as error:
-            if isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED:
-                self._put(Found(table.id, None))
-                return
+        except SourceUnavailable:
             raise
+        except (SourceError, TypeError, ValueError) as error:
+            known = isinstance(error.__cause__, pymysql.err.MySQLError) and error.__cause__.args[0] in _ALTERED
+            if not known and not difference(table, table_reader(connection)(table.id)):
+                raise
+            self._put(Found(table.id, None))
 
     def _key(self, connection: MySqlConnection, task: TableToCut) -> KeyColumns | None:
         """As before, also where the server's collation is another one by now. None when the key is another one."""

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
-from connectors.mysql.schema.table import MySqlTable, data_type
+from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.connection_errors import is_gone
 from connectors.mysql.server.gtid import GtidSet
@@ -103,25 +103,6 @@ def open_view(
         high = sessions.end_of_log()
     _lock(sessions, table)
     return View(low, high, gtids, opened_ms, versioned)
-
-
-def difference(known: MySqlTable, found: MySqlTable | None) -> str:
-    """Why rows of the two would not be read alike, empty when they are. Comments and defaults do not matter."""
-    if found is None:
-        return "the table is gone"
-    if found.primary_key != known.primary_key:
-        return f"the key is {found.primary_key}, it was {known.primary_key}"
-    mine, theirs = ([_shape(table, index) for index in range(len(table.columns))] for table in (known, found))
-    for old, new in zip(mine, theirs, strict=False):
-        if old != new:
-            return f"a column is {new}, it was {old}"
-    return "" if len(mine) == len(theirs) else f"the table has {len(theirs)} columns, it had {len(mine)}"
-
-
-def _shape(table: MySqlTable, index: int) -> tuple[Any, ...]:
-    column = table.columns[index]
-    as_boolean = data_type(column, tinyint1_as_boolean=True)
-    return column.name, column.type, str(data_type(column)), str(as_boolean), column.charset, column.labels
 
 
 def _low(

@@ -1,0 +1,88 @@
+"""Whether the Python of an executor is that of the driver: other packages may make other rows of the same log."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from cdc.errors import EngineError
+
+CODE = "the code of cdc"
+_COMPARED = ("pyspark", "pyarrow", "numpy", "numba", "duckdb", "sqlglot", "confluent-kafka", "pymysql")
+"""What reads, computes and writes rows."""
+
+Installed = Mapping[str, str]
+"""Versions by name; with Python's own, and a digest of the code of this tool. Empty: it is not there."""
+
+
+def _looker() -> Callable[[], dict[str, str]]:
+    """A function that tells what is installed where it runs. A local one: Spark sends it as code, not by its name, so
+    it runs where there is no `cdc`, or another one."""
+    names, code = _COMPARED, CODE
+
+    def look() -> dict[str, str]:
+        import hashlib
+        import importlib.metadata
+        import importlib.util
+        import pathlib
+        import sys
+
+        found = {"Python": f"{sys.version_info[0]}.{sys.version_info[1]}"}
+        for name in names:
+            try:
+                found[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                found[name] = ""
+        digest = hashlib.sha256()
+        for package in ("cdc", "connectors"):
+            spec = importlib.util.find_spec(package)
+            for place in () if spec is None else spec.submodule_search_locations or ():
+                root = pathlib.Path(place)
+                for path in sorted(root.rglob("*.py")):
+                    digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+        there = importlib.util.find_spec("cdc") is not None
+        found[code] = digest.hexdigest()[:12] if there else ""
+        return found
+
+    return look
+
+
+look = _looker()
+
+
+@cache
+def installed() -> Installed:
+    """What this process has. Any process."""
+    return look()
+
+
+@cache
+def _checked(wanted: tuple[tuple[str, str], ...]) -> None:
+    check(dict(wanted), installed(), socket.gethostname(), sys.executable)
+
+
+def check_here(wanted: Installed) -> None:
+    """Raise EngineError when this process has not what the driver has. Executor; looks once."""
+    _checked(tuple(sorted(wanted.items())))
+
+
+def check(wanted: Installed, found: Installed, machine: str, python: str) -> None:
+    """Raise EngineError when an executor's Python has not what the driver's has. Any process. Pure."""
+    others = [_told(name, version, found.get(name, "")) for name, version in wanted.items()
+              if found.get(name, "") != version]  # fmt: skip
+    if others:
+        raise EngineError(
+            f"the Python of an executor differs from the driver's: {'; '.join(others)}",
+            where=f"{machine}: {python}",
+            hint="install the same version of cdc with the same pinned requirements there (docs/cluster.md)",
+        )
+
+
+def _told(name: str, wanted: str, found: str) -> str:
+    if not found:
+        return f"{name} is missing there" if name != CODE else "the package cdc is missing there"
+    if name == CODE:
+        return "cdc is of another version there"
+    return f"{name} is {found} there and {wanted or 'missing'} here"

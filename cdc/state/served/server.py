@@ -1,0 +1,217 @@
+"""Answers executors that ask for the state of a run. Driver; threads of its process."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import logging
+import secrets
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from cdc.errors import CdcError, StateError
+from cdc.state.append_log import AppendLog
+from cdc.state.directory import StateDir
+from cdc.state.durable import durable, make_folder, state_error
+from cdc.state.served.wire import BUFFER, Door, exactly, kept_alive, new_certificate, pieces, receive, send
+
+log = logging.getLogger(__name__)
+
+_GREETING_S = 20.0
+_TRIED_PORTS = 32
+_SPARE = ".tmp"
+
+Answer = tuple[Mapping[str, Any], bytes]
+
+
+class StateServer:
+    """Serves one state directory to the executors of one run, from `start` to `close`.
+
+    Args:
+        state: of the run; its store may be a folder or a working copy.
+        host: the address by which executors reach the driver.
+        bind: the address to listen at.
+        port: the first port to try, then the 31 after it; 0 for any.
+    """
+
+    def __init__(self, state: StateDir, host: str, bind: str, port: int = 0) -> None:
+        self._state = state
+        self._tls, certificate = new_certificate(state.root / "control")
+        self._listening = _listening(bind, port)
+        own = int(self._listening.getsockname()[1])
+        self.door = Door(host, own, secrets.token_hex(32), certificate, state.store.where().rstrip("/"))
+        self._lock = threading.Lock()
+        self._logs: dict[tuple[str, str], AppendLog] = {}
+        self._open = set[socket.socket]()
+        self._closed = False
+        self._operations: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
+            "read": self._read, "names": self._names, "log": self._log, "write": self._write, "remove": self._remove,
+            "note": self._note, "stopping": self._stopping,
+        }  # fmt: skip
+
+    def start(self) -> Door:
+        """Answer from now on."""
+        threading.Thread(target=self._accept, name="state-server", daemon=True).start()
+        return self.door
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        with self._lock:
+            self._closed, left = True, set(self._open)
+        for connection in (self._listening, *left):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError as error:
+                if self._closed:
+                    return
+                log.warning("an executor's connection was not accepted: %s", error)
+                continue
+            threading.Thread(target=self._serve, args=(connection,), name="state-for-executor", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One executor's connection until it ends, which it may at any moment."""
+        try:
+            connection.settimeout(_GREETING_S)
+            with self._tls.wrap_socket(connection, server_side=True) as wrapped:
+                with self._lock:
+                    if self._closed:
+                        return
+                    self._open.add(wrapped)
+                try:
+                    file: Any
+                    with wrapped.makefile("rwb", buffering=BUFFER) as file:
+                        self._converse(wrapped, file)
+                finally:
+                    with self._lock:
+                        self._open.discard(wrapped)
+        except (OSError, ValueError) as error:
+            log.debug("a connection to the state has ended: %s", error)
+        finally:
+            connection.close()
+
+    def _converse(self, connection: ssl.SSLSocket, file: IO[bytes]) -> None:
+        hello = receive(file)
+        if hello is None or not hmac.compare_digest(str(hello[0].get("token")), self.door.token):
+            return
+        send(file, {})
+        kept_alive(connection)
+        while (message := receive(file)) is not None:
+            fields, size = message
+            answer, data = self._keep(fields, file, size) if fields["op"] == "keep" else self._done(fields, file, size)
+            send(file, answer, data)
+
+    def _done(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
+        data = exactly(file, size)
+        try:
+            return self._operations[fields["op"]](fields, data)
+        except CdcError as error:
+            return {"error": error.to_json()}, b""
+
+    def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
+        """A file of staged rows: synced, and kept by the store, before the answer. The same one may come twice."""
+        left = pieces(file, size)
+        try:
+            store = self._store(fields)
+            path = store.bulk("") / _checked(fields["path"])
+            spare = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_SPARE}")
+            try:
+                make_folder(path.parent)
+                with durable(spare, path) as staged:
+                    for piece in left:
+                        _written(staged, piece, spare)
+                store.keep(path)
+            except FileNotFoundError as error:  # the batch's folder went meanwhile: nobody wants these rows any more
+                raise state_error(path, error) from error
+        except CdcError as error:
+            for _ in left:  # the next message begins behind them
+                pass
+            return {"error": error.to_json()}, b""
+        return {}, b""
+
+    def _store(self, fields: Mapping[str, Any]) -> Any:
+        folder = fields["folder"]
+        return self._state.store.within(str(_checked(folder))) if folder else self._state.store
+
+    def _read(self, fields: Mapping[str, Any], _: bytes) -> Answer:
+        found = self._store(fields).read(str(_checked(fields["name"])))
+        return {"there": found is not None}, found or b""
+
+    def _names(self, fields: Mapping[str, Any], _: bytes) -> Answer:
+        return {"names": self._store(fields).names()}, b""
+
+    def _log(self, fields: Mapping[str, Any], _: bytes) -> Answer:
+        """What a log has behind the entries that the executor has, all of it when the log was cut since."""
+        key = (fields["folder"], fields["name"])
+        with self._lock:
+            if key not in self._logs:
+                name = str(_checked(fields["name"]))
+                self._logs[key] = self._store(fields).log(name, fields["what"], fields["header"])
+            found = self._logs[key]
+        while True:
+            count, generation = len(found), found.generation
+            first = fields["have"] if generation == fields["generation"] and fields["have"] <= count else 0
+            items = list(found.items(first))
+            if found.generation == generation:  # else it was cut between the two calls
+                return {"generation": generation, "first": first}, json.dumps(items).encode()
+
+    def _write(self, fields: Mapping[str, Any], data: bytes) -> Answer:
+        store, name = self._store(fields), str(_checked(fields["name"]))
+        (store.write_later if fields["later"] else store.write)(name, data)
+        return {}, b""
+
+    def _remove(self, fields: Mapping[str, Any], _: bytes) -> Answer:
+        self._store(fields).remove(str(_checked(fields["name"])))
+        return {}, b""
+
+    def _note(self, fields: Mapping[str, Any], data: bytes) -> Answer:
+        store = self._store(fields)
+        store.note(store.bulk("") / _checked(fields["path"]), data)
+        return {}, b""
+
+    def _stopping(self, _: Mapping[str, Any], __: bytes) -> Answer:
+        return {"stopping": self._state.stop_requested()}, b""
+
+
+def _written(staged: IO[bytes], piece: bytes, spare: Path) -> None:
+    """Write a piece; what the disk refuses is not taken for an end of the connection."""
+    try:
+        staged.write(piece)
+    except OSError as error:
+        raise state_error(spare, error) from error
+
+
+def _checked(name: str) -> Path:
+    """A path below a folder. Raises StateError for one that leads elsewhere."""
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise StateError("names nothing of the state", where=name, hint="this is a defect: report it")
+    return path
+
+
+def _listening(bind: str, port: int) -> socket.socket:
+    """A socket at the first port that is free. Raises StateError."""
+    ports = range(port, min(port + _TRIED_PORTS, 65536)) if port else (0,)
+    why: OSError | None = None
+    for each in ports:
+        try:
+            family = socket.getaddrinfo(bind, each, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((bind, each), family=family, backlog=128)
+        except OSError as error:
+            why = error
+    raise StateError(
+        f"the driver cannot listen for its executors: {why}",
+        where=f"{bind}:{port or 'any port'}",
+        hint="set spark.driver.bindAddress (and spark.driver.host) to an address of this machine, CDC_STATE_PORT to "
+        "the first of 32 ports that may be used",
+    ) from why

@@ -1,0 +1,217 @@
+"""The state as an executor has it. Executors; picklable, so it is made on the driver and travels with the tasks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any, cast
+
+from cdc.errors import StateError, StateUnavailable, from_json
+from cdc.flow.retry import RetryPolicy
+from cdc.state.append_log import AppendLog
+from cdc.state.served.wire import BUFFER, PIECE, Door, begin, exactly, kept_alive, receive, send, trusting
+from cdc.state.store import Store
+
+_CONNECT_S = 10.0
+_LOOK_S = 0.2
+_HINT = (
+    "executors reach the driver at spark.driver.host: name an address there that they can reach, and open the port in "
+    "firewalls (CDC_STATE_PORT is the first of 32 that are tried)"
+)
+
+
+class Line:
+    """This process's connection to the driver. Threads share it, one question at a time."""
+
+    def __init__(self, door: Door) -> None:
+        self._door, self._lock = door, threading.Lock()
+        self._file: IO[bytes] | None = None
+
+    def ask(
+        self, op: str, fields: Mapping[str, Any], data: bytes | Path = b"", *, once: bool = False
+    ) -> tuple[dict[str, Any], bytes]:
+        """The answer to a question that may be asked twice. Raises what the driver answers, StateUnavailable."""
+        retry = RetryPolicy(0.0 if once else self._door.timeout_s, longest_pause_s=2.0)
+        with self._lock:
+            return retry.call(lambda: self._exchange({"op": op, **fields}, data), "the driver's state")
+
+    def _exchange(self, fields: Mapping[str, Any], data: bytes | Path) -> tuple[dict[str, Any], bytes]:
+        try:
+            file = self._file = self._file or self._connected()
+            _put(file, fields, data)
+            found = receive(file)
+            if found is None:
+                raise ConnectionError("the driver has closed the connection")
+            answer, size = found
+            body = exactly(file, size)
+        except (OSError, ValueError) as error:
+            self._file = None
+            where = f"{self._door.host}:{self._door.port}"
+            reason = f"the machine {socket.gethostname()} does not reach the driver of the run: {error}"
+            raise StateUnavailable(reason, where=where, hint=_HINT) from error
+        if "error" in answer:
+            raise from_json(answer["error"])
+        return answer, body
+
+    def _connected(self) -> IO[bytes]:
+        door = self._door
+        plain = socket.create_connection((door.host, door.port), _CONNECT_S)
+        connection = trusting(door.certificate).wrap_socket(plain)
+        file: IO[bytes] = cast("IO[bytes]", connection.makefile("rwb", buffering=BUFFER))
+        connection.close()  # it ends with the file
+        send(file, {"token": door.token})
+        if receive(file) is None:
+            raise ConnectionError("the driver has refused the connection")
+        kept_alive(connection)
+        return file
+
+
+def _put(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -> None:
+    if isinstance(data, bytes):
+        send(file, fields, data)
+        return
+    with open(data, "rb") as staged:
+        left = os.fstat(staged.fileno()).st_size
+        begin(file, fields, left)
+        while left:
+            piece = exactly(staged, min(left, PIECE))
+            file.write(piece)
+            left -= len(piece)
+    file.flush()
+
+
+@cache
+def _line(door: Door, process: int) -> Line:
+    """One for each process; the child of a fork has its own."""
+    return Line(door)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStore(Store):
+    """Asks the driver. `folder` is the part of the state that it is about, empty for all of it."""
+
+    door: Door
+    folder: str = ""
+
+    def where(self, name: str = "") -> str:
+        """The place on the driver, or in the object store."""
+        return "/".join(filter(None, (self.door.where, self.folder, name)))
+
+    def within(self, folder: str) -> ServedStore:
+        """The part below `folder`."""
+        return ServedStore(self.door, f"{self.folder}/{folder}" if self.folder else folder)
+
+    def read(self, name: str) -> bytes | None:
+        """A document, as it is now."""
+        answer, data = self._ask("read", name=name)
+        return data if answer["there"] else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a document; on the driver's disk when it returns."""
+        self._ask("write", data, name=name, later=False)
+
+    def write_later(self, name: str, data: bytes) -> None:
+        """Put a document that a restart can do without."""
+        self._ask("write", data, name=name, later=True)
+
+    def remove(self, name: str) -> None:
+        """Remove a document."""
+        self._ask("remove", name=name)
+
+    def names(self) -> list[str]:
+        """The names of the documents."""
+        return list(self._ask("names")[0]["names"])
+
+    def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:
+        """A log that is read here, and written on the driver."""
+        return ServedLog(self, name, what, header)
+
+    def bulk(self, folder: str) -> Path:
+        """A folder of this machine, where Spark has its own files of the moment: `keep` hands over what is there."""
+        places = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
+        return Path(places) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
+
+    def keep(self, path: Path) -> None:
+        """Hand a file over: it lasts with the driver when this returns, and is gone here."""
+        self._ask("keep", path, path=path.relative_to(self.bulk("")).as_posix())
+        path.unlink()
+        for other in path.parent.parent.iterdir():  # folders of earlier batches: a process has one task at a time
+            if other != path.parent:
+                with contextlib.suppress(OSError):
+                    other.rmdir()
+
+    def note(self, path: Path, data: bytes) -> None:
+        """Add lines to a file of the driver's."""
+        self._ask("note", data, path=path.relative_to(self.bulk("")).as_posix())
+
+    def check(self) -> None:
+        """Raise StateUnavailable when the driver cannot be reached."""
+        self._ask("stopping")
+
+    def _ask(self, op: str, data: bytes | Path = b"", **fields: Any) -> tuple[dict[str, Any], bytes]:
+        return _line(self.door, os.getpid()).ask(op, {"folder": self.folder, **fields}, data)
+
+
+class ServedLog(AppendLog):
+    """Reads on from where it was."""
+
+    def __init__(self, store: ServedStore, name: str, what: str, header: Mapping[str, Any] | None) -> None:
+        super().__init__(Path(store.where(name)), what, header)
+        self._store, self._name, self._first_line = store, name, header
+
+    def __getstate__(self) -> dict[str, Any]:
+        more = {"_store": self._store, "_name": self._name, "_first_line": self._first_line}
+        return {**super().__getstate__(), **more}
+
+    def append(self, *items: Mapping[str, Any]) -> int:
+        """Not here: a question may be asked twice, and lines would be there twice. Raises StateError."""
+        raise self._only_driver()
+
+    def truncate(self, count: int) -> None:
+        """Not here. Raises StateError."""
+        raise self._only_driver()
+
+    def _only_driver(self) -> StateError:
+        hint = "this is a defect: report it"
+        return StateError(f"the {self._what} is written by the driver alone", where=str(self.path), hint=hint)
+
+    def _refresh(self) -> None:
+        answer, data = self._store._ask(
+            "log", name=self._name, what=self._what, header=self._first_line, generation=self.generation,
+            have=len(self._items),
+        )  # fmt: skip
+        if answer["generation"] != self.generation or answer["first"] != len(self._items):
+            self._start_over(answer["generation"], 0)
+        self._items += json.loads(data)
+
+
+class ServedStop:
+    """Whether the run is asked to stop, for a task. Asks the driver a few times a second at most. Picklable."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._asked_s, self._stopping = float("-inf"), False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ServedStop, (self._door,)
+
+    def exists(self) -> bool:
+        """Also when the driver is gone: nobody wants the rows of this task then."""
+        now = time.monotonic()
+        if not self._stopping and now - self._asked_s >= _LOOK_S:
+            self._asked_s = now
+            try:
+                answer, _ = _line(self._door, os.getpid()).ask("stopping", {"folder": ""}, once=True)
+            except StateUnavailable:
+                return True
+            self._stopping = bool(answer["stopping"])
+        return self._stopping

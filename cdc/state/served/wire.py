@@ -1,0 +1,145 @@
+"""Messages between an executor and the driver: a JSON object, and bytes behind it, over TLS. Either side."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+_HEAD = struct.Struct("!IQ")
+"""How long the object is, and how long the bytes behind it are."""
+_LONGEST = 64 << 20
+"""Of an object; a longer one is not ours."""
+_QUIET_S, _PROBES = 30, 4
+PIECE, BUFFER = 1 << 20, 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the driver of one run answers, and how both sides know each other. Holds a secret; travels with tasks.
+
+    `where` is the place of the state for messages, `timeout_s` how long the driver is tried: an
+    executor whose driver is gone is ended by Spark soon.
+    """
+
+    host: str
+    port: int
+    token: str
+    certificate: str
+    where: str
+    timeout_s: float = 15.0
+
+    def __repr__(self) -> str:
+        return f"Door({self.host}:{self.port})"
+
+
+def send(file: IO[bytes], fields: Mapping[str, Any], data: bytes = b"") -> None:
+    """One message. Raises OSError."""
+    begin(file, fields, len(data))
+    file.write(data)
+    file.flush()
+
+
+def begin(file: IO[bytes], fields: Mapping[str, Any], size: int) -> None:
+    """The object of a message that has so many bytes behind it, which the caller writes. Raises OSError."""
+    text = json.dumps(fields).encode()
+    file.write(_HEAD.pack(len(text), size) + text)
+
+
+def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
+    """The object of the next message, and how many bytes are behind it; None when the other side has closed.
+
+    Raises OSError.
+    """
+    head = file.read(_HEAD.size)
+    if not head:
+        return None
+    if len(head) < _HEAD.size:
+        raise ConnectionError("the connection has ended in the middle of a message")
+    length, size = _HEAD.unpack(head)
+    if length > _LONGEST:
+        raise ConnectionError("that is no message of cdc")
+    return json.loads(exactly(file, length)), size
+
+
+def exactly(file: IO[bytes], size: int) -> bytes:
+    """So many bytes. Raises OSError when the other side ends before."""
+    data = file.read(size)
+    if len(data) < size:
+        raise ConnectionError("the connection has ended in the middle of a message")
+    return data
+
+
+def pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """So many bytes, in pieces of a megabyte at most. Raises OSError when the other side ends before."""
+    while size:
+        piece = exactly(file, min(size, PIECE))
+        size -= len(piece)
+        yield piece
+
+
+def kept_alive(connection: socket.socket) -> None:
+    """Let the system find out when the other machine is gone: answers may take long, and nobody waits with a limit."""
+    connection.settimeout(None)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", _QUIET_S), ("TCP_KEEPINTVL", _QUIET_S // 2), ("TCP_KEEPCNT", _PROBES)):
+        with contextlib.suppress(AttributeError):  # not every system has all three
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def new_certificate(folder: Path) -> tuple[ssl.SSLContext, str]:
+    """A key of this process alone: what the driver answers with, and the certificate by which executors know it.
+
+    The key is in a file of `folder` for a moment, as Python's TLS takes it from nowhere else.
+    """
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cdc driver")])
+    utc = datetime.UTC
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        # machines' clocks differ, and it is gone with the process
+        .not_valid_before(datetime.datetime(2000, 1, 1, tzinfo=utc))
+        .not_valid_after(datetime.datetime(2200, 1, 1, tzinfo=utc))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    certificate = made.public_bytes(encoding)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with _private_file(folder, secret + certificate) as path:
+        context.load_cert_chain(path)
+    return context, certificate.decode()
+
+
+@contextlib.contextmanager
+def _private_file(folder: Path, data: bytes) -> Iterator[Path]:
+    from cdc.state.durable import new_file
+
+    path = folder / f".certificate-{id(data)}.tmp"
+    try:
+        with new_file(path) as file:
+            file.write(data)
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def trusting(certificate: str) -> ssl.SSLContext:
+    """What an executor connects with: it speaks to whoever has the key of this certificate, by any name of a host."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.load_verify_locations(cadata=certificate)
+    return context

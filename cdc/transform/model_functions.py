@@ -1,0 +1,82 @@
+"""The functions that ask a model which an expression names: `AI_COMPLETE('small', note, 'Summarise this')`.
+
+What each tells the model, and what its answer is. Answers of text functions are JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal as Choice
+
+from cdc.transform.types import FLOAT, INT, JSON, STRING, Array, SqlType
+
+NO_IMAGES = "AI_IMAGE_EMBED"
+"""A function of Flink CDC's that none of its models, and none here, can answer."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way of asking.
+
+    Attributes:
+        kind: what is asked for: an answer to a text, an answer about an image, or the embedding of a text.
+        result: type of the answers.
+        more: names and types of the arguments behind the model's name and the input.
+        task: what the model is told to do, with a `{}` for each of those arguments.
+        fields: of the JSON object that it is to answer with; none for an answer that is no JSON.
+    """
+
+    kind: Choice["chat", "image", "embedding"]
+    result: SqlType
+    more: tuple[tuple[str, SqlType], ...] = ()
+    task: str = ""
+    fields: tuple[str, ...] = ()
+
+    def told(self, prompt: str, more: Sequence[str]) -> str:
+        """The system message: what the file says of the model, the task, and the shape of the answer."""
+        shape = ", ".join(f'"{name}": ...' for name in self.fields)
+        parts = [prompt, self.task.format(*more), f"Answer with one JSON object and nothing else: {{{shape}}}"]
+        return "\n".join(part for part in parts[: None if self.fields else 2] if part)
+
+
+FORMS: dict[str, Form] = {
+    "AI_COMPLETE": Form("chat", JSON, (("prompt", STRING),), "{}", ("result",)),
+    "AI_CLASSIFY": Form(
+        "chat", JSON, (("labels", STRING),),
+        "Say which one of these labels fits the text best: {}. Write the label into category as it stands here, and "
+        "how sure you are, from 0 to 1, into confidence.",
+        ("category", "confidence"),
+    ),
+    "AI_TRANSLATE": Form(
+        "chat", JSON, (("source_lang", STRING), ("target_lang", STRING)),
+        "Translate the text from the language {} (auto: find out which it is) to the language {}, and nothing else. "
+        "Write the language that it was in into detected_language.",
+        ("translated_text", "detected_language"),
+    ),
+    "AI_SUMMARIZE": Form(
+        "chat", JSON, (("max_length", INT),),
+        "Summarise the text in its own language, in at most {} characters. Keep to what it says.", ("summary",),
+    ),
+    "AI_SENTIMENT": Form(
+        "chat", JSON, (),
+        "Judge the mood of the text: score from -1 (bad) to 1 (good), label as positive, negative or neutral, and how "
+        "sure you are, from 0 to 1, as confidence.",
+        ("score", "label", "confidence"),
+    ),
+    "AI_EXTRACT": Form(
+        "chat", JSON, (("schema", STRING),),
+        "Take these fields out of the text: {}. What the text does not say is null. Write them as an object into "
+        "extracted_json.",
+        ("extracted_json",),
+    ),
+    "AI_MASK": Form(
+        "chat", JSON, (("entities", STRING),),
+        "Replace what the text has of these kinds by ***: {}. Leave all else as it is. Write the kinds that you found "
+        "as a list into detected_entities.",
+        ("masked_text", "detected_entities"),
+    ),
+    "AI_IMAGE_COMPLETE": Form("image", STRING, (("prompt", STRING),)),
+    "AI_EMBED": Form("embedding", Array(FLOAT)),
+}  # fmt: skip
+"""By the functions' names."""

@@ -1,0 +1,108 @@
+"""The clients that a task works with, and what of them outlives it: connecting takes longer than writing a small batch.
+
+A process keeps what a task has left for the next task of the same pipeline: the admin client and the consumer as they
+are, and a new producer, which connects meanwhile. That one has not begun: it takes over the transactional id as the
+first thing that the next task does, as any other would, so the one that begins last fences all others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.client import Cluster
+from connectors.kafka.delivery.fences import Fences
+from connectors.kafka.delivery.topics import NewTopics, Topics
+from connectors.kafka.delivery.transaction import Delivery, Writer
+
+
+class Clients:
+    """The clients of one task at a time. Any process; close them."""
+
+    def __init__(
+        self, cluster: Cluster, delivery: Delivery, retry: RetryPolicy, new: NewTopics, *, fence_topic: str, name: str
+    ) -> None:
+        """`name` is that of the group of fences, and begins the transactional ids."""
+        self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
+        self.topics = Topics(cluster, new, retry)
+        self.fences = Fences(cluster, self.topics, retry, topic=fence_topic, group=name)
+        self._ahead: tuple[str, Writer] | None = None
+
+    @property
+    def where(self) -> str:
+        """How the cluster is named in messages."""
+        return self._cluster.where
+
+    @contextmanager
+    def writer(self, part: str) -> Iterator[Writer]:
+        """A writer that has taken over the transactional id of a part; its transaction ends with the block.
+
+        Raises the sink's errors.
+        """
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead[0] != part:
+            ahead = part, self._writer(part)
+        writer = ahead[1]
+        try:
+            writer.take_over(self.fences.topic)
+            yield writer
+        except BaseException:
+            writer.abort()
+            raise
+        finally:
+            writer.close()
+
+    def look_ahead(self, part: str) -> None:
+        """Begin to connect the producer that the next task needs, if it writes the same part; look at topics anew."""
+        self.topics.forget()
+        self._ahead = part, self._writer(part)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        if self._ahead is not None:
+            self._ahead[1].close()
+        self.fences.close()
+
+    def _writer(self, part: str) -> Writer:
+        return Writer(self._cluster, self._delivery, self._retry, name=f"{self._name}-{part}")
+
+
+class Kept:
+    """Clients that no task works with at the moment, in a process, by what they were made of. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        """`most` are kept; those that were put back longest ago are closed first."""
+        self._most, self._lock = most, threading.Lock()
+        self._clients: list[tuple[object, Clients]] = []
+
+    def take(self, made_of: object) -> Clients | None:
+        """Clients that were put back as made of something equal, for the caller alone."""
+        with self._lock:
+            for place, (other, clients) in enumerate(self._clients):
+                if other == made_of:
+                    del self._clients[place]
+                    return clients
+        return None
+
+    def put(self, made_of: object, clients: Clients) -> None:
+        """Keep clients for whoever takes them next."""
+        with self._lock:
+            self._clients.append((made_of, clients))
+            closing, self._clients = self._clients[: -self._most], self._clients[-self._most :]
+        for _, old in closing:
+            old.close()
+
+    def clear(self) -> None:
+        """Close all of them."""
+        with self._lock:
+            closing, self._clients = self._clients, []
+        for _, old in closing:
+            old.close()
+
+
+KEPT = Kept(4)
+"""Those of this process: a worker of Spark, mostly."""
+atexit.register(KEPT.clear)

@@ -1,0 +1,143 @@
+"""Tables that the server alters without a word in its log: noticed, and copied anew or refused, never read wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+from cdc_process import mysql_pipeline
+from comparison import differences
+from direct import DirectRuns
+from servers import source_of
+
+from cdc.errors import UnsupportedChange
+from cdc.flow.offsets import numbered
+from cdc.source import Context, Limits, Offset
+from cdc.state.store import LocalStore
+from cdc.testing.memory import LocalPipeline
+from cdc_services.server import MySqlServer
+from connectors.duckdb.options import DuckDbSinkOptions
+from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.source import MySqlSource
+
+pytestmark = pytest.mark.mysql
+LIMITS = Limits(1 << 26, 10**6)
+SWAPPED = ("SET sql_log_bin = 0", "ALTER TABLE t MODIFY a INT AFTER b")
+
+
+@pytest.fixture
+def database(any_server: MySqlServer) -> str:
+    """A table with two columns of one type."""
+    name = any_server.new_database("unlogged")
+    any_server.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "CREATE TABLE other (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1, 10, 20)", database=name,
+    )  # fmt: skip
+    return name
+
+
+def test_columns_that_changed_places_while_the_pipeline_stood_still(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(*SWAPPED, database=database)
+    any_server.execute("INSERT INTO t (id, a, b) VALUES (2, 10, 20)", database=database)
+    runs.catch_up(LIMITS)
+    assert differences(any_server, runs.pipeline, [database]) == []
+    assert runs.catch_up(LIMITS).batches == 0
+
+
+def test_a_column_that_was_added_and_nothing_written_since(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute("SET sql_log_bin = 0", "ALTER TABLE t ADD c INT DEFAULT 7", database=database)
+    runs.catch_up(LIMITS)
+    assert differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_statements_that_are_in_the_log_are_no_such_change(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute(
+        "ALTER TABLE t MODIFY a INT AFTER b", "INSERT INTO t (id, a, b) VALUES (2, 10, 20)", "ALTER TABLE t ADD c INT",
+        database=database,
+    )  # fmt: skip
+    run = runs.catch_up(LIMITS)
+    assert run.inserts == 1
+    assert differences(any_server, runs.pipeline, [database]) == []
+
+
+def test_where_nothing_is_copied_it_stops_and_the_named_way_leads_out(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    pipeline = mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", schema_change__uncertain="stop")
+    runs = DirectRuns(pipeline)
+    runs.catch_up(LIMITS)
+    any_server.execute(*SWAPPED, database=database)
+    any_server.execute("INSERT INTO t (id, a, b) VALUES (2, 10, 20)", database=database)
+    with pytest.raises(UnsupportedChange, match="another definition") as caught:
+        runs.catch_up(LIMITS)
+    assert "tables.exclude" in caught.value.hint
+    pipeline.source["tables.exclude"] = rf"{database}.t"
+    runs.catch_up(LIMITS)
+    del pipeline.source["tables.exclude"]
+    pipeline.source["scan.newly-added-table.enabled"] = True
+    runs.catch_up(LIMITS)
+    assert differences(any_server, pipeline, [database]) == []
+
+
+class Live:
+    """A pipeline that follows the log in this process."""
+
+    def __init__(self, server: MySqlServer, database: str, folder: Path) -> None:
+        options = MySqlSourceOptions.model_validate(source_of(server, rf"{database}.\.*"))
+        self.source = MySqlSource(options, Context("live", LocalStore(folder / "source")))
+        self.file = folder / "sink.duckdb"
+        sink = DuckDbSinkOptions.model_validate({"type": "duckdb", "path": str(self.file)})
+        sink_context = Context("live", LocalStore(folder / "sink"))
+        self._at: Offset = self.source.initial_offset()
+        self._batch = 0
+        self._pipeline = LocalPipeline(
+            self.source, sink.build(sink_context), folder / "engine", numbered(self._at, 0),
+            lambda: sink.build(sink_context),
+        )  # fmt: skip
+
+    def until(self, reached: Callable[[duckdb.DuckDBPyConnection], bool]) -> None:
+        """Batch after batch, until the sink's file holds what is waited for."""
+        for _ in range(400):
+            end = self.source.latest_offset(self._at, LIMITS, 0.2)
+            if end != self._at:
+                self._pipeline.batch(numbered(self._at, self._batch), numbered(end, self._batch + 1), 1)
+                self._at, self._batch = end, self._batch + 1
+            self._pipeline.wait()
+            with duckdb.connect(str(self.file), read_only=True) as file:
+                if reached(file):
+                    return
+        raise AssertionError("it never came")
+
+
+def test_columns_that_change_places_under_a_running_pipeline(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    live = Live(any_server, database, tmp_path)
+
+    def holds(*rows: tuple[int, int, int]) -> Callable[[duckdb.DuckDBPyConnection], bool]:
+        query = f"SELECT id, a, b FROM {database}.t ORDER BY id"
+        return lambda file: file.execute(query).fetchall() == [*rows]
+
+    try:
+        live.until(holds((1, 10, 20)))
+        any_server.execute("INSERT INTO t VALUES (2, 10, 20)", database=database)
+        live.until(holds((1, 10, 20), (2, 10, 20)))
+        any_server.execute(*SWAPPED, database=database)
+        any_server.execute("INSERT INTO t (id, a, b) VALUES (3, 10, 20)", database=database)
+        live.until(holds((1, 10, 20), (2, 10, 20), (3, 10, 20)))
+    finally:
+        live.source.stop()

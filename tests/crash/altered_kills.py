@@ -1,0 +1,87 @@
+"""`make chaos`: tables that are altered in every way while they are copied, by a process that is killed again.
+
+Each seed is a pipeline of its own into DuckDB, without Spark (`one_life`): half a dozen lives end with SIGKILL at
+random moments, then two go to the end of the log, and source and sink are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from cdc_process import Pipeline, mysql_pipeline
+from comparison import differences
+from servers import FLAVORS, own_servers
+from wild_workload import WildWorkload
+
+from cdc_services.server import MySqlServer
+
+LIVES = 6
+LIFE_S = 6.0
+_ONE_LIFE = Path(__file__).parent / "one_life.py"
+
+
+def run(seeds: range) -> list[str]:
+    """What differs, or failed, one text per seed that did."""
+    found = []
+    with own_servers() as make:
+        servers = [make(flavor) for flavor in FLAVORS]
+        for seed in seeds:
+            with tempfile.TemporaryDirectory(prefix="cdc-altered-") as folder:
+                if wrong := differing_seed(servers[seed % 2], seed, Path(folder)):
+                    found.append(f"seed {seed}, {servers[seed % 2].flavor}: {wrong}")
+    return found
+
+
+def differing_seed(server: MySqlServer, seed: int, folder: Path) -> str:
+    """What is not equal at the end of one seed's pipeline; the workload's statements are in its folder."""
+    random = Random(seed)
+    work = WildWorkload(server, seed, random.choice((0.01, 0.03, 0.08)))
+    work.fill()
+    size = random.choice((20, 60, 200))
+    pipeline = mysql_pipeline(
+        folder, server, rf"{work.database}.\.*", scan__incremental__snapshot__chunk__size=size,
+    )  # fmt: skip
+    pipeline.write()
+    try:
+        for life in range(LIVES):
+            begin = work.start if life == 0 else lambda: None
+            if wrong := _life(pipeline, life, random.uniform(0.0, LIFE_S), begin):
+                return wrong
+        work.stop()
+        for life in range(LIVES, LIVES + 2):
+            if wrong := _life(pipeline, life, None, lambda: None):
+                return wrong
+        return "\n".join(differences(server, pipeline, [work.database]))
+    finally:
+        (folder / "workload.sql").write_text(";\n".join(work.log), encoding="utf-8")
+        work.stop()
+        server.execute(f"DROP DATABASE `{work.database}`")
+
+
+def _life(pipeline: Pipeline, number: int, moment: float | None, ready: Callable[[], None]) -> str:
+    """Run, and kill it `moment` seconds after its start-up; what it said when it ended badly by itself."""
+    log = pipeline.folder / f"life-{number}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(_ONE_LIFE), str(pipeline.folder)], stdout=subprocess.PIPE, stderr=out,
+            env={**os.environ, "MYSQL_PASSWORD": pipeline.password},
+        )  # fmt: skip
+    assert process.stdout is not None
+    with process.stdout:
+        process.stdout.readline()
+        ready()
+        try:
+            process.wait(moment)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return ""
+    return (
+        "" if process.returncode == 0 else f"life {number} ended with {process.returncode}:\n{log.read_text()[-3000:]}"
+    )

@@ -1,0 +1,74 @@
+"""A pipeline's process without Spark, to be killed: `python one_life.py FOLDER` reads to the present end of the log.
+
+Batches are written down before they begin, as Spark's offset log has them, and one that was not decided is run again
+with the same offsets, in a process that never planned it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from random import Random
+
+from cdc.flow.offsets import numbered, source_offset
+from cdc.options import SinkOptions, SourceOptions
+from cdc.source import Context, Limits, Offset
+from cdc.spec.check import check_file
+from cdc.state.decisions import CommitLog
+from cdc.state.directory import StateDir
+from cdc.state.durable import write_file
+from cdc.state.store import LocalStore
+from cdc.testing.memory import LocalPipeline
+
+_LIMITS = Limits(1 << 20, 300)
+
+
+def main() -> None:
+    """One life. Exit code 0 at the end of the log."""
+    folder = Path(sys.argv[1])
+    spec = check_file(str(folder / "pipeline.yaml")).spec
+    assert isinstance(spec.source, SourceOptions)
+    assert isinstance(spec.sink, SinkOptions)
+    state = folder / "state"
+    for name in ("source", "sink"):
+        (state / name).mkdir(parents=True, exist_ok=True)
+    source = spec.source.build(Context("proof-1", LocalStore(state / "source"), metadata=spec.metadata()))
+    context, build = Context("proof-1", LocalStore(state / "sink")), spec.sink.build
+    engine, planned = state / "engine", folder / "planned.json"
+    source.stop_at_current()
+    decision = CommitLog(StateDir(engine).commits).get(CommitLog(StateDir(engine).commits).last())
+    again: tuple[Offset, Offset] | None = None
+    first = folder / "first.json"
+    if not first.exists():
+        write_file(first, json.dumps(source.initial_offset()).encode())
+    at, batch = json.loads(first.read_text()), 0
+    if decision is not None:
+        at, batch = source_offset(decision.end), decision.batch + 1
+    if planned.exists():
+        number, begin, end = json.loads(planned.read_text())
+        again = (begin, end) if number == batch else None
+    pipeline = LocalPipeline(source, build(context), engine, numbered(at, batch), lambda: build(context))
+    if decision is not None:
+        pipeline.plan(decision.start, decision.end)
+    random = Random(os.getpid())
+    print("ready", flush=True)
+    try:
+        while True:
+            end = source.latest_offset(at, _LIMITS, 0.0) if again is None else again[1]
+            if end == at:
+                break
+            again = None
+            write_file(planned, json.dumps([batch, at, end]).encode())
+            pipeline.batch(numbered(at, batch), numbered(end, batch + 1), random.randint(1, 3))
+            source.commit(end)
+            at, batch = end, batch + 1
+    finally:
+        pipeline.wait()
+        source.stop()
+    pipeline.finished(batch, at)
+
+
+if __name__ == "__main__":
+    main()

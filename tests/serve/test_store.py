@@ -1,0 +1,107 @@
+"""`cdc serve --state-store`: states in an object store, the folders of the state root only of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cdc_process import wait_for
+from typer.testing import CliRunner
+
+import cdc
+from cdc.cli import app
+from cdc.flow.retry import RetryPolicy
+from cdc.job.control import Control
+from cdc.job.lock import RunLock
+from cdc.job.state_location import place, reading
+from cdc.serve.server import Server, Settings
+from cdc.status.file import write_status
+from cdc.status.recording import first_status
+
+if TYPE_CHECKING:
+    from s3_server import S3Server
+
+FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
+
+
+class Runs:
+    """Stands in for runs: each notes in the state how many there were, and goes on until it is stopped."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    def __call__(self, spec: Any, *, state_dir: Path, control: Control, **options: Any) -> None:
+        found, lock = place(state_dir, spec), RunLock(place(state_dir, spec).root)
+        lock.acquire()
+        try:
+            with found.held(RetryPolicy(timeout_s=10.0), lambda told: None) as state:
+                pipeline = state.open(name=spec.name, source="values")
+                number = int(state.store.read("runs") or b"0") + 1
+                state.store.write("runs", str(number).encode())
+                first = first_status(
+                    state.root, pipeline, name=spec.name, source="values", sink="values", file="", behavior=""
+                )
+                write_status(state.root, first)
+                self.begun.append(number)
+                control.stop.wait()
+        finally:
+            lock.release()
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
+    runs = Runs()
+    monkeypatch.setattr("cdc.job.run.run", runs)
+    monkeypatch.setattr(Server, "_start_spark", lambda server: server._spark_up.set())
+    monkeypatch.setattr(Server, "session", lambda server: object())
+    monkeypatch.setattr(Server, "spark_alive", lambda server: True)
+    return runs
+
+
+@contextmanager
+def serving(folder: Path, root: Path, url: str) -> Iterator[Server]:
+    server = Server(Settings(folder, root, state_store=url), lambda line: None)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.close()
+        thread.join()
+
+
+def test_pipelines_go_on_where_the_server_and_its_state_root_are_gone(s3: S3Server, runs: Runs, tmp_path: Path) -> None:
+    url, folder, root = f"{s3.new_bucket()}/cdc", tmp_path / "pipelines", tmp_path / "root"
+    folder.mkdir()
+    for name in ("shop", "stock"):
+        (folder / f"{name}.yaml").write_text(FILE)
+    with serving(folder, root, url):
+        wait_for("both runs", lambda: runs.begun == [1, 1])
+        shown = CliRunner().invoke(app, ["status", "shop", "--state-root", str(root)])
+        assert shown.stdout.startswith("shop: values -> values"), shown
+    assert (root / "shop" / "runs.json").is_file(), "the history is of this machine"
+    assert not (root / "shop" / "pipeline.json").exists(), "the state is not"
+    shutil.rmtree(root)
+    with serving(folder, tmp_path / "elsewhere", url):
+        wait_for("both again", lambda: runs.begun == [1, 1, 2, 2])
+    for name in ("shop", "stock"):
+        with reading(f"{url}/{name}", cdc.load(folder / f"{name}.yaml").spec) as state:
+            assert state.store.read("runs") == b"2"
+
+
+def test_a_folder_that_has_a_state_already_is_not_moved_to_the_store(s3: S3Server, runs: Runs, tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(FILE)
+    (tmp_path / "stock.yaml").write_text(FILE)
+    own = tmp_path / ".cdc" / "shop"
+    own.mkdir(parents=True)
+    (own / "pipeline.json").write_text("{}")
+    with serving(tmp_path, tmp_path / ".cdc", s3.new_bucket()) as server:
+        wait_for("the other run", lambda: runs.begun == [1])
+        shown = {view.name: view for view in server.pipelines()}
+        assert (shown["shop"].state, shown["stock"].name) == ("invalid", "stock")
+        assert "has a state of its own, which is not moved" in shown["shop"].file_errors[0]

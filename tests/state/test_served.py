@@ -1,0 +1,190 @@
+"""The state as an executor has it, which sees nothing of the driver's disk: it asks, and hands over staged rows."""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from cdc.errors import StateError, StateUnavailable
+from cdc.flow.retry import RetryPolicy
+from cdc.state.directory import StateDir
+from cdc.state.remote.bucket import Bucket
+from cdc.state.remote.run import held
+from cdc.state.served.server import StateServer
+from cdc.state.served.store import ServedStop, ServedStore
+from cdc.state.served.wire import Door
+
+LOCAL = "127.0.0.1"
+
+
+@pytest.fixture(autouse=True)
+def executor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its staged files are in a folder of the test."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "executor"))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateDir:
+    made = StateDir(tmp_path / "state")
+    made.open(name="p", source="list")
+    return made
+
+
+@pytest.fixture
+def server(state: StateDir) -> Iterator[StateServer]:
+    server = StateServer(state, LOCAL, LOCAL)
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def door(server: StateServer) -> Door:
+    """Where nobody is waited for."""
+    return replace(server.door, timeout_s=0.0)
+
+
+def test_documents_are_those_of_the_driver(state: StateDir, door: Door) -> None:
+    there = pickle.loads(pickle.dumps(ServedStore(door))).within("source")
+    assert there.read("a.json") is None
+    state.source.write("a.json", b"1")
+    assert there.read("a.json") == b"1"
+    there.write("b.json", b"2")
+    there.write_later("c.json", b"3")
+    there.remove("a.json")
+    assert state.source.names() == there.names() == ["b.json", "c.json"]
+    assert state.source.read("b.json") == b"2"
+    assert there.where("b.json") == state.source.where("b.json")
+
+
+def test_a_log_is_read_on_and_read_anew_when_it_was_cut(state: StateDir, door: Door) -> None:
+    written = state.source.log("chunks", "plan")
+    there = ServedStore(door, "source").log("chunks", "plan")
+    assert list(there.items()) == []
+    written.append({"a": 1}, {"a": 2})
+    assert list(there.items(1)) == [{"a": 2}]
+    before = there.generation
+    written.append({"a": 3})
+    assert list(there.items(0, 3)) == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert there.generation == before
+    written.truncate(1)
+    written.append({"a": 4})
+    assert list(there.items()) == [{"a": 1}, {"a": 4}]
+    assert there.generation != before
+    with pytest.raises(StateError, match="holds 2 entries, 9 are needed"):
+        there.items(0, 9)
+    with pytest.raises(StateError, match="by the driver alone"):
+        there.append({"a": 5})
+
+
+def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "sink")
+    rows = secrets.token_bytes(3_000_001)
+    for batch in (1, 2):
+        path = there.bulk("staging") / str(batch) / "0-7.arrows"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(rows)
+        there.keep(path)
+        found = state.sink.bulk("staging") / str(batch) / "0-7.arrows"
+        assert found.read_bytes() == rows
+        assert [each.name for each in found.parent.iterdir()] == ["0-7.arrows"]
+    left = [each.name for each in there.bulk("staging").iterdir()]
+    assert left == ["2"], "folders of earlier batches have to go"
+    there.note(there.bulk("labels") / "1.jsonl", b"one\n")
+    there.note(there.bulk("labels") / "1.jsonl", b"two\n")
+    assert (state.sink.bulk("labels") / "1.jsonl").read_bytes() == b"one\ntwo\n"
+
+
+def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) -> None:
+    url = f"memory:///{secrets.token_hex(8)}"
+    with held(url, tmp_path / "copy", RetryPolicy(0.0), ttl_s=60):
+        state = StateDir(tmp_path / "copy")
+        state.open(name="p", source="list")
+        server = StateServer(state, LOCAL, LOCAL)
+        there = ServedStore(server.start(), "sink")
+        path = there.bulk("staging/3/0-1.arrows")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"rows")
+        there.keep(path)
+        assert [name.partition("/sink/")[2] for name in Bucket(url).names("bulk")] == ["staging/3/0-1.arrows"]
+        server.close()
+
+
+def test_a_disk_that_is_full_on_the_driver_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "sink")
+    path = there.bulk("staging/1/0-0.arrows")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes(2_000_000))
+    with (
+        patch("cdc.state.served.server._written", side_effect=StateError("no space left")),
+        pytest.raises(StateError, match="no space left"),
+    ):
+        there.keep(path)
+    assert path.exists()
+    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
+    there.keep(path)  # over the same connection
+    assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
+
+
+def test_errors_of_the_state_cross(state: StateDir, door: Door) -> None:
+    state.source.log("chunks", "plan").append({"a": 1})
+    with pytest.raises(StateError, match="its first line does not name a format"):
+        ServedStore(door, "source").log("chunks", "plan", {"other": 1}).items()
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", ""])
+def test_nothing_outside_of_the_state_is_given_out(door: Door, name: str) -> None:
+    with pytest.raises(StateError, match="names nothing of the state"):
+        ServedStore(door).read(name)
+
+
+def test_a_stop_is_seen_by_tasks_and_so_is_the_end_of_the_driver(
+    state: StateDir, server: StateServer, door: Door
+) -> None:
+    assert not ServedStop(door).exists()
+    state.request_stop()
+    assert pickle.loads(pickle.dumps(ServedStop(door))).exists()
+    state.clear_control()
+    asking = ServedStop(door)
+    server.close()
+    assert asking.exists()
+    with pytest.raises(StateUnavailable, match="does not reach the driver") as caught:
+        ServedStore(door).check()
+    assert "spark.driver.host" in caught.value.hint
+    assert caught.value.retryable
+
+
+def test_a_connection_that_breaks_is_made_anew(server: StateServer) -> None:
+    there = ServedStore(server.door)
+    there.check()
+    for connection in list(server._open):
+        connection.shutdown(socket.SHUT_RDWR)
+    assert there.read("pipeline.json") is not None
+
+
+@pytest.mark.parametrize("wrong", ["token", "certificate"])
+def test_only_executors_of_the_run_are_answered(state: StateDir, door: Door, wrong: str) -> None:
+    other = StateServer(state, LOCAL, LOCAL)
+    try:
+        stranger = replace(door, **{wrong: getattr(other.door, wrong)})
+        with pytest.raises(StateUnavailable, match=r"refused|closed|CERTIFICATE_VERIFY_FAILED"):
+            ServedStore(stranger).read("pipeline.json")
+    finally:
+        other.close()
+    assert door.token not in repr(door)
+    assert "BEGIN" not in repr(door)
+
+
+def test_ports_in_use_are_passed_over(state: StateDir) -> None:
+    with socket.create_server((LOCAL, 0)) as taken:
+        first = taken.getsockname()[1]
+        server = StateServer(state, LOCAL, LOCAL, first)
+        assert first < server.door.port <= first + 31
+        server.close()
