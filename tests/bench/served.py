@@ -91,9 +91,17 @@ def serving(bench: Bench, generator: Generator, idle_s: int) -> Figures:
     bench.say(f"serve: {PIPELINES} pipelines")
     began = time.monotonic()
     server = Serving(bench, generator, PIPELINES)
+    try:
+        return {"pipelines": PIPELINES, **_measured(bench, server, idle_s, began)}
+    finally:
+        if server.running.running:
+            server.running.stop()
+
+
+def _measured(bench: Bench, server: Serving, idle_s: int, began: float) -> Figures:
     server.wait("its word", lambda: served(server.folder / ".cdc"))
     server.wait("every copy", lambda: server.copied() == PIPELINES)
-    found: Figures = {"pipelines": PIPELINES, "all_copied_s": round(time.monotonic() - began, 1)}
+    found: Figures = {"all_copied_s": round(time.monotonic() - began, 1)}
     bench.say(f"serve: idle, {idle_s} s")
     time.sleep(SETTLE_S)
     load, before, started = OtherLoad([bench.server_pid]), processes(server.running.pid), time.monotonic()
