@@ -138,6 +138,12 @@ class LocalPipeline:
         """Log where a batch begins and ends."""
         self._planned[start[BATCH_KEY]] = start, end
 
+    def recover(self) -> None:
+        """Commit what an earlier process has decided, before anything is planned. Raises CdcError."""
+        if not self._recovered:
+            self._runner.recover()
+            self._recovered = True
+
     def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
         """One batch, tried again after each crash that is asked for. Raises CdcError."""
         self.plan(start, end)
@@ -183,9 +189,7 @@ class LocalPipeline:
 
     def _live(self, batch: int, parallelism: int) -> None:
         """What a process does for a batch."""
-        if not self._recovered:
-            self._runner.recover()
-            self._recovered = True
+        self.recover()
         self._runner(batch, lambda: self._tasks(batch, parallelism))
 
     def _dies(self, batch: int, parallelism: int, failure: FailAt) -> bool:
