@@ -327,11 +327,11 @@ class Options(Block):
 class SourceOptions(Options):
     """Options every source has.
 
-    `table_parts` says how many parts this source's table ids have (2: `database.table`), so that a pattern that can
-    match nothing is refused.
+    `table_parts`: how many parts its table ids have, for refusing patterns; `namespaces`: some may have three.
     """
 
     table_parts: ClassVar[int] = 2
+    namespaces: ClassVar[bool] = False
 
     max_batch_bytes: Size = Field(
         64 << 20,

@@ -111,6 +111,11 @@ class TableId:
         database, dot, table = text.partition(".")
         return cls(database, table) if dot else cls("", text)
 
+    def names(self, *, namespaces: bool) -> tuple[str | None, str, str]:
+        """Namespace, schema and table; with `namespaces` an id of three parts has the first of them."""
+        schema, dot, table = self.table.partition(".") if namespaces and self.database else ("", "", "")
+        return (self.database, schema, table) if dot else (None, self.database, self.table)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

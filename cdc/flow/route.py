@@ -60,10 +60,11 @@ class Target:
 _GROUP = re.compile(r"\\\$|\$(\d+)")
 
 
-def target(table: TableId, rule: Rule) -> TableId:
-    """The sink table of a source table that matches the rule."""
+def target(table: TableId, rule: Rule, *, namespaces: bool = False) -> TableId:
+    """The sink table of a source table that matches the rule; its id may be `namespace.schema.table`."""
     if rule.replace_symbol is not None:
-        return TableId.parse(rule.sink_table.replace(rule.replace_symbol, table.table))
+        name = table.names(namespaces=namespaces)[-1]
+        return TableId.parse(rule.sink_table.replace(rule.replace_symbol, name))
     if "$" not in rule.sink_table:
         return TableId.parse(rule.sink_table)
     groups = TablePattern(rule.source_table).groups(table) or ()
@@ -94,7 +95,9 @@ def missing_groups(rule: Rule) -> list[str]:
     return [match[0] for match in found if group_number(match[1], count) is None]
 
 
-def route(table: TableId, rules: Sequence[Rule], *, first_match: bool = False) -> tuple[Target, ...]:
+def route(
+    table: TableId, rules: Sequence[Rule], *, first_match: bool = False, namespaces: bool = False
+) -> tuple[Target, ...]:
     """Where the rows of a table go: by every rule that matches, or by the first; else to a table of the same id.
 
     Rules that come to the same sink table count as one.
@@ -103,7 +106,7 @@ def route(table: TableId, rules: Sequence[Rule], *, first_match: bool = False) -
     for rule in rules:
         if not TablePattern(rule.source_table).matches(table):
             continue
-        sink_table = target(table, rule)
+        sink_table = target(table, rule, namespaces=namespaces)
         found.setdefault(sink_table, Target(sink_table, rule.shard_column, rule.shard_gone))
         if first_match:
             break
@@ -122,10 +125,13 @@ class PlainRule:
 
 
 class RouteTable:
-    """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors."""
+    """`route` with a pipeline's rules; picklable, answers are remembered. Driver and executors.
 
-    def __init__(self, rules: Iterable[Rule] = (), *, first_match: bool = False) -> None:
-        self._rules, self._first_match = tuple(rules), first_match
+    `namespaces` says whether ids may be `namespace.schema.table`.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = (), *, first_match: bool = False, namespaces: bool = False) -> None:
+        self._rules, self._first_match, self._namespaces = tuple(rules), first_match, namespaces
         self._known: dict[TableId, tuple[Target, ...]] = {}
 
     def __call__(self, table: TableId) -> tuple[TableId, ...]:
@@ -135,19 +141,22 @@ class RouteTable:
     def targets(self, table: TableId) -> tuple[Target, ...]:
         """The same, with what is added to the rows."""
         if table not in self._known:
-            self._known[table] = route(table, self._rules, first_match=self._first_match)
+            first, namespaces = self._first_match, self._namespaces
+            self._known[table] = route(table, self._rules, first_match=first, namespaces=namespaces)
         return self._known[table]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` makes the same answers of."""
         rules = [[rule.source_table, rule.sink_table, rule.replace_symbol, rule.shard_column] for rule in self._rules]
-        return {"rules": rules, "first_match": self._first_match}
+        namespaces = {"namespaces": True} if self._namespaces else {}
+        return {"rules": rules, "first_match": self._first_match, **namespaces}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> RouteTable:
         """The routes that `to_json` wrote. Raises StateError when they are none."""
         try:
-            return cls((PlainRule(*rule) for rule in fields["rules"]), first_match=bool(fields["first_match"]))
+            rules = (PlainRule(*rule) for rule in fields["rules"])
+            return cls(rules, first_match=bool(fields["first_match"]), namespaces=bool(fields.get("namespaces")))
         except (KeyError, TypeError) as error:
             raise StateError(f"routes in the log of sink schemas cannot be read: {error!r}", hint=RESTORE) from error
 

@@ -32,7 +32,7 @@ from cdc.job.log_records import log_records, same_run
 from cdc.job.own_session import OwnSession, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, warm_workers, with_retries
+from cdc.job.session import chosen_master, warm_workers
 from cdc.job.state_location import place
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
@@ -106,7 +106,7 @@ def run(
             state = stack.enter_context(found.held(retry, reporter.line))
             pipeline = state.open(name=spec.name, source=spec.source.type)
             state.clear_control()
-            master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
+            master = chosen_master(master) if control.shared is None else control.shared.master
             mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)

@@ -9,7 +9,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
-from cdc.options import SinkOptions
+from cdc.options import SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from cdc.spec.model import PipelineOptions, PipelineSpec
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 def made_routing(spec: PipelineSpec) -> Routing:
     """How rows and schema changes get into the sink's tables."""
     pipeline, sink = spec.pipeline, spec.sink
+    namespaces = isinstance(spec.source, SourceOptions) and spec.source.namespaces
     behavior = Behavior(pipeline.schema_change_behavior)
     include = exclude = None
     if isinstance(sink, SinkOptions):
         include, exclude = _names(sink.include_schema_changes), _names(sink.exclude_schema_changes)
     exact = behavior in (Behavior.EVOLVE, Behavior.EXCEPTION)
     return Routing(
-        RouteTable(spec.route, first_match=pipeline.route_mode == "first_match"),
+        RouteTable(spec.route, first_match=pipeline.route_mode == "first_match", namespaces=namespaces),
         Policy(behavior, include, exclude),
         Coercion(_lost(pipeline, exact), _zone(pipeline.local_time_zone)),
     )

@@ -62,7 +62,10 @@ def settings(
     key = pipeline.hash_key.get_secret_value() if pipeline is not None and pipeline.hash_key is not None else ""
     given = key.encode() if pipeline is not None else b"unknown"
     letters = pipeline.dead_letters if pipeline is not None else None
-    return Settings(engine_zone(zone or "UTC"), metadata, tuple(functions), tuple(models), given or None, letters or "")
+    namespaces = isinstance(source, SourceOptions) and source.namespaces
+    return Settings(
+        engine_zone(zone or "UTC"), metadata, tuple(functions), tuple(models), given or None, letters or "", namespaces
+    )
 
 
 def engine_zone(text: str) -> str:

@@ -78,6 +78,9 @@ class CompiledRule:
         if self._statement is not None:
             self._statement.close()
 
+    def _hidden(self, block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
+        return inputs.hidden(block, name, now, namespaces=self.rule.namespaces)
+
     @property
     def _same_columns(self) -> bool:
         return all(output.passes for output in self.outputs)
@@ -90,7 +93,7 @@ class CompiledRule:
             return None, []
         kept: np.ndarray | None = None
         try:
-            batch = inputs.engine_batch(block, self._names, self._input, now)
+            batch = inputs.engine_batch(block, self._names, self._input, now, namespaces=self.rule.namespaces)
             table = self._statement.run(batch)
         except inputs.BadText as error:
             raise explain(
@@ -121,7 +124,7 @@ class CompiledRule:
         for output in self.outputs:
             if output.passes:
                 name = output.node.value
-                clear = block.rows.column(known[name]) if name in known else inputs.hidden(block, name, now)
+                clear = block.rows.column(known[name]) if name in known else self._hidden(block, name, now)
                 made.append(passed(clear))
             else:
                 empty = pa.array([], arrow_type(output.column.type))

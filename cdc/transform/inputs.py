@@ -61,13 +61,15 @@ def engine_names(names: Sequence[str]) -> dict[str, str]:
     return {name: '"__row"' if name == "__row" else f"c{number}" for number, name in enumerate(names)}
 
 
-def engine_batch(block: ChangeBlock, names: Sequence[str], schema: pa.Schema, now: datetime.datetime) -> pa.RecordBatch:
+def engine_batch(
+    block: ChangeBlock, names: Sequence[str], schema: pa.Schema, now: datetime.datetime, *, namespaces: bool = False
+) -> pa.RecordBatch:
     """The engine's input for a block. Raises BadText: the engine does not survive text that is not UTF-8."""
     known = {column.name: number for number, column in enumerate(block.schema.columns)}
     arrays = []
     for field, name in zip(schema, names, strict=True):
         if name not in known:
-            arrays.append(hidden(block, name, now))
+            arrays.append(hidden(block, name, now, namespaces=namespaces))
             continue
         array = block.rows.column(known[name])
         if pa.types.is_duration(array.type):
@@ -78,8 +80,11 @@ def engine_batch(block: ChangeBlock, names: Sequence[str], schema: pa.Schema, no
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def hidden(block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
-    """A column that is not the table's: metadata, the row's number, the batch's moment."""
+def hidden(block: ChangeBlock, name: str, now: datetime.datetime, *, namespaces: bool = False) -> pa.Array:
+    """A column that is not the table's: metadata, the row's number, the batch's moment.
+
+    `namespaces` says whether the table's id may be `namespace.schema.table`.
+    """
     count = len(block)
     if name == "__row":
         return pa.array(np.arange(count, dtype=np.int32))
@@ -97,8 +102,9 @@ def hidden(block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
     if name in _OF_SOURCE:
         kind = _OF_SOURCE[name]
         return pa.nulls(count, kind) if block.metadata is None else block.metadata(name, block.sequence)
+    namespace, schema, table = block.table.names(namespaces=namespaces)
     text = {
-        "__table_name__": block.table.table, "__schema_name__": block.table.database, "__namespace_name__": None,
+        "__table_name__": table, "__schema_name__": schema, "__namespace_name__": namespace,
         "__source_table": str(block.table),
     }[name]  # fmt: skip
     return pa.repeat(pa.scalar(text, pa.string()), count)

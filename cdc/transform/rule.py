@@ -54,6 +54,7 @@ class Rule:
         soft_delete: deletes become inserts of the deleted row.
         masks: columns whose values are hidden.
         metadata: names of the source's `metadata.list`.
+        namespaces: the source's ids may be `namespace.schema.table`.
         own: the user's functions by upper-case name.
         on_error: what a value does that makes an expression fail.
         typed: what `cdc.transform.compiled.typing_of` has found of it, by table schema.
@@ -72,6 +73,7 @@ class Rule:
     metadata: tuple[str, ...] = ()
     own: Mapping[str, OwnFunction] = field(default_factory=dict)
     on_error: OnError = "fail"
+    namespaces: bool = False
     typed: OrderedDict[TableSchema, Any] = field(default_factory=OrderedDict, compare=False, repr=False)
 
 
@@ -80,6 +82,7 @@ def parse_rule(
     texts: RuleTexts,
     *,
     metadata: tuple[str, ...] = (),
+    namespaces: bool = False,
     own: Mapping[str, OwnFunction] | None = None,
     on_error: OnError = "fail",
     keyed: bool = True,
@@ -112,7 +115,7 @@ def parse_rule(
     return Rule(
         name, projection, condition, _names(texts.primary_keys), _names(texts.partition_keys), texts.primary_keys,
         texts.partition_keys, options, soft, tuple(mask for mask in masks if mask is not None), metadata, functions,
-        on_error,
+        on_error, namespaces,
     )  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def _parsed(sources: tuple[RuleSource, ...], settings: Settings, own: Mapping[st
         try:
             rule = parse_rule(
                 source.name, source.texts, metadata=settings.metadata, own=own, on_error=source.on_error,
-                keyed=settings.hash_key is not None,
+                keyed=settings.hash_key is not None, namespaces=settings.namespaces,
             )  # fmt: skip
             made.append((TablePattern(source.tables), rule))
         except SpecError as error:

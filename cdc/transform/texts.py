@@ -100,6 +100,7 @@ class Settings:
     Attributes:
         zone: the session's time zone, a region name.
         metadata: names of the source's `metadata.list`.
+        namespaces: the source's ids may be `namespace.schema.table`.
         functions: the user's functions.
         models: AI models that rules ask.
         hash_key: key of HASH, None without one; never printed.
@@ -112,3 +113,4 @@ class Settings:
     models: tuple[Model, ...] = ()
     hash_key: bytes | None = field(default=None, repr=False)
     dead_letters: str = ""
+    namespaces: bool = False

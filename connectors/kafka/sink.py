@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -106,7 +107,14 @@ class KafkaSink(Sink):
                 outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                 self._write(blocks, outgoing, tally)
             writer.commit(fences, part, wanted)
-        return tally.prepared(too_large.counts)
+        done = tally.prepared(too_large.counts)
+        return [replace(handle, counts={**handle.counts, **self._made_again(handle.table, topics)}) for handle in done]
+
+    def _made_again(self, table: TableId, topics: Topics) -> dict[str, int]:
+        """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
+        topic = self._names.topic(table)
+        said = f"topic {topic} was gone and is made again, without what it had"
+        return {said: 1} if topic in topics.missing else {}
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
         """Nothing: every task has committed what it wrote. Driver."""

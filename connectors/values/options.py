@@ -14,6 +14,7 @@ class ValuesSourceOptions(SourceOptions):
     """Reads schema changes and row images that are written down: in a JSON-lines file, or in the pipeline file."""
 
     implementation: ClassVar[str] = "connectors.values.source:ValuesSource"
+    namespaces: ClassVar[bool] = True
 
     type: Literal["values"] = Field(description="Connector name.")
     path: FilePath | None = Field(

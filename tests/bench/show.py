@@ -17,7 +17,7 @@ def tables(results: Figures) -> Iterator[str]:
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
-        "loads": _loads, "snapshot": _snapshot,
+        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -125,6 +125,19 @@ def _snapshot(found: Figures) -> Iterator[str]:
     text += f", {writers['p99_beside_select_ms']} ms beside one plain SELECT"
     text += f", {writers['p99_beside_background_ms']} ms beside it with --background"
     yield f"a writer of 2,000 rows/s: {text}; {writers['lock_waits']} lock waits"
+
+
+def _cluster(found: Figures) -> Iterator[str]:
+    rows = [
+        (sink, place, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch']:,}")
+        for sink, both in found.items()
+        for place, run in both["at"].items()
+    ]
+    yield ""
+    yield "the same inserts with the same cores"
+    yield from _lines(("into", "where", "rows/s", "after 1st batch"), rows)
+    for sink, both in found.items():
+        yield f"{sink}: rows/s of the cluster are {both['ratio']:.2f} times those of local[2]"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:

@@ -24,6 +24,8 @@ from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 ORDERS = TableId("shop", "orders")
 SCHEMA = TableSchema(
     (Column("id", DataType.parse("INT"), nullable=False), Column("qty", DataType.parse("INT")),

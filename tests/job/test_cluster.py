@@ -18,7 +18,9 @@ import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
-from standalone import SETTINGS, Cluster, can_hide, standalone
+from standalone import SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
+
+from cdc.job.java import choose_java
 
 if TYPE_CHECKING:
     from s3_server import S3Server
@@ -33,6 +35,8 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXPECTED = json.loads((ROOT / "tests" / "golden" / "demo.json").read_text(encoding="utf-8"))
 digest = runpy.run_path(str(ROOT / "scripts" / "record_demo.py"))["digest"]
+
+MAIN = "from cdc.cli import main; main()"
 
 HELD = """
 import json, os, pathlib, time
@@ -99,17 +103,31 @@ def cluster(tmp_path: Path, here: Here) -> Iterator[Cluster]:
 
 
 @contextmanager
-def running(
-    folder: Path, master: str, *, file: str = "demo.yaml", state: str = "state", machine: str = "", **env: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """`cdc run` in a folder that no worker sees, on a machine of that name."""
-    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", file, "--state-dir", state]
-    if machine:
-        command = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine, *command]
+def running(folder: Path, master: str, *, state: str = "state", **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`cdc run` in a folder that no worker sees."""
+    command = [sys.executable, "-c", MAIN, "run", "demo.yaml", "--state-dir", state, "--master", master]
+    with started(command, folder, **env) as process:
+        yield process
+
+
+@contextmanager
+def submitted(folder: Path, master: str, machine: str, *, state: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The same with spark-submit, on a machine of that name."""
+    (folder / "cdc-run.py").write_text(MAIN)
+    named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine]
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "cdc-run.py"]
+    python = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(choose_java(os.environ).home)}
+    with started([*named, *command, "run", "demo.yaml", "--state-dir", state], folder, **python, **env) as process:
+        yield process
+
+
+@contextmanager
+def started(command: list[str], folder: Path, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process and all that it starts, gone after the block."""
     given = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1", **env}
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--master", master], cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
+            command, cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     try:
@@ -161,6 +179,6 @@ def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
         assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
     here.go()
     there = {"CDC_STATE_CACHE": str(other / "cache"), "TMPDIR": str(other / "tmp")}
-    with running(other, cluster.url, state=state, machine="elsewhere", **env, **there) as process:
+    with submitted(other, cluster.url, "localhost", state=state, **env, **there) as process:
         assert process.wait(TIMEOUT_S) == 0, (other / "run.log").read_text()[-4000:]
     here.check_rows(tmp_path / "demo.duckdb")

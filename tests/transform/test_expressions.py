@@ -126,6 +126,12 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("DATE_ADD(day, 1)", "DATE", dt.date(2024, 2, 1), None),
     ("DATE_TRUNC('month', t)", "TIMESTAMP(3)", dt.datetime(2024, 1, 1), None),
     ("DATE_FORMAT(t, 'yyyy/MM/dd HH:mm:ss.SSS')", "STRING", "2024/01/31 03:04:05.678", None),
+    ("DATE_FORMAT(t, 'ss.SSSSSSSSS/yyyy')", "STRING", "05.678000000/2024", None),
+    *(
+        (f"TO_TIMESTAMP('1969-02-01 03:04:05.{digits}', 'yyyy-MM-dd HH:mm:ss.{'S' * len(digits)}')", "TIMESTAMP(3)",
+         dt.datetime(1969, 2, 1, 3, 4, 5, 678000), dt.datetime(1969, 2, 1, 3, 4, 5, 678000))
+        for digits in ("678", "678912", "678999999")
+    ),
     ("DATE_FORMAT(l, 'yyyy-MM-dd''T''HH')", "STRING", "2024-02-01T02", None),
     ("DATE_FORMAT_TZ(l, 'HH:mm', 'UTC')", "STRING", "18:04", None),
     ("TO_DATE('2024-02-30')", "DATE", None, None),

@@ -12,22 +12,27 @@ _LETTERS = {
     "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S", "SSS": "%g",
     "SSSSSS": "%f", "a": "%p", "E": "%a", "EEE": "%a", "EEEE": "%A", "DDD": "%j",
 }  # fmt: skip
+_READ = {**_LETTERS, "SSSSSSSSS": "%n"}
+_WRITTEN = {**_LETTERS, "SSSSSSSSS": "%f000"}  # moments have six digits, and the engine's %n is wrong inside a pattern
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
-def engine_format(node: Typed) -> str:
-    """The engine's pattern for a constant Java pattern. Raises ExpressionError for letters it cannot express."""
-    pattern, result, position = str(node.value), "", 0
+def engine_format(node: Typed, *, reads: bool = False) -> str:
+    """The engine's pattern for a constant Java pattern that writes text, or `reads` it.
+
+    Raises ExpressionError for letters it cannot express.
+    """
+    known, pattern, result, position = _READ if reads else _WRITTEN, str(node.value), "", 0
     while position < len(pattern):
         match = _PIECE.match(pattern, position)
         if match is None:
             raise mistake(node.span, f"the pattern '{pattern}' has a quote that is never closed", "double it")
         piece = match[0]
         if match[2]:
-            if piece not in _LETTERS:
-                hint = f"known are {', '.join(sorted(_LETTERS))}; put text in quotes"
+            if piece not in known:
+                hint = f"known are {', '.join(sorted(known))}; put text in quotes"
                 raise mistake(node.span, f"`{piece}` in the pattern '{pattern}' is not supported", hint)
-            result += _LETTERS[piece]
+            result += known[piece]
         else:
             text = (match[1] or "").replace("''", "'") or "'" if piece.startswith("'") else piece
             result += text.replace("%", "%%")

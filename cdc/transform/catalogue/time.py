@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdc.schema import DataType, Kind
 from cdc.transform.catalogue.formats import checked_zone, engine_format
 from cdc.transform.catalogue.function import Function, aliases, wall
-from cdc.transform.conversions import DAY_US, failing, text_literal
+from cdc.transform.conversions import DAY_US, failing, floor_fraction, text_literal
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import (
@@ -169,7 +169,7 @@ def _to_date(args: list[Typed], span: Span) -> Typed:
     _text_first("TO_DATE", args)
     if len(args) == 1:
         return cast(args[0], DATE, safe=True)
-    return call("TO_DATE", DATE, args[:1], span, nullable=True, value=engine_format(args[1]))
+    return call("TO_DATE", DATE, args[:1], span, nullable=True, value=engine_format(args[1], reads=True))
 
 
 def _text_first(name: str, args: list[Typed]) -> None:
@@ -181,7 +181,7 @@ def _to_timestamp(args: list[Typed], span: Span) -> Typed:
     _text_first("TO_TIMESTAMP", args)
     if len(args) == 1:
         return cast(args[0], _MILLIS)
-    return call("TO_TIMESTAMP", _MILLIS, args[:1], span, fails=True, value=engine_format(args[1]))
+    return call("TO_TIMESTAMP", _MILLIS, args[:1], span, fails=True, value=engine_format(args[1], reads=True))
 
 
 def _to_ltz(args: list[Typed], span: Span) -> Typed:
@@ -204,14 +204,23 @@ def _to_ltz(args: list[Typed], span: Span) -> Typed:
     for each in args[1:]:
         if not isinstance(each.value, str):
             raise mistake(each.span, "TO_TIMESTAMP_LTZ takes text constants after the text", "write it in quotes")
-    return call("TO_TIMESTAMP_LTZ", kind, args[:1], span, fails=True, value=(engine_format(pattern), zone))
+    return call("TO_TIMESTAMP_LTZ", kind, args[:1], span, fails=True, value=(engine_format(pattern, reads=True), zone))
 
 
 def _to_ltz_sql(args: list[str], node: Typed) -> str:
     if isinstance(node.value, int):
         return f"make_timestamptz({args[0]} * {node.value})"
     pattern, zone = node.value
-    return f"(strptime({args[0]}, {text_literal(pattern)}) AT TIME ZONE {text_literal(zone)})"
+    return f"({_read(args[0], pattern, _MILLIS)} AT TIME ZONE {text_literal(zone)})"
+
+
+def _read(text: str, pattern: str, to: DataType) -> str:
+    """SQL of text that is read by a pattern; digits beyond the type's are cut."""
+    moment = f"strptime({text}, {text_literal(pattern)})"
+    if "%n" in pattern:
+        nanos = f"epoch_ns({moment})"
+        moment = f"make_timestamp(({nanos} - ((({nanos} % 1000) + 1000) % 1000)) // 1000)"
+    return floor_fraction(moment, to) if "%f" in pattern or "%n" in pattern else moment
 
 
 def _from_unix(args: list[Typed], span: Span) -> Typed:
@@ -226,7 +235,7 @@ def _from_unix_sql(args: list[str], node: Typed) -> str:
 def _unix(args: list[Typed], span: Span) -> Typed:
     if not args:
         return _now("UNIX_TIMESTAMP", BIGINT)(args, span)  # type: ignore[no-any-return]
-    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span))
+    pattern = engine_format(args[1] if len(args) > 1 else literal(_DEFAULT, span), reads=True)
     return call("UNIX_TIMESTAMP", BIGINT, args[:1], span, fails=True, value=pattern)
 
 
@@ -279,7 +288,7 @@ _BASE: tuple[Function, ...] = (
              flink="A TIMESTAMP_LTZ gives the date in UTC, whatever the session's zone is.",
              example=("TO_DATE('2024-02-30')", "NULL", "NULL")),
     Function("TO_TIMESTAMP", _T, "s ANY, [pattern CONSTANT]", _to_timestamp,
-             lambda args, node: f"strptime({args[0]}, {text_literal(node.value)})",
+             lambda args, node: _read(args[0], node.value, _MILLIS),
              "Text to a TIMESTAMP(3); other text fails.",
              fails=True),
     Function("TO_TIMESTAMP_LTZ", _T, "s ANY, [pattern_or_digits ANY], [zone CONSTANT]", _to_ltz, _to_ltz_sql,

@@ -27,6 +27,8 @@ from connectors.duckdb import stage as stage_module
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 TABLES = (TableId("shop", "a"), TableId("shop", "b"))
 COLUMNS = (
     Column("id", DataType.parse("BIGINT")),
