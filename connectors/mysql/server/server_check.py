@@ -140,14 +140,14 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
     spelled = [str(table) for table in visible if in_any_case.matches(table)]
     if spelled:
         return SourceError(
-            f"no table matches {pattern.include!r}: this server tells upper and lower case in names apart, and has "
+            f"no table matches `{pattern.include}`: this server tells upper and lower case in names apart, and has "
             f"{', '.join(spelled[:5])}",
             where=where_of(connection),
             hint="write the names in source.tables as the server has them",
         )
     names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
     return SourceError(
-        f"no table matches {pattern.include!r}; the account can see {len(visible)} tables: {names or 'none'}",
+        f"no table matches `{pattern.include}`; the account can see {len(visible)} tables: {names or 'none'}",
         where=where_of(connection),
         hint=f"check source.tables; if the tables exist, run on the server: {grant_statement(connection)}",
     )
