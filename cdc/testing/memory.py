@@ -138,12 +138,6 @@ class LocalPipeline:
         """Log where a batch begins and ends."""
         self._planned[start[BATCH_KEY]] = start, end
 
-    def recover(self) -> None:
-        """Commit what an earlier process has decided, before anything is planned. Raises CdcError."""
-        if not self._recovered:
-            self._runner.recover()
-            self._recovered = True
-
     def batch(self, start: Offset, end: Offset, parallelism: int, failures: Sequence[FailAt] = ()) -> None:
         """One batch, tried again after each crash that is asked for. Raises CdcError."""
         self.plan(start, end)
@@ -186,6 +180,12 @@ class LocalPipeline:
             self._source, sink, between.routing, between.guard, self._state, self._planned.__getitem__, self._progress,
             RetryPolicy(timeout_s=10.0), between.rules,
         )  # fmt: skip
+
+    def recover(self) -> None:
+        """Commit what an earlier process has decided, before anything is planned. Raises CdcError."""
+        if not self._recovered:
+            self._runner.recover()
+            self._recovered = True
 
     def _live(self, batch: int, parallelism: int) -> None:
         """What a process does for a batch."""
