@@ -88,6 +88,12 @@ class KafkaServer:
         while name in self.topics():
             assert time.monotonic() < deadline, f"topic {name} does not go"
 
+    def forget_group(self, group: str) -> None:
+        """Let the broker forget a group's offsets, as it does by itself after a week."""
+        admin = self.admin()
+        for future in admin.delete_consumer_groups([group]).values():
+            future.result(_WAIT_S)
+
     def ends(self, topic: str, partition: int = 0) -> int:
         """Where a partition ends, with the markers of transactions, for readers that see everything."""
         consumer = Consumer(
