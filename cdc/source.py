@@ -237,6 +237,14 @@ class Releases(Protocol):
 
 
 @runtime_checkable
+class Reaches(Protocol):
+    """Optional capability of sources and sinks that tasks connect to, for executors on other machines."""
+
+    def reach(self) -> None:
+        """Connect and log in, now or never. Executor, before the first batch. Raises the connector's errors."""
+
+
+@runtime_checkable
 class TellsFirst(Protocol):
     """Optional capability of a bounded source: it knows the tables that its log begins with."""
 

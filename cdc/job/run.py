@@ -203,7 +203,8 @@ def _run_locked(
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
             shared.prepare(task)
-        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism))
+        warn = partial(reporter.line, level="warning")
+        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
         plan = StreamPlan(source, state, _limits(spec), parallelism, side)
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)

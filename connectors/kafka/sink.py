@@ -129,6 +129,10 @@ class KafkaSink(Sink):
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
         FailedTasks(self._context.store).clear()
 
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._retry, timeout_s=0.0))
+
     def warm(self) -> None:
         """Load the kernels. Executor."""
         from connectors.kafka.warm import warm

@@ -7,6 +7,7 @@ rows need are in the history before a task reads them; the tasks read their rang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -15,6 +16,7 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.read import records, startup
+from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import History, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
 from connectors.kafka.read.planner import Planner
@@ -35,7 +37,7 @@ class KafkaSource(Source):
 
     def _forget(self) -> None:
         self._known: History | None = None
-        self._plans: Planner | None = None
+        self._plans: Ahead | None = None
         self._tables: Tables | None = None
         self._names: Sequence[str] = ()
         self._notices: list[str] = []
@@ -109,12 +111,16 @@ class KafkaSource(Source):
         """Roughly how many bytes of messages are not planned yet."""
         if self._plans is None:
             return None
-        return Lag.telling(self._notices, self._plans.lag())
+        return Lag.telling(list(self._notices), self._plans.lag())
 
     def stop(self) -> None:
         """Close the planner's connection; also while it waits in another thread."""
         if self._plans is not None:
             self._plans.stop()
+
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._policy, timeout_s=0.0))
 
     def warm(self) -> None:
         """Load the kernels; on a machine's first run this compiles them."""
@@ -127,12 +133,14 @@ class KafkaSource(Source):
             self._known = History(self._context.store)
         return self._known
 
-    def _planner(self) -> Planner:
+    def _planner(self) -> Ahead:
         if self._plans is None:
-            self._plans = Planner(
-                self._cluster, self._policy, self._options, self._history(), self._described(),
-                self._context.pipeline, self._notices,
+            history = History(self._context.store)  # its own: what it has read out changes when there is more
+            planner = Planner(
+                self._cluster, self._policy, self._options, history, self._described(), self._context.pipeline,
+                self._notices,
             )  # fmt: skip
+            self._plans = Ahead(planner)
         return self._plans
 
     def _described(self) -> Tables:

@@ -46,7 +46,7 @@ FOLDER = pathlib.Path({folder!r})
 def eval(number: int) -> int:
     if not (FOLDER / "go").exists():
         seen = {{"pid": os.getpid(), "folder": os.getcwd(), "temporary": os.environ["TMPDIR"]}}
-        seen["of_driver"] = os.listdir({driver!r})
+        seen["of_driver"] = os.listdir({hidden!r})
         (FOLDER / f"{{os.getpid()}}.part").write_text(json.dumps(seen))
         os.replace(FOLDER / f"{{os.getpid()}}.part", FOLDER / f"{{os.getpid()}}.task")
     while not (FOLDER / "go").exists():
@@ -59,10 +59,9 @@ def eval(number: int) -> int:
 class Here:
     """The folders of a test: `driver` is the driver's own, `seen` is seen by the workers, too."""
 
-    def __init__(self, folder: Path) -> None:
-        self.driver, self.seen = folder / "driver", folder / "seen"
+    def __init__(self, hidden: Path, seen: Path) -> None:
+        self.hidden, self.driver, self.seen = hidden, hidden / seen.name, seen
         self.driver.mkdir()
-        self.seen.mkdir()
 
     def write_demo(self, database: str) -> None:
         """The demo; what reads orders there waits in the first batch."""
@@ -71,7 +70,7 @@ class Here:
         document["source"]["path"] = str(self.seen / document["source"]["path"])
         document["sink"]["path"] = database
         document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
-        code = HELD.format(folder=str(self.seen), driver=str(self.driver))
+        code = HELD.format(folder=str(self.seen), hidden=str(self.hidden))
         document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
         (self.driver / "demo.yaml").write_text(yaml.safe_dump(document))
 
@@ -91,15 +90,21 @@ class Here:
                 assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Here:
-    return Here(tmp_path)
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this machine alone."""
+    return tmp_path_factory.mktemp("hidden")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, here: Here) -> Iterator[Cluster]:
-    with standalone(tmp_path / "cluster", hidden=here.driver) as made:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, hidden: Path) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster"), hidden=hidden) as made:
         yield made
+
+
+@pytest.fixture
+def here(tmp_path: Path, hidden: Path) -> Here:
+    return Here(hidden, tmp_path)
 
 
 @contextmanager
@@ -155,8 +160,8 @@ def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster
         assert task["of_driver"] == []
         worker.kill9()
         another_task({task["pid"]})
-        for left in cluster.workers:
-            left.kill9()
+        for each in cluster.workers:
+            each.kill9()
         known = set(here.tasks())
         cluster.add_workers(2)
         another_task(known)
