@@ -31,10 +31,10 @@ demo: $(READY)-decoder ## run the demo pipeline: a recorded MySQL 9.7 binlog int
 	@$(MAKE) --no-print-directory $(READY)-warm
 
 # Processes, each with servers of its own: tests wait for servers and for Spark for a third of their time, so two cores
-# do three at once. The fast ones wait for nothing. A file's tests stay together, and the long files do not come last.
+# do three at once. A file's tests stay together, and the long files do not come last.
 # `make test WORKERS=1 ARGS="-k ..."`.
 WORKERS := 3
-FAST_WORKERS := 2
+FAST_WORKERS := 3
 SIDE_BY_SIDE := --dist loadfile
 
 test: setup ## run all tests (real servers: make services)

@@ -212,7 +212,8 @@ def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Patte
 def _meant(pattern: str) -> str:
     """The next step for a pattern that cannot be read: what it would be, written by the dot rule."""
     any_name = re.sub(r"(?<!\\)\.(?=[*+?{])", r"\\.", re.sub(r"^\*", r"\\.*", pattern))
-    readings = (any_name, any_name.replace(r"\.", r".\.", 1)) if set(pattern) - set("*.") else (r"\.*.\.*",)
+    swapped = re.sub(r"\\?\.", lambda dot: "." if len(dot[0]) > 1 else r"\.", pattern)  # as in any other regex
+    readings = (any_name, swapped, any_name.replace(r"\.", r".\.", 1)) if set(pattern) - set("*.") else (r"\.*.\.*",)
     for candidate in readings:
         parts = [part for part in _split(candidate, ".") if part]
         if len(parts) == _USUAL_PARTS and all(_is_regex(part) for part in parts):

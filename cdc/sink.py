@@ -26,7 +26,8 @@ class TaskAttempt:
     Names of prepared data are a function of (pipeline, batch, partition) - never of a clock. `attempt` may separate the
     files of attempts that overlap, as only the returned handles count. `generation` is part of the names too: how often
     the sink has given up decided rows of the batch (LoadsLost), which are then prepared anew. `rows` says which rows
-    they are: the same text for the same part of the log, in a replay too; empty where nobody knows.
+    they are: the same text for the same part of the log, in a replay too; empty where nobody knows. `again` says that
+    an earlier run may have begun with the part.
     """
 
     batch: int
@@ -34,6 +35,7 @@ class TaskAttempt:
     attempt: int
     generation: int = 0
     rows: str = ""
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -81,12 +81,14 @@ class Split:
 
     `payload` is the source's own: a JSON value (objects with text keys, lists, text, integers, booleans, null), small
     (well under 1 MB). It is stored before the batch is read, and what is read again after a crash is read by it.
-    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; the engine sets it.
+    `moment_ms` is the batch's own time, milliseconds since the epoch, the same in a replay; `again` says that an
+    earlier run may have begun with it. The engine sets both.
     """
 
     index: int
     payload: Any
     moment_ms: int = 0
+    again: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,14 @@ class Releases(Protocol):
 
     def commit(self, end: Offset) -> None:
         """Everything up to `end` is in the sink and will not be asked for again. Stream reader process."""
+
+
+@runtime_checkable
+class Reaches(Protocol):
+    """Optional capability of sources and sinks that tasks connect to, for executors on other machines."""
+
+    def reach(self) -> None:
+        """Connect and log in, now or never. Executor, before the first batch. Raises the connector's errors."""
 
 
 @runtime_checkable

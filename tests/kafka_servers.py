@@ -37,6 +37,7 @@ _LOGINS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
     "auto.create.topics.enable": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 """Whoever does not log in may do all; `bo` may do what a test grants. Whoever asks for a topic makes it, as Kafka has
 it by default."""
@@ -77,6 +78,31 @@ class KafkaServer:
         for future in admin.create_partitions([NewPartitions(name, partitions)]).values():
             future.result(_WAIT_S)
         _appears(admin, name, partitions)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic; returns once clients are told that it is gone."""
+        admin = self.admin()
+        for future in admin.delete_topics([name]).values():
+            future.result(_WAIT_S)
+        deadline = time.monotonic() + _WAIT_S
+        while name in self.topics():
+            assert time.monotonic() < deadline, f"topic {name} does not go"
+
+    def forget_group(self, group: str) -> None:
+        """Let the broker forget a group's offsets, as it does by itself after a week."""
+        admin = self.admin()
+        for future in admin.delete_consumer_groups([group]).values():
+            future.result(_WAIT_S)
+
+    def ends(self, topic: str, partition: int = 0) -> int:
+        """Where a partition ends, with the markers of transactions, for readers that see everything."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "none", "isolation.level": "read_uncommitted"}
+        )
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
+        finally:
+            consumer.close()
 
     def admin(self) -> AdminClient:
         """An admin client; keep it until what it was asked is answered."""

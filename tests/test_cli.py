@@ -1,4 +1,5 @@
-"""The command as a user runs it: a process of its own, its output and its exit code."""
+"""The command as a user runs it: its output and its exit code, in a process of its own unless no more than the command
+line is looked at."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from cdc import __version__
+from cdc.cli import app
 
 ROOT = Path(__file__).resolve().parents[1]
 FIVE = ROOT / "tests" / "golden" / "spec" / "five_mistakes.yaml"
@@ -25,6 +29,11 @@ def cdc(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+def line(*arguments: str) -> Result:
+    """A command line that does not get beyond its own reading, in this process."""
+    return CliRunner().invoke(app, arguments)
+
+
 def test_version() -> None:
     done = cdc("--version")
     assert (done.returncode, done.stdout) == (0, f"cdc {__version__}\n")
@@ -32,8 +41,8 @@ def test_version() -> None:
 
 @pytest.mark.parametrize("command", [[], ["validate"], ["plan"], ["run"], ["schema"]])
 def test_help_names_the_exit_codes(command: list[str]) -> None:
-    done = cdc(*command, "--help")
-    assert done.returncode == 0
+    done = line(*command, "--help")
+    assert done.exit_code == 0
     codes = (
         "Exit codes: 0 done; 1 a test of `cdc test` failed, or `cdc verify` has not found all tables equal; "
         "2 the pipeline file or the command line is wrong; 3 the"
@@ -42,7 +51,7 @@ def test_help_names_the_exit_codes(command: list[str]) -> None:
 
 
 def test_help_has_a_short_flag_too() -> None:
-    assert cdc("run", "-h").stdout == cdc("run", "--help").stdout != ""
+    assert line("run", "-h").stdout == line("run", "--help").stdout != ""
 
 
 def test_a_shell_completes_commands_and_flags() -> None:
@@ -92,19 +101,19 @@ def test_a_wrong_file_is_not_run(command: str) -> None:
      ["schema", "--connector", "orcale"]],
 )  # fmt: skip
 def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
-    done = cdc(*arguments)
-    assert done.returncode == 2
+    done = line(*arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
 
 
 def test_the_schema_is_one_json_document() -> None:
-    done = cdc("schema")
-    assert done.returncode == 0
+    done = line("schema")
+    assert done.exit_code == 0
     assert set(json.loads(done.stdout)["properties"]) == {"source", "sink", "route", "transform", "pipeline"}
 
 
 def test_the_schema_of_one_connector() -> None:
-    done = cdc("schema", "--connector", "mysql")
+    done = line("schema", "--connector", "mysql")
     assert json.loads(done.stdout) == json.loads((ROOT / "schemas" / "sources" / "mysql.json").read_text())
 
 
@@ -147,3 +156,34 @@ def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log() 
     expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))
     assert [line["message"] for line in lines] == expected.splitlines()
     assert {line["level"] for line in lines} == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        (">&-", 0, ""),
+        ("<&- >&- 2>&-", 0, ""),
+        ("> /dev/full", 5, "cdc: cannot write the output: No space left on device (look at where it goes)\n"),
+    ],
+)
+def test_output_that_nobody_can_read_is_no_internal_error(redirected: str, code: int, said: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m cdc validate "$1" {redirected}', sys.executable, DEMO],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr.lstrip("\n")) == (code, "", said)
+
+
+def test_the_exit_code_tells_of_mistakes_that_cannot_be_printed() -> None:
+    done = subprocess.run(["sh", "-c", '"$0" -m cdc validate "$1" 2>&-', sys.executable, FIVE], check=False)
+    assert done.returncode == 2
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    command = 'mkdir gone && cd gone && rmdir ../gone && PYTHONPATH="$2" "$0" -m cdc plan "../$1"'
+    (tmp_path / "demo.yaml").write_text(DEMO.read_text())
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable, "demo.yaml", str(ROOT)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == "cdc: the working folder does not exist any more (change to one that does)\n"

@@ -116,8 +116,13 @@ def tree(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text(encoding="utf-8"))
 
 
-def imports(name: str, *, at_load: bool = False) -> Iterator[str]:
+@cache
+def imports(name: str, *, at_load: bool = False) -> tuple[str, ...]:
     """The modules that a module imports, anywhere in it or only while it is loaded; never relative ones."""
+    return tuple(_imports(name, at_load))
+
+
+def _imports(name: str, at_load: bool) -> Iterator[str]:
     for node in walk(tree(name), into_functions=not at_load):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -130,7 +135,7 @@ def imports(name: str, *, at_load: bool = False) -> Iterator[str]:
 
 def walk(node: ast.AST, *, into_functions: bool) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
         if into_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield child

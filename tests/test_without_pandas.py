@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _PROGRAM = """
 import sys
 import pyarrow as pa
@@ -21,6 +23,7 @@ print(pandas.Series([1, 2]).sum())
 """
 
 
+@pytest.mark.slow
 def test_arrow_values_do_not_load_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "3"]

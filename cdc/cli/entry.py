@@ -13,6 +13,7 @@ from cdc.signals import ignore, leave_at_once
 def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
     code: object = 0
+    _open_streams()
     leave_at_once(sys.argv[1:])
     try:
         app()
@@ -21,15 +22,69 @@ def main() -> None:
     except Exception as error:  # the outermost frame: whatever comes here ends the process
         if os.environ.get("CDC_DEBUG") == "1":
             raise
-        code = complain(error)
+        code = _told(error)
     _leave(code if isinstance(code, int) else int(code is not None))
+
+
+def _open_streams() -> None:
+    """Streams that the caller has closed lead nowhere. Else the next file that is opened takes their number, and
+    whatever this process and its children print is written into it."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        if nowhere != number:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+        setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+
+
+def _told(error: Exception) -> int:
+    """Print an error and return its exit code, also when nobody can read it: then the code alone tells."""
+    error = _outside(error)
+    try:
+        return complain(error)
+    except OSError:
+        _give_up(2)
+        return getattr(error, "exit_code", 5)
+
+
+def _outside(error: Exception) -> Exception:
+    """An error of the operating system that has nothing to do with what was asked for, said as such."""
+    from cdc.errors import CdcError
+
+    if not isinstance(error, OSError) or error.filename is not None:
+        return error
+    try:
+        os.getcwd()
+    except OSError:
+        return CdcError("the working folder does not exist any more", hint="change to one that does")
+    for stream in (2, 1):
+        try:
+            # What could not be written is not kept by the stream, so it has to be tried once more.
+            os.write(stream, b"\n")
+        except OSError as refused:
+            _give_up(stream)
+            return CdcError(f"cannot write the output: {refused.strerror}", hint="look at where it goes")
+    return error
+
+
+def _give_up(stream: int) -> None:
+    """What is left of an output that cannot be written goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream)
+    os.close(nowhere)
 
 
 def _leave(code: int) -> None:
     """End the process; after a run at once, as DuckDB's binding reports every object that outlives it."""
     ignore()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError as error:
+            code = code or _told(error)
+            _give_up(number)
     if "pyspark" in sys.modules:
         os._exit(code)
     sys.exit(code)

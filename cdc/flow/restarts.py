@@ -27,6 +27,8 @@ FINAL: Final = (
 )  # fmt: skip
 """Errors that the next run would meet again, as they come from the file or from what the log holds."""
 
+_CHANCE = random.SystemRandom()
+
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
@@ -54,7 +56,7 @@ class Restarts:
     `count` is how often it was restarted since it last got on.
     """
 
-    def __init__(self, policy: RestartPolicy, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, policy: RestartPolicy, chance: Callable[[], float] = _CHANCE.random) -> None:
         self._policy, self._chance = policy, chance
         self.forget()
 

@@ -27,7 +27,8 @@ class SplitLog:
         self._store, self._clock = store, clock
 
     def splits(self, source: Source, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
-        """The splits of the batch between two offsets of the engine: the stored ones, else the source's, now stored.
+        """The splits of the batch between two offsets of the engine: the stored ones, `again`, else the source's, now
+        stored.
 
         Stream reader process, before any task of the batch. Raises StateError when they cannot be written or read.
         """
@@ -63,7 +64,7 @@ class SplitLog:
             return None
         try:
             same = (fields["start"], fields["end"]) == (start, end)
-            return _splits(fields) if same else None
+            return _splits(fields, again=True) if same else None
         except (ValueError, LookupError, TypeError) as error:
             raise StateError(f"cannot be read: {error!r}", where=self._store.where(name), hint=RESTORE) from error
 
@@ -72,7 +73,7 @@ def _name(batch: int) -> str:
     return f"{batch}{_SUFFIX}"
 
 
-def _splits(fields: Mapping[str, Any]) -> Sequence[Split]:
+def _splits(fields: Mapping[str, Any], *, again: bool = False) -> Sequence[Split]:
     """Splits of versions without a moment have the epoch's: there were no rules that could ask for it."""
     moment_ms = fields.get("moment_ms", 0)
-    return tuple(Split(index, payload, moment_ms) for index, payload in fields["splits"])
+    return tuple(Split(index, payload, moment_ms, again) for index, payload in fields["splits"])

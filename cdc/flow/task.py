@@ -132,7 +132,7 @@ class PrepareTask:
                 )
                 with phases.phase("prepare"):
                     prepared = self.sink.prepare(
-                        TaskAttempt(batch, split.index, attempt, generation, _digest(split)), blocks
+                        TaskAttempt(batch, split.index, attempt, generation, _digest(split), split.again), blocks
                     )
             reached("in-prepare", batch)
         except CdcError as error:

@@ -20,6 +20,9 @@ _LOST = re.compile(
 )
 """What Spark says when a process of its own is gone, or did not come up within its ten seconds."""
 
+_NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors)\b[\w.]*)'")
+"""An executor cannot even load what it is to run."""
+
 _HINT = "CDC_DEBUG=1 shows the whole trace; a run after this one continues at the last committed batch"
 
 _TRACE = "Traceback (most recent call last)"
@@ -80,6 +83,10 @@ def recover(error: BaseException) -> CdcError:
     raised = _RAISED.findall(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lost = None if _TRACE in text else _LOST.search(text + _java_traces(error))
+    missing = _NO_CODE.search(text)
+    if missing is not None:
+        hint = "install the same version of cdc on every machine of the cluster (docs/cluster.md)"
+        return EngineError(f"the Python of an executor has no {missing[1]}, or another version of it", hint=hint)
     if lost is not None:
         return WorkerLost(f"a process of Spark's has ended, or did not come up: {lost[0]}", hint=_HINT)
     return EngineError(f"Spark stopped: {(raised[-1:] or lines or [type(error).__name__])[0][:500]}", hint=_HINT)

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from cdc.errors import StateError, from_json
+from cdc.errors import CdcError, StateError, from_json
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.task import PrepareTask
 from cdc.job.alike import check, installed, look
 from cdc.job.error_transport import recover
 from cdc.job.stream import Side
-from cdc.source import Context
+from cdc.source import Context, Reaches
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.served.server import StateServer
@@ -32,9 +34,17 @@ _HIGHEST_PORT = 65535
 
 @contextlib.contextmanager
 def executors_side(
-    spec: PipelineSpec, pipeline: str, state: StateDir, spark: SparkSession, here: PrepareTask, tasks: int
+    spec: PipelineSpec,
+    pipeline: str,
+    state: StateDir,
+    spark: SparkSession,
+    here: PrepareTask,
+    tasks: int,
+    warn: Callable[[str], None],
 ) -> Iterator[Side]:
     """The side of the executors, while the run goes on. `here` is the task for workers on this machine.
+
+    `warn` is told what executors do not reach at this moment: tasks wait for that as long as the options say.
 
     Raises EngineError, StateError when executors cannot do what it takes.
     """
@@ -49,7 +59,8 @@ def executors_side(
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
         answers = store.within("answers")
         task = replace(here, source=source, sink=sink, schemas=SinkSchemas(store), answers=answers)
-        check_executors(spark, store.check, tasks)
+        for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):
+            warn(unreached)
         yield Side(task, stop, installed())
     finally:
         server.close()
@@ -69,43 +80,57 @@ def _port(environment: Mapping[str, str]) -> int:
     return int(text)
 
 
-def check_executors(spark: SparkSession, check_there: Callable[[], None], tasks: int) -> None:
-    """Look at the executors that Spark gives so many tasks to: their Python, and with `check_there`, which may raise a
-    CdcError. Driver, before the query; an executor that comes later is looked at by its first task.
+def _unreached(store: ServedStore, systems: Sequence[object]) -> list[str]:
+    """What of source and sink does not answer this machine. Executor. Raises StateError without a way to the driver."""
+    store.check()
+    found = []
+    for system in systems:
+        try:
+            if isinstance(system, Reaches):
+                system.reach()
+        except CdcError as error:
+            found.append(f"the machine {socket.gethostname()} has no connection: {error}")
+    return found
 
-    Raises EngineError, and what `check_there` raises.
+
+def check_executors(spark: SparkSession, look_there: Callable[[], list[str]], tasks: int) -> list[str]:
+    """Look at the executors that Spark gives so many tasks to: their Python, and what `look_there` tells, each text
+    once. Driver, before the query; an executor that comes later is looked at by its first task.
+
+    Raises EngineError, and the CdcError that `look_there` raises.
     """
     try:
-        found = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_probe(check_there)).collect()
+        found = spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(_probe(look_there)).collect()
     except (PySparkException, Py4JError) as error:
         raise recover(error) from error
-    for there, machine, python, wrong in found:
+    for there, machine, python, wrong, _ in found:
         check(installed(), there, machine, python)
         if wrong:
             raise from_json(wrong)
+    return list(dict.fromkeys(text for *_, texts in found for text in texts))
 
 
-Found = tuple[dict[str, str], str, str, str]
+Found = tuple[dict[str, str], str, str, str, list[str]]
 
 
-def _probe(check_there: Callable[[], None]) -> Callable[[Iterable[int]], Iterator[Found]]:
+def _probe(look_there: Callable[[], list[str]]) -> Callable[[Iterable[int]], Iterator[Found]]:
     from pyspark import cloudpickle
 
-    pickled, wanted, looking = cloudpickle.dumps(check_there), dict(installed()), look  # type: ignore[no-untyped-call]
+    pickled, wanted, looking = cloudpickle.dumps(look_there), dict(installed()), look  # type: ignore[no-untyped-call]
 
     def probe(_: Iterable[int]) -> Iterator[Found]:
         import pickle
         import socket
         import sys
 
-        there, wrong = looking(), ""
+        there, wrong, told = looking(), "", list[str]()
         if there == wanted:  # else there may be nothing that could be asked
             from cdc.errors import CdcError
 
             try:
-                pickle.loads(pickled)()
+                told = pickle.loads(pickled)()
             except CdcError as error:
                 wrong = error.to_json()
-        yield there, socket.gethostname(), sys.executable, wrong
+        yield there, socket.gethostname(), sys.executable, wrong, told
 
     return probe

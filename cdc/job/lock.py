@@ -31,8 +31,18 @@ class RunLock:
     """Holds `<state>/lock`. A killed driver frees it at once, but its Java process may write a moment longer: the lock
     file names that process, and the next run waits until it is gone."""
 
-    def __init__(self, root: Path, *, wait_s: float = 30.0, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        wait_s: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+        held: str = "another run is using this state directory",
+        hint: str = _HINT,
+    ) -> None:
+        """`held` and `hint` are what is said when another process has it."""
         self._path, self._wait_s, self._sleep = root / "lock", wait_s, sleep
+        self._held, self._hint = held, hint
         self._file: IO[str] | None = None
         self._holder: dict[str, int | str] = {}
 
@@ -50,9 +60,7 @@ class RunLock:
             holder = _holder(file.read())
             file.close()
             raise StateError(
-                f"another run is using this state directory (process {holder.get('driver', '?')})",
-                where=str(self._path.parent),
-                hint=_HINT,
+                f"{self._held} (process {holder.get('driver', '?')})", where=str(self._path.parent), hint=self._hint
             ) from error
         file.seek(0)
         earlier = _holder(file.read())

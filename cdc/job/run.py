@@ -32,7 +32,7 @@ from cdc.job.log_records import log_records, same_run
 from cdc.job.own_session import OwnSession, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
-from cdc.job.session import DEFAULT_MASTER, warm_workers, with_retries
+from cdc.job.session import chosen_master, warm_workers
 from cdc.job.state_location import place
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
@@ -106,7 +106,7 @@ def run(
             state = stack.enter_context(found.held(retry, reporter.line))
             pipeline = state.open(name=spec.name, source=spec.source.type)
             state.clear_control()
-            master = with_retries(master or DEFAULT_MASTER) if control.shared is None else control.shared.master
+            master = chosen_master(master) if control.shared is None else control.shared.master
             mode = Mode(master, until_caught_up or spec.pipeline.schedule is not None, background)
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
@@ -203,7 +203,8 @@ def _run_locked(
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
             shared.prepare(task)
-        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism))
+        warn = partial(reporter.line, level="warning")
+        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
         plan = StreamPlan(source, state, _limits(spec), parallelism, side)
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkContext, accumulators
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -45,6 +45,33 @@ def with_retries(master: str) -> str:
         )
     match = _LOCAL.fullmatch(master)
     return master if match is None else f"local[{match[1] or 1},4]"
+
+
+def chosen_master(given: str | None) -> str:
+    """The master of a run: what was asked for, else what spark-submit was given when that has started this process.
+
+    Raises EngineError for two that differ, and as `with_retries`.
+    """
+    submitted = _submitted_master()
+    if given and submitted and with_retries(given) != with_retries(submitted):
+        raise EngineError(
+            f"spark-submit has {submitted}, and the command {given}",
+            where="--master",
+            hint="name the master once: spark-submit --master ... cdc-run.py run FILE",
+        )
+    return with_retries(given or submitted or DEFAULT_MASTER)
+
+
+def _submitted() -> bool:
+    """Whether this process was started by spark-submit, with a Java that runs already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted_master() -> str:
+    if not _submitted():
+        return ""
+    SparkContext._ensure_initialized()  # else settings are those of a process without a Java
+    return SparkConf().get("spark.master") or ""
 
 
 _VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
@@ -136,7 +163,10 @@ def start_session(
     with pandas_hidden():
         importlib.import_module("pyspark.testing.utils")  # which a session imports, to ask whether there is numpy
     try:
-        return builder.getOrCreate()
+        spark = builder.getOrCreate()
+        if _submitted():
+            spark.sparkContext.setLogLevel("ERROR")  # our log settings come too late for its Java
+        return spark
     except Exception as error:
         raise EngineError(
             f"Spark does not start with {java}: {reason_of(str(error))}",

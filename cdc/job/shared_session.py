@@ -22,12 +22,11 @@ from cdc.job.forks import Forks
 from cdc.job.java import Java, choose_java
 from cdc.job.lock import RunLock
 from cdc.job.session import (
-    DEFAULT_MASTER,
     JAVA_GONE,
     as_guest,
+    chosen_master,
     end_spark,
     start_session,
-    with_retries,
     without_variables,
 )
 
@@ -45,7 +44,7 @@ class SharedSession:
     def __init__(
         self, root: Path, master: str | None, secret_variables: Sequence[str], line: Callable[[str, str], None]
     ) -> None:
-        self.master = with_retries(master or DEFAULT_MASTER)
+        self.master = chosen_master(master)
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
         self._turn = threading.Lock()

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext, cloudpickle
@@ -98,6 +98,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, sealed: SealedPlan) -> None:
         self._sealed = sealed
         self._noticed = 0
+        self._begun = -1
 
     @property
     def _plan(self) -> StreamPlan:
@@ -157,7 +158,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan = self._plan
         plan.state.adopt_plan(batch)
         splits = SplitLog(plan.state.splits).splits(plan.source, start, end, plan.parallelism)
-        return [SplitPartition(batch, split) for split in splits]
+        if not any(split.again for split in splits):
+            self._begun = batch
+        # Spark may ask several times for one batch: it is a replay when this run did not begin it.
+        again = batch != self._begun
+        return [SplitPartition(batch, replace(split, again=again)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         """Prepare the split in the sink; the one row says what came of it. Executor."""

@@ -70,7 +70,7 @@ class PipelineView:
         next_run_s: when the next run begins, None when none is planned.
         runs: the newest first: the one under way, then those kept in the history.
         restarts: runs begun by the restart strategy since the last success or request.
-        last_error: what the last run failed with, until a run has committed a batch.
+        last_error: what the last run failed with, until one has committed a batch, or come to its end.
         file_errors: what is wrong with the file as it is now, while an earlier version of it goes on; empty when sound.
         state_dir: where it keeps its state; the status document is there.
         spec: the options in force, JSON values; secrets are masked.

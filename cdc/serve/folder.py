@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,18 @@ _NOT = (".test.yaml", ".test.yml")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file as it was read. `spec` is None when `problems`, its mistakes with their places, are not empty."""
+    """A file as it was read. `problems` are its mistakes with their places; one with a `spec` and problems is sound,
+    and refused for another file's sake."""
 
     file: Path
     digest: str
     spec: PipelineSpec | None = None
     problems: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """Whether another file keeps it from being used."""
+        return self.spec is not None and bool(self.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,16 @@ class Folder:
     """Looks at a folder. One thread.
 
     A file is `NAME.yaml` or `NAME.yml` right in the folder; tests of pipelines, hidden files and folders are none. Two
-    files with one name of a pipeline, or names that make one folder, would share a state directory: the second is
-    refused.
+    files with one name of a pipeline, or names that make one folder, would share a state directory: one of them is
+    refused, for as long as the other one is there. The one that has the name keeps it, also when it turns wrong, as its
+    version before goes on. Where none has it yet it is that which `ran_last` in that folder, else the one that is
+    called like its pipeline, else the first.
     """
 
     path: Path
+    ran_last: Callable[[str], str] = lambda folder: ""
     _known: dict[Path, Version] = field(default_factory=dict)
+    _has: dict[Path, PipelineSpec] = field(default_factory=dict)
 
     def look(self) -> Changes:
         """What is new since the last look. Raises OSError when the folder cannot be read."""
@@ -53,46 +63,56 @@ class Folder:
         gone = tuple(path for path in self._known if path not in files)
         for path in gone:
             del self._known[path]
-        read = tuple(version for path in files if (version := self._changed(path)) is not None)
-        return Changes(read, gone)
+            self._has.pop(path, None)
+        changed = {version.file: version for path in files if (version := self._changed(path)) is not None}
+        if changed or gone:
+            changed = {path: version for path, version in self._known.items() if version.refused} | changed
+        return Changes(tuple(each for each in self._settle(changed.values()) if self._is_news(each)), gone)
+
+    def _settle(self, versions: Iterable[Version]) -> Sequence[Version]:
+        """With the names that they ask for, or refused; who gives a name away comes before who gets it."""
+        done, left = list[Version](), sorted(versions, key=self._turn)
+        while left:
+            settled = [self._settled(version) for version in left]
+            done += [version for version in settled if not version.refused]
+            refused = [version for version in settled if version.refused]
+            if len(refused) == len(left):
+                return [*done, *refused]
+            left = refused
+        return done
+
+    def _is_news(self, version: Version) -> bool:
+        before, self._known[version.file] = self._known.get(version.file), version
+        return version != before
 
     def _changed(self, path: Path) -> Version | None:
         known = self._known.get(path)
         try:
             text = path.read_bytes()
         except OSError as error:
-            version = Version(path, "", problems=(f"{path}: cannot be read: {error.strerror}",))
-            changed = known is None or known.digest != ""
-        else:
-            digest = hashlib.sha256(text).hexdigest()
-            changed = known is None or known.digest != digest
-            version = self._read(path, digest) if changed else Version(path, digest)
-        if not changed:
-            return None
-        self._known[path] = version
-        return version
+            return Version(path, "", problems=(f"{path}: cannot be read: {error.strerror}",))
+        digest = hashlib.sha256(text).hexdigest()
+        return None if known is not None and known.digest == digest else _read(path, digest)
 
-    def _read(self, path: Path, digest: str) -> Version:
-        from cdc.job.state_location import folder_name
-        from cdc.spec.check import check_file
+    def _turn(self, version: Version) -> tuple[bool, bool, Path]:
+        """Who is first to get a name."""
+        spec = version.spec
+        if spec is None:
+            return True, True, version.file
+        return self.ran_last(folder_of(spec)) != str(version.file), spec.name != version.file.stem, version.file
 
-        try:
-            spec = check_file(str(path)).spec
-            folder = folder_name(spec.name)
-        except SpecError as error:
-            return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
-        except StateError as error:
-            return Version(path, digest, problems=(f"{path}: {error}",))
-        for other, version in self._known.items():
-            if other == path or version.spec is None:
-                continue
-            if folder_name(version.spec.name) == folder:
-                same = (
-                    f"is that of {other}" if version.spec.name == spec.name else f"and that of {other} name one folder"
-                )
+    def _settled(self, version: Version) -> Version:
+        """With the name that it asks for, or refused as another file has it."""
+        spec, path = version.spec, version.file
+        if spec is None:
+            return version
+        for other, has in self._has.items():
+            if other != path and folder_of(has) == folder_of(spec):
+                same = f"is that of {other}" if has.name == spec.name else f"and that of {other} name one folder"
                 problem = f"{path}: its name {spec.name} {same} (give one of them another pipeline.name)"
-                return Version(path, digest, problems=(problem,))
-        return Version(path, digest, spec)
+                return replace(version, problems=(problem,))
+        self._has[path] = spec
+        return replace(version, problems=())
 
     @property
     def versions(self) -> Mapping[Path, Version]:
@@ -100,6 +120,29 @@ class Folder:
         return self._known
 
 
+def _read(path: Path, digest: str) -> Version:
+    from cdc.spec.check import check_file
+
+    try:
+        spec = check_file(str(path)).spec
+        folder_of(spec)
+    except SpecError as error:
+        return Version(path, digest, problems=tuple(str(problem) for problem in error.problems))
+    except StateError as error:
+        return Version(path, digest, problems=(f"{path}: {error}",))
+    return Version(path, digest, spec)
+
+
+def folder_of(spec: PipelineSpec) -> str:
+    """The pipeline's folder in the state root. Raises StateError for a name that makes none."""
+    from cdc.job.state_location import folder_name
+
+    return folder_name(spec.name)
+
+
 def _is_pipeline(path: Path) -> bool:
+    """A link that leads nowhere is one that cannot be read."""
     name = path.name
-    return path.suffix in SUFFIXES and not name.endswith(_NOT) and not name.startswith(".") and path.is_file()
+    if path.suffix not in SUFFIXES or name.endswith(_NOT) or name.startswith("."):
+        return False
+    return path.is_file() or (path.is_symlink() and not path.exists())

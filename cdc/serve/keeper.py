@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -34,6 +34,23 @@ if TYPE_CHECKING:
     from cdc.status.model import Status
 
 T = TypeVar("T")
+
+
+_CLOCK_S = 30.0
+"""How often the clock is looked at that a schedule goes by: it may be set, and goes on while the machine sleeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The next run: what begins it, and when by the clock. A pause before a restart is as long whatever that does."""
+
+    why: str
+    at_s: float
+    pause_until_s: float | None = None
+
+    def left_s(self) -> float:
+        """Until then, at most 0 when it is time."""
+        return self.at_s - time.time() if self.pause_until_s is None else self.pause_until_s - time.monotonic()
 
 
 class Host(Protocol):
@@ -64,7 +81,7 @@ class Keeper:
         self._control: Control | None = None
         self._run: RunView | None = None
         self._last_error: ErrorView | None = None
-        self._due: tuple[str, float] | None = None
+        self._due: Due | None = None
         self._state: State = "starting"
         self.file_errors: tuple[str, ...] = ()
         self._after: Keeper | None = None
@@ -93,11 +110,14 @@ class Keeper:
         begins_s = self._times.first_s(time.time(), self._history.last_begun_s())
         self._plan("start" if begins_s is None else "schedule", begins_s)
 
-    def _plan(self, why: str, begins_s: float | None = None) -> None:
-        """The next run. Its state while it is waited for depends on why it begins."""
+    def _plan(self, why: str, begins_s: float | None = None, *, pause_s: float | None = None) -> None:
+        """The next run, at a time or after a pause. Its state while it is waited for depends on why it begins."""
         now = time.time()
-        self._due = (why, now if begins_s is None else begins_s)
-        later = self._due[1] > now
+        if pause_s is not None:
+            self._due = Due(why, now + pause_s, time.monotonic() + pause_s)
+        else:
+            self._due = Due(why, now if begins_s is None else begins_s)
+        later = self._due.at_s > now
         self._state = "starting" if not later else "scheduled" if why == "schedule" else "waiting"
         self._changed.notify_all()
 
@@ -116,7 +136,7 @@ class Keeper:
         return PipelineView(
             name=spec.name, file=spec.file, source=spec.source.type, sink=spec.sink.type, state=state,
             state_dir=str(self.root), schedule=spec.pipeline.schedule or "",
-            next_run_s=due[1] if due is not None and running is None else None, runs=runs, restarts=count,
+            next_run_s=due.at_s if due is not None and running is None else None, runs=runs, restarts=count,
             last_error=error, file_errors=self.file_errors, spec=self._shown,
         )  # fmt: skip
 
@@ -217,11 +237,11 @@ class Keeper:
                 if self._closed:
                     return None
                 if not self._jobs:
-                    left_s = None if self._due is None else self._due[1] - time.time()
+                    left_s = None if self._due is None else self._due.left_s()
                     if self._due is None or (left_s is not None and left_s > 0):
-                        self._changed.wait(left_s)
+                        self._changed.wait(None if left_s is None else min(left_s, _CLOCK_S))
                         continue
-                    why, self._due = self._due[0], None
+                    why, self._due = self._due.why, None
                     return why
                 work, future = self._jobs.pop(0)
             try:
@@ -284,7 +304,7 @@ class Keeper:
         outcome: Outcome = "failed" if error is not None else "stopped" if asked else "finished"
         over = replace(run, ended_s=now_s, outcome=outcome, rows=progress.rows, batches=progress.batches, error=shown)
         self._run = self._control = None
-        self._last_error = shown or (None if progress.batches else self._last_error)
+        self._last_error = shown or (None if progress.batches or not asked else self._last_error)
         self._keep(over)
         if error is None:
             self._restarts.forget()
@@ -314,7 +334,7 @@ class Keeper:
             error, batch=control.progress.running, committed=committed, now_s=time.monotonic()
         )
         if delay_s is not None:
-            self._plan("restart", time.time() + delay_s)
+            self._plan("restart", pause_s=delay_s)
             self._say(f"failed, and is started again in {delay_s:.1f} s: {error}", "warning")
             return
         begins_s = None if self._restarts.hopeless else self._times.next_s(time.time(), time.time())[0]

@@ -18,8 +18,9 @@ from cdc.errors import CdcError, PipelineUnknown
 from cdc.printed import printed
 from cdc.processes import started
 from cdc.serve.control import LogLine, PipelineView
-from cdc.serve.folder import Folder, Version
+from cdc.serve.folder import Folder, Version, folder_of
 from cdc.serve.keeper import Keeper
+from cdc.status.file import last_status
 
 if TYPE_CHECKING:
     from cdc.job.shared_session import SharedSession
@@ -51,7 +52,7 @@ class Server:
     """Keeps the pipelines of a folder. It is the `Control` of the REST API, and the `Host` of its keepers."""
 
     def __init__(self, settings: Settings, line: Callable[[str], None] | None = None) -> None:
-        self._settings, self._folder = settings, Folder(settings.folder)
+        self._settings, self._folder = settings, Folder(settings.folder, self._ran_last)
         self._print = line or _to_stderr
         self._keepers: dict[str, Keeper] = {}
         self._wrong: dict[Path, Version] = {}
@@ -90,7 +91,10 @@ class Server:
         """One server per state root: another one's pipelines would only meet their own locks."""
         from cdc.job.lock import RunLock
 
-        lock = RunLock(self._settings.state_root)
+        root = self._settings.state_root
+        lock = RunLock(
+            root, held="another server keeps its pipelines here", hint="stop that one, or name another --state-root"
+        )
         lock.acquire()
         stack.callback(lock.release)
 
@@ -144,6 +148,7 @@ class Server:
 
     def _end(self) -> None:
         keepers = self._kept()
+        self.say("ends, once every running batch is finished")
         for keeper in keepers:
             keeper.close()
         for keeper in keepers:
@@ -168,7 +173,7 @@ class Server:
         keeper = self._keepers.get(name) if name is not None else None
         for problem in version.problems:
             self.say(problem, "error")
-        if version.spec is None:
+        if version.spec is None or version.problems:
             self._wrong[version.file] = version
             if keeper is not None:
                 keeper.file_errors = version.problems
@@ -183,6 +188,11 @@ class Server:
             self._forget(version.file)
         self._add(version)
 
+    def _ran_last(self, folder: str) -> str:
+        """The file of the last run of the pipeline with this folder; empty when that is not known."""
+        seen = last_status(self._settings.state_root / folder)
+        return "" if seen is None else seen.file
+
     def _folder_of(self, name: str) -> Path:
         """Where a pipeline's files are; with a store, those of this machine. Raises StateError."""
         from cdc.job.state_location import working_copy
@@ -191,13 +201,11 @@ class Server:
         return working_copy(root, f"{self._settings.state_store}/{name}") if self._settings.state_store else root
 
     def _add(self, version: Version) -> None:
-        from cdc.job.state_location import folder_name
-
         spec = version.spec
         if spec is None:
             return
         try:
-            keeper = Keeper(spec, self._folder_of(folder_name(spec.name)), self)
+            keeper = Keeper(spec, self._folder_of(folder_of(spec)), self)
             keeper.begin(self._ending.pop(keeper.root, None))
         except (CdcError, OSError) as error:
             self.say(f"{version.file}: {error}", "error")

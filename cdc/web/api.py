@@ -146,7 +146,8 @@ def _fields(body: bytes) -> Mapping[str, str]:
         return {}
     try:
         fields = json.loads(body)
-    except ValueError as error:
+        json.dumps(fields, ensure_ascii=False).encode()  # half of a letter is none
+    except (ValueError, RecursionError) as error:
         raise NotNow(
             f"the request is not JSON: {error}", hint='send an object, such as {"table": "shop.orders"}'
         ) from error

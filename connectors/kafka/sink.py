@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -22,7 +23,7 @@ from cdc.source import Context
 from connectors.kafka.client import SINK, Cluster
 from connectors.kafka.delivery.announcing import Announcing
 from connectors.kafka.delivery.clients import KEPT, Clients
-from connectors.kafka.delivery.fences import DRIVER, Written, is_written, part_of
+from connectors.kafka.delivery.fences import DRIVER, FencesKept, Written, is_written, part_of
 from connectors.kafka.delivery.task import Outgoing, Tally
 from connectors.kafka.delivery.too_large import TooLarge
 from connectors.kafka.delivery.topics import NewTopics, TopicNames, Topics, now_ms
@@ -50,6 +51,7 @@ class KafkaSink(Sink):
             options.create_topics, options.create_partitions, options.create_replication, options.topic_config()
         )
         self._delivery = Delivery(options.transactional(), options.largest_message)
+        self._kept = FencesKept(context.store)
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
@@ -95,7 +97,10 @@ class KafkaSink(Sink):
         fences, topics, tally = clients.fences, clients.topics, Tally(task.partition)
         part, wanted = part_of(task.partition), Written(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
-            if is_written(wanted, fences.written([part])[0], clients.where):
+            found = fences.written([part])[0]
+            if self._delivery.transactional:
+                self._kept.check(task, found, clients.where)
+            if is_written(wanted, found, clients.where):
                 log.info("task %d of batch %d is written already", task.partition, task.batch)
                 for block in blocks:
                     tally.add(block)
@@ -106,14 +111,27 @@ class KafkaSink(Sink):
                 outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                 self._write(blocks, outgoing, tally)
             writer.commit(fences, part, wanted)
-        return tally.prepared(too_large.counts)
+        done = tally.prepared(too_large.counts)
+        return [replace(handle, counts={**handle.counts, **self._made_again(handle.table, topics)}) for handle in done]
+
+    def _made_again(self, table: TableId, topics: Topics) -> dict[str, int]:
+        """A topic is made when its table is created (`apply`): who has only later rows of it has to know."""
+        topic = self._names.topic(table)
+        said = f"topic {topic} was gone and is made again, without what it had"
+        return {said: 1} if topic in topics.missing else {}
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Nothing: every task has committed what it wrote. Driver."""
+        """Every task has committed what it wrote: only note that there are fences. Driver."""
+        if prepared:
+            self._kept.note(batch)
 
     def abort(self, batch: int) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
         FailedTasks(self._context.store).clear()
+
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._retry, timeout_s=0.0))
 
     def warm(self) -> None:
         """Load the kernels. Executor."""

@@ -7,6 +7,7 @@ rows need are in the history before a task reads them; the tasks read their rang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -115,6 +116,10 @@ class KafkaSource(Source):
         """Close the planner's connection; also while it waits in another thread."""
         if self._plans is not None:
             self._plans.stop()
+
+    def reach(self) -> None:
+        """Ask the cluster which topics there are. Executor."""
+        self._cluster.partitions(replace(self._policy, timeout_s=0.0))
 
     def warm(self) -> None:
         """Load the kernels; on a machine's first run this compiles them."""

@@ -335,6 +335,10 @@ class MySqlSource(AskedSource):
             return Lag.telling(self._notices) if self._notices else None
         return Lag.telling(self._notices, lag.bytes, lag.note, lag.transactions)
 
+    def reach(self) -> None:
+        """Log in to the server. Executor."""
+        self._streams.session(patient=False).close()
+
     def stop(self) -> None:
         """End the threads; also while `latest_offset` waits in another."""
         self._stopped = True

@@ -56,6 +56,10 @@ class LoadSink(SqlSink[T], Generic[T]):
         with self._session(wait=False) as session:
             session.rows("SELECT 1")
 
+    def reach(self) -> None:
+        """Log in to a front end. Executor."""
+        self.check()
+
     def examine(self) -> Iterator[Finding]:
         """The login, the version, and the back ends that are alive, where the user may see them."""
         with self._session(wait=False) as session:

@@ -23,11 +23,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "devservers")]
 import machine  # noqa: E402
 import show  # noqa: E402
 from cli_times import cli_times  # noqa: E402
+from cluster import cluster  # noqa: E402
 from kafka_both import kafka  # noqa: E402
 from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
 from rules import ruled_tables, rules  # noqa: E402
+from served import beside_verify, serving  # noqa: E402
 from snapshot import snapshot  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
@@ -35,7 +37,10 @@ from workload import Generator, Workload  # noqa: E402
 from cdc_services.installation import find  # noqa: E402
 from cdc_services.server import StartedServer  # noqa: E402
 
-STEPS = ("decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cli")
+STEPS = (
+    "decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cluster", "serve", "verify",
+    "cli",
+)  # fmt: skip
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
 SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
@@ -131,13 +136,24 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("loads", lambda: loads(bench, generator, options.factor, 10 if options.quick else 20))
     if "snapshot" in options.steps:
         record("snapshot", lambda: snapshot(bench, generator, options.factor))
+    if "cluster" in options.steps:
+        record("cluster", lambda: cluster(bench, *_inserts(generator, options)))
+    if "serve" in options.steps:
+        record("serve", lambda: serving(bench, generator, 10 if options.quick else 30))
+    if "verify" in options.steps:
+        record("verify", lambda: beside_verify(bench, generator, _thousands(1_000_000 * options.factor)))
     generator.close()
 
 
 def _rules(bench: Bench, generator: Generator, options: argparse.Namespace) -> dict[str, Any]:
+    return rules(bench, *_inserts(generator, options))
+
+
+def _inserts(generator: Generator, options: argparse.Namespace) -> tuple[Generator, int]:
+    """What writes, with `orders` full, and how many rows it is to write for the whole tool."""
     generator.create_tables()
     generator.workload("orders_insert", _thousands(SIZES["orders_insert"] * options.factor))
-    return rules(bench, generator, _thousands(WHOLE_ROWS * options.factor))
+    return generator, _thousands(WHOLE_ROWS * options.factor)
 
 
 def _thousands(rows: float) -> int:

@@ -17,7 +17,7 @@ def tables(results: Figures) -> Iterator[str]:
     yield f"{found['cpu']}, {found['cores']} cores, {found['memory_gb']} GB; MySQL {found.get('mysql', '-')}"
     parts = {
         "decode": _decode, "whole": _whole, "rules": _rules, "ruled_tables": _ruled_tables, "kafka": _kafka,
-        "loads": _loads, "snapshot": _snapshot,
+        "loads": _loads, "snapshot": _snapshot, "cluster": _cluster,
     }  # fmt: skip
     for name, part in parts.items():
         if name in results:
@@ -127,6 +127,19 @@ def _snapshot(found: Figures) -> Iterator[str]:
     yield f"a writer of 2,000 rows/s: {text}; {writers['lock_waits']} lock waits"
 
 
+def _cluster(found: Figures) -> Iterator[str]:
+    rows = [
+        (sink, place, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch']:,}")
+        for sink, both in found.items()
+        for place, run in both["at"].items()
+    ]
+    yield ""
+    yield "the same inserts with the same cores"
+    yield from _lines(("into", "where", "rows/s", "after 1st batch"), rows)
+    for sink, both in found.items():
+        yield f"{sink}: rows/s of the cluster are {both['ratio']:.2f} times those of local[2]"
+
+
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
     rows = [
         (
@@ -144,7 +157,7 @@ def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
 
 
 def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
-    for name in ("freshness", "memory", "many_tables", "cli", "idle"):
+    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "idle"):
         found = results.get(name)
         if found is None:
             continue
@@ -156,6 +169,11 @@ def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(name: str, found: Figures) -> Iterator[tuple[str, str, float | None]]:
+    if name in ("serve", "verify"):
+        for what, figure in found.items():
+            if isinstance(figure, int | float) and what != "other_cores":
+                yield f"{name}: {what}", f"{figure:,}", found.get("other_cores")
+        return
     other = found.get("other_cores")
     if name == "freshness":
         text = f"p50 {found['p50_s']:.2f} s, p99 {found['p99_s']:.2f} s, max {found['max_s']:.2f} s"

@@ -259,6 +259,7 @@ def _puts(make: Callable[[Path], World], folder: Path) -> int:
     return machine.puts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", sorted(SINKS))
 def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(kind: str, after: bool, tmp_path: Path) -> None:

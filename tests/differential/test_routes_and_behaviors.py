@@ -36,6 +36,8 @@ from cdc.testing import ListSource, block, run_in_memory
 from cdc.testing.memory import Middle
 from connectors.duckdb.options import DuckDbSinkOptions
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 NUMBERS = ["TINYINT", "INT", "BIGINT", "DOUBLE"]
 RANGE = {"TINYINT": 2**7, "INT": 2**31, "BIGINT": 2**63}
 TEXTS = ["VARCHAR(5)", "VARCHAR(40)"]

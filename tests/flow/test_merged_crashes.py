@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 import yaml
 from asked_source import AskedSource
 
@@ -31,6 +32,8 @@ from cdc.state.store import LocalStore
 from cdc.testing import block
 from cdc.testing.cases import middle
 from cdc.testing.memory import LocalPipeline
+
+pytestmark = pytest.mark.usefixtures("files_stay_open")
 
 Crash = Enum("Crash", {point: point for point in POINTS})
 ONE, TWO, LOG = TableId("s1", "t"), TableId("s2", "t"), TableId("s1", "log")
@@ -112,6 +115,7 @@ def played(folder: Path, failures: list[Any]) -> dict[str, list[Any]]:
         return {name: file.execute(f"SELECT * FROM ods.{name} ORDER BY ALL").fetchall() for name in ("t", "log")}
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_at_any_point_changes_nothing_behind_rules_and_merged_routes(tmp_path: Path) -> None:
     whole = played(tmp_path / "whole", [])
     assert [each[:2] for each in whole["t"]] == [(9, "s1.t"), (20, "s1.t"), (30, "s2.t")]

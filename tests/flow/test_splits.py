@@ -74,7 +74,9 @@ def stored(root: Path, parallelism: int, end: Offset = END) -> Sequence[Split]:
 def test_splits_are_on_disk_before_anybody_has_them_and_go_with_the_commit(tmp_path: Path) -> None:
     first = stored(tmp_path, 3)
     assert json.loads((tmp_path / "splits" / "0.json").read_text())["splits"] == [[s.index, s.payload] for s in first]
-    assert stored(tmp_path, 1) == first
+    again = stored(tmp_path, 1)
+    assert again == first
+    assert [{split.again for split in each} for each in (first, again)] == [{False}, {True}]
     SplitLog(LocalStore(tmp_path / "splits")).prune(-1)
     assert stored(tmp_path, 1) == first
     SplitLog(LocalStore(tmp_path / "splits")).prune(0)

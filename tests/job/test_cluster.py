@@ -18,7 +18,9 @@ import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
-from standalone import SETTINGS, Cluster, can_hide, standalone
+from standalone import SETTINGS, SPARK_HOME, Cluster, can_hide, standalone
+
+from cdc.job.java import choose_java
 
 if TYPE_CHECKING:
     from s3_server import S3Server
@@ -34,6 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 EXPECTED = json.loads((ROOT / "tests" / "golden" / "demo.json").read_text(encoding="utf-8"))
 digest = runpy.run_path(str(ROOT / "scripts" / "record_demo.py"))["digest"]
 
+MAIN = "from cdc.cli import main; main()"
+
 HELD = """
 import json, os, pathlib, time
 
@@ -42,7 +46,7 @@ FOLDER = pathlib.Path({folder!r})
 def eval(number: int) -> int:
     if not (FOLDER / "go").exists():
         seen = {{"pid": os.getpid(), "folder": os.getcwd(), "temporary": os.environ["TMPDIR"]}}
-        seen["of_driver"] = os.listdir({driver!r})
+        seen["of_driver"] = os.listdir({hidden!r})
         (FOLDER / f"{{os.getpid()}}.part").write_text(json.dumps(seen))
         os.replace(FOLDER / f"{{os.getpid()}}.part", FOLDER / f"{{os.getpid()}}.task")
     while not (FOLDER / "go").exists():
@@ -55,10 +59,9 @@ def eval(number: int) -> int:
 class Here:
     """The folders of a test: `driver` is the driver's own, `seen` is seen by the workers, too."""
 
-    def __init__(self, folder: Path) -> None:
-        self.driver, self.seen = folder / "driver", folder / "seen"
+    def __init__(self, hidden: Path, seen: Path) -> None:
+        self.hidden, self.driver, self.seen = hidden, hidden / seen.name, seen
         self.driver.mkdir()
-        self.seen.mkdir()
 
     def write_demo(self, database: str) -> None:
         """The demo; what reads orders there waits in the first batch."""
@@ -67,7 +70,7 @@ class Here:
         document["source"]["path"] = str(self.seen / document["source"]["path"])
         document["sink"]["path"] = database
         document["transform"] = [{"source-table": "shop.orders", "projection": r"\*, held(CAST(id AS BIGINT)) AS held"}]
-        code = HELD.format(folder=str(self.seen), driver=str(self.driver))
+        code = HELD.format(folder=str(self.seen), hidden=str(self.hidden))
         document["pipeline"]["user-defined-function"] = [{"name": "held", "python-code": code}]
         (self.driver / "demo.yaml").write_text(yaml.safe_dump(document))
 
@@ -87,29 +90,49 @@ class Here:
                 assert (table, len(rows), digest(rows)) == (table, expected["rows"], expected["sha256"])
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Here:
-    return Here(tmp_path)
+@pytest.fixture(scope="module")
+def hidden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this machine alone."""
+    return tmp_path_factory.mktemp("hidden")
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, here: Here) -> Iterator[Cluster]:
-    with standalone(tmp_path / "cluster", hidden=here.driver) as made:
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, hidden: Path) -> Iterator[Cluster]:
+    with standalone(tmp_path_factory.mktemp("cluster"), hidden=hidden) as made:
         yield made
 
 
+@pytest.fixture
+def here(tmp_path: Path, hidden: Path) -> Here:
+    return Here(hidden, tmp_path)
+
+
 @contextmanager
-def running(
-    folder: Path, master: str, *, file: str = "demo.yaml", state: str = "state", machine: str = "", **env: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """`cdc run` in a folder that no worker sees, on a machine of that name."""
-    command = [sys.executable, "-c", "from cdc.cli import main; main()", "run", file, "--state-dir", state]
-    if machine:
-        command = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine, *command]
+def running(folder: Path, master: str, *, state: str = "state", **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`cdc run` in a folder that no worker sees."""
+    command = [sys.executable, "-c", MAIN, "run", "demo.yaml", "--state-dir", state, "--master", master]
+    with started(command, folder, **env) as process:
+        yield process
+
+
+@contextmanager
+def submitted(folder: Path, master: str, machine: str, *, state: str, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The same with spark-submit, on a machine of that name."""
+    (folder / "cdc-run.py").write_text(MAIN)
+    named = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', machine]
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "cdc-run.py"]
+    python = {"PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(choose_java(os.environ).home)}
+    with started([*named, *command, "run", "demo.yaml", "--state-dir", state], folder, **python, **env) as process:
+        yield process
+
+
+@contextmanager
+def started(command: list[str], folder: Path, **env: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process and all that it starts, gone after the block."""
     given = {**os.environ, "CDC_SPARK_CONF": SETTINGS, "SPARK_LOCAL_IP": "127.0.0.1", **env}
     with (folder / "run.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--master", master], cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
+            command, cwd=folder, env=given, stdout=log, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     try:
@@ -137,8 +160,8 @@ def test_workers_that_are_killed_in_the_middle_of_a_batch_change_nothing(cluster
         assert task["of_driver"] == []
         worker.kill9()
         another_task({task["pid"]})
-        for left in cluster.workers:
-            left.kill9()
+        for each in cluster.workers:
+            each.kill9()
         known = set(here.tasks())
         cluster.add_workers(2)
         another_task(known)
@@ -161,6 +184,6 @@ def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
         assert here.tasks(), (here.driver / "run.log").read_text()[-4000:]
     here.go()
     there = {"CDC_STATE_CACHE": str(other / "cache"), "TMPDIR": str(other / "tmp")}
-    with running(other, cluster.url, state=state, machine="elsewhere", **env, **there) as process:
+    with submitted(other, cluster.url, "localhost", state=state, **env, **there) as process:
         assert process.wait(TIMEOUT_S) == 0, (other / "run.log").read_text()[-4000:]
     here.check_rows(tmp_path / "demo.duckdb")

@@ -30,6 +30,8 @@ from cdc.transform.texts import RuleSource, RuleTexts, Settings
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 ORDERS, OTHERS = TableId("shop", "orders"), TableId("shop", "others")
 SMALL = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
 

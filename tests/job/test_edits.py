@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
 from cdc.state.fingerprint import Fingerprints
 from cdc.testing import ListSink, run_in_memory
+
+pytestmark = pytest.mark.usefixtures("files_stay_open")
 
 LINES = [
     {"change": "create.table", "table": "shop.orders", "schema": {
@@ -94,14 +97,16 @@ def test_another_file_is_refused_with_both_paths(life: Life) -> None:
     assert not (life.folder / "other.duckdb").exists()
 
 
-def test_a_file_that_was_moved_is_the_same_sink(life: Life) -> None:
+def test_a_file_that_was_moved_is_the_same_sink(life: Life, files_stay_open: Callable[[], None]) -> None:
+    files_stay_open()
     (life.folder / "one.duckdb").rename(life.folder / "moved.duckdb")
     life.check(sink={"type": "duckdb", "path": "moved.duckdb"})
     with pytest.raises(EditRefused):
         life.check()
 
 
-def test_a_file_that_was_removed_stops_the_run(life: Life) -> None:
+def test_a_file_that_was_removed_stops_the_run(life: Life, files_stay_open: Callable[[], None]) -> None:
+    files_stay_open()
     (life.folder / "one.duckdb").unlink()
     with pytest.raises(SinkError, match=r"has no batch of this pipeline, while \d+ was committed"):
         life.check()

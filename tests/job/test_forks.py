@@ -99,6 +99,7 @@ def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path
     assert "the fork server does not answer" in (tmp_path / "err").read_text()
 
 
+@pytest.mark.slow
 def test_a_long_path_for_temporary_files_is_no_hindrance(tmp_path: Path) -> None:
     folder = tmp_path / ("long-" * 12) / ("longer-" * 12)
     folder.mkdir(parents=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc.errors import EngineError
-from cdc.job.session import reason_of, with_retries
+from cdc.job import session
+from cdc.job.session import chosen_master, reason_of, with_retries
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
@@ -29,3 +30,11 @@ def test_a_master_of_this_machine_gets_retries_and_others_stay_as_they_are() -> 
 def test_the_cluster_inside_of_one_process_is_refused_with_the_reason() -> None:
     with pytest.raises(EngineError, match=r"local-cluster\[2,1,512\] is Spark's test of itself"):
         with_retries("local-cluster[2,1,512]")
+
+
+def test_a_process_of_spark_submit_has_its_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen_master(None) == "local[*,4]"
+    monkeypatch.setattr(session, "_submitted_master", lambda: "spark://host:7077")
+    assert chosen_master(None) == chosen_master("spark://host:7077") == "spark://host:7077"
+    with pytest.raises(EngineError, match=r"spark-submit has spark://host:7077, and the command local\[2\]"):
+        chosen_master("local[2]")

@@ -57,6 +57,16 @@ def test_the_error_explains_the_dot_rule() -> None:
     assert r"regex 'any character' is written \." in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [(r"app_db\..*", r"app_db.\.*"), (r"db_[0-9]+\..*", r"db_[0-9]+.\.*"), ("shop.*", r"shop.\.*")],
+)
+def test_a_pattern_of_the_usual_regular_expressions_is_turned_into_one_of_ours(written: str, meant: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        TablePattern(written)
+    assert f"did you mean `{meant}`?" in caught.value.hint
+
+
 def test_a_bad_exclude_pattern_is_refused_too() -> None:
     with pytest.raises(PatternError):
         TablePattern("shop.orders", "shop.*")

@@ -38,8 +38,7 @@ def test_a_second_file_of_one_name_is_refused_as_they_would_share_their_state(tm
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
     first, second = Folder(tmp_path).look().read
-    assert first.spec is not None
-    assert second.spec is None
+    assert (first.refused, second.refused) == (False, True)
     assert "its name shop is that of" in second.problems[0]
 
 
@@ -47,8 +46,43 @@ def test_two_names_that_make_one_folder_are_refused_as_they_would_share_their_st
     for file, name in (("a", "shop 1"), ("b", "shop-1")):
         (tmp_path / f"{file}.yaml").write_text(SOUND + f"pipeline:\n  name: {name}\n")
     first, second = Folder(tmp_path).look().read
-    assert (first.spec is not None, second.spec) == (True, None)
+    assert (first.refused, second.refused) == (False, True)
     assert "its name shop-1 and that of" in second.problems[0]
+
+
+def test_a_file_that_was_refused_is_read_once_the_other_one_is_gone(tmp_path: Path) -> None:
+    """As a file that is moved by making a copy, with a look in between."""
+    (tmp_path / "old.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
+    folder = Folder(tmp_path)
+    folder.look()
+    (tmp_path / "new.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
+    assert [version.refused for version in folder.look().read] == [True]
+    assert folder.look().read == ()
+    (tmp_path / "old.yaml").unlink()
+    found = folder.look()
+    assert (found.gone, [version.file.name for version in found.read]) == ((tmp_path / "old.yaml",), ["new.yaml"])
+    assert not found.read[0].refused
+
+
+def test_of_two_files_of_one_name_that_goes_on_which_ran_last_else_that_of_the_name(tmp_path: Path) -> None:
+    for name in ("a", "shop", "z"):
+        (tmp_path / f"{name}.yaml").write_text(SOUND + "pipeline:\n  name: shop\n")
+    used = {version.file.stem for version in Folder(tmp_path).look().read if not version.refused}
+    assert used == {"shop"}
+    ran = {"shop": str(tmp_path / "z.yaml")}
+    used = {
+        version.file.stem for version in Folder(tmp_path, lambda folder: ran[folder]).look().read if not version.refused
+    }
+    assert used == {"z"}
+
+
+def test_a_link_that_leads_nowhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").symlink_to("gone.yaml")
+    folder = Folder(tmp_path)
+    assert "a.yaml: cannot be read: No such file" in folder.look().read[0].problems[0]
+    assert folder.look().read == ()
+    (tmp_path / "gone.yaml").write_text(SOUND)
+    assert [version.file.name for version in folder.look().read if not version.problems] == ["a.yaml", "gone.yaml"]
 
 
 def test_runs_and_the_wish_to_hold_are_kept_and_bounded(tmp_path: Path) -> None:

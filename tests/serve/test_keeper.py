@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from cdc_process import wait_for
 import cdc
 from cdc.errors import CdcError, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
+from cdc.serve import keeper as module
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.history import History
 from cdc.serve.keeper import Keeper
@@ -215,6 +217,53 @@ def test_a_scheduled_run_that_failed_too_often_is_left_for_the_next_time(kept: K
     kept.runs.ends.put(SourceUnavailable("no connection"))
     view = shown(keeper, "scheduled")
     assert view.last_error is not None
+
+
+class Clocks:
+    """What a keeper takes for the time."""
+
+    def __init__(self) -> None:
+        self.set_s = 0.0
+        self.monotonic = time.monotonic
+
+    def time(self) -> float:
+        return time.time() + self.set_s
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    clocks = Clocks()
+    monkeypatch.setattr(module, "time", clocks)
+    monkeypatch.setattr(module, "_CLOCK_S", 0.01)
+    return clocks
+
+
+def test_a_run_on_schedule_begins_when_the_clock_says_so_though_it_was_set_or_the_machine_slept(
+    kept: Kept, clocks: Clocks
+) -> None:
+    keeper = kept.keep("schedule: every 1 d")
+    shown(keeper, "scheduled")
+    clocks.set_s = 86_400.0
+    assert kept.begun()["control"] is not None
+
+
+def test_a_restart_waits_no_longer_when_the_clock_is_set_back(kept: Kept, clocks: Clocks) -> None:
+    kept.keep("restart: fixed-delay, restart.fixed-delay.delay: 100 ms")
+    kept.begun()
+    clocks.set_s = -86_400.0
+    kept.runs.ends.put(SourceUnavailable("away"))
+    clocks.set_s = -2 * 86_400.0
+    assert kept.begun()["control"].again
+
+
+def test_an_error_is_over_once_a_run_has_come_to_its_end(kept: Kept) -> None:
+    keeper = kept.keep("schedule: every 1 s, restart: fixed-delay, restart.fixed-delay.delay: 10 ms")
+    kept.begun()
+    kept.runs.ends.put(SourceUnavailable("away"))
+    kept.begun()
+    assert keeper.view().last_error is not None
+    kept.runs.ends.put(None)
+    wait_for("no error", lambda: keeper.view().last_error is None)
 
 
 def test_work_between_two_runs_stops_the_run_and_it_goes_on(kept: Kept) -> None:

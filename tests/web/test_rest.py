@@ -155,6 +155,8 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_of_one_that_is_stopped(
         ("shop/resync", "", 409, "no table was named"),
         ("shop/resync", "[1]", 409, "not a JSON object"),
         ("shop/resync", "{", 409, "is not JSON"),
+        ("shop/resync", "[" * 30_000, 409, "is not JSON"),
+        ("shop/resync", '{"table": "\\ud800.x"}', 409, "is not JSON"),
         ("shop/resync", '{"table": "shop.nothing"}', 502, "does not capture"),
         ("shop/explode", "", 404, ""),
     ],

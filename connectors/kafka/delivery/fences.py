@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from cdc.errors import SinkError
 from cdc.flow.retry import RetryPolicy
+from cdc.sink import TaskAttempt
+from cdc.state.store import Store
 from connectors.kafka.client import ANSWER_S, Cluster
 from connectors.kafka.delivery.topics import Topics
 
@@ -22,6 +24,8 @@ DRIVER = 0
 
 PARTITIONS = 32
 """Of a new fence topic; it gets more when a batch has more tasks."""
+
+_KEPT = "fences.json"
 
 NEVER = -1
 """What is read where nothing was ever written."""
@@ -90,6 +94,36 @@ class Fences:
             self._consumer.commit(offsets=offsets, asynchronous=False)
 
         self._cluster.retrying(self._retry, "noting a written batch", commit)
+
+
+class FencesKept:
+    """Notes that a pipeline has fences: when they are gone, nobody takes that for never written. Any process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._noted = store, False
+
+    def note(self, batch: int) -> None:
+        """The tasks of a batch have written theirs. Driver."""
+        if not self._noted and self._store.read_json(_KEPT) is None:
+            self._store.write_json(_KEPT, {"since": batch})
+        self._noted = True
+
+    def check(self, task: TaskAttempt, found: Written, where: str) -> None:
+        """Raise SinkError when nothing tells whether an earlier run has written what is to be written.
+
+        The first task is in every batch, and those behind it write only when it has.
+        """
+        if not task.again or task.partition != 0 or found.batch != NEVER:
+            return
+        noted = self._store.read_json(_KEPT)
+        if noted is not None and noted["since"] < task.batch:
+            raise SinkError(
+                f"an earlier run has begun with batch {task.batch}, and the fences that told how far it came are gone: "
+                "the fence topic or the group was deleted, or offsets.retention.minutes is over",
+                where=where,
+                hint="see in the topics whether its rows are there; to write the whole batch (again), remove "
+                f"{self._store.where(_KEPT)}, or start anew with another --state-dir and empty topics",
+            )
 
 
 def is_written(wanted: Written, found: Written, where: str) -> bool:

@@ -65,13 +65,18 @@ class NewTopics:
 
 
 class Topics:
-    """Knows the topics that are there, and makes those that are missing. Any process; asks once for each topic."""
+    """Knows the topics that are there, and makes those that are missing. Any process; asks once for each topic.
+
+    Attributes:
+        missing: topics of rows that were not there, and were made.
+    """
 
     def __init__(self, cluster: Cluster, new: NewTopics, retry: RetryPolicy) -> None:
         self._cluster, self._new, self._retry = cluster, new, retry
         self._admin: AdminClient | None = None
         self._known: dict[str, int] = {}
         self._own: dict[str, int] = {}
+        self.missing = set[str]()
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; it is made when it is missing and that was asked for. Raises SinkError."""
@@ -94,13 +99,15 @@ class Topics:
         self._own[topic] = have
 
     def forget(self) -> None:
-        """Look at the topics of rows anew: they may have got partitions."""
+        """Look at the topics of rows anew: they may have got partitions, or be gone."""
         self._known.clear()
+        self.missing.clear()
 
     def _made(self, topic: str) -> int:
         if not self._new.create:
             hint = "create it, or leave topic.create at its default"
             raise SinkError(f"there is no topic {topic}", where=self._cluster.where, hint=hint)
+        self.missing.add(topic)
         number = self._new.partitions or _BROKERS_CHOICE
         config = dict(self._new.config)
         self._create(NewTopic(topic, number, self._new.replication or _BROKERS_CHOICE, config=config))

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
-from connectors.kafka.client import ANSWER_S, FENCED, Cluster
+from connectors.kafka.client import ANSWER_S, FENCED, UNKNOWN_TOPIC, Cluster
 from connectors.kafka.delivery.fences import Fences, Written
 from connectors.kafka.encoding.encoder import Messages
 
@@ -37,6 +37,8 @@ _LOOK_S = 0.005
 _LINGER_MS = 5000
 """What is not a full batch is flushed. Once a record has waited so long, librdkafka looks without a pause whether it
 may be sent: with 20 ms its threads took 2 CPU seconds of a million records where the broker was busy, with 5 s 0.5."""
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""Records that go with a transaction that failed: why it did is said by the next call of the coordinator."""
 _STUCK_S = 0.05
 """A wait for room is over when nothing moves for so long: then many batches wait that are not full."""
 _TELL_S = 2.0
@@ -61,7 +63,10 @@ class Writer:
         """Begin to connect. `name` is the transactional id."""
         self._cluster, self._delivery, self._retry, self._name = cluster, delivery, retry, name
         self._failed: tuple[KafkaError, str, int] | None = None
-        self._begun, self._size = False, 500.0
+        self._begun, self._begun_s, self._size = False, 0.0, 500.0
+        self._topics, self._purged = set[str](), False
+        limit_ms = cluster.settings.client.get("transaction.timeout.ms", "")
+        self._limit_ms = int(limit_ms) if limit_ms.isdigit() else _TRANSACTION_MS
         self._producer = cluster.producer(**self._settings())
 
     def take_over(self, topic: str) -> None:
@@ -81,7 +86,7 @@ class Writer:
         given = self._cluster.settings.client
         chosen: dict[str, Any] = {
             "acks": "all", "enable_idempotence": True, "compression_type": self._delivery.compression,
-            "linger_ms": _LINGER_MS, "batch_size": 1 << 20, "partitioner": "murmur2_random",
+            "linger_ms": min(_LINGER_MS, self._limit_ms // 2), "batch_size": 1 << 20, "partitioner": "murmur2_random",
             "queue_buffering_max_messages": 10_000_000, "queue_buffering_max_kbytes": 2_097_151,
             "message_max_bytes": self._delivery.largest, "delivery_report_only_error": True,
             "on_delivery": self._delivered,
@@ -89,7 +94,7 @@ class Writer:
         if not self._delivery.transactional:
             chosen |= {"message_timeout_ms": 0}
         else:
-            chosen |= {"transactional_id": self._name, "transaction_timeout_ms": _TRANSACTION_MS}
+            chosen |= {"transactional_id": self._name, "transaction_timeout_ms": self._limit_ms}
         fixed = ("enable_idempotence", "transactional_id", "delivery_report_only_error", "on_delivery", "acks")
         return {key: value for key, value in chosen.items() if key in fixed or key.replace("_", ".") not in given}
 
@@ -98,6 +103,7 @@ class Writer:
         if not len(messages):
             return
         self._begin()
+        self._topics.add(topic)
         self._size = max(100.0, messages.size / len(messages))
         start = 0
         for stop in [*sorted(messages.headers), len(messages)]:
@@ -118,6 +124,8 @@ class Writer:
             return
         offsets, group = fences.mark(part, written)
         self._asked("sending the fence", lambda: self._producer.send_offsets_to_transaction(offsets, group, ANSWER_S))
+        if self._purged:
+            raise SinkUnavailable("records were thrown away, and nothing says why", where=self._cluster.where)
         self._asked("committing a transaction", lambda: self._producer.commit_transaction(ANSWER_S))
         self._begun = False
 
@@ -137,6 +145,7 @@ class Writer:
 
     def _begin(self) -> None:
         if not self._begun and self._delivery.transactional:
+            self._begun_s = time.monotonic()
             self._asked("beginning a transaction", self._producer.begin_transaction)
         self._begun = True
 
@@ -182,8 +191,20 @@ class Writer:
             raise self._silence()
         if waited_s - told_s < _TELL_S:
             return told_s
+        if waited_s > ANSWER_S:
+            self._check_topics()
         self._retry.waiting(str(self._silence()))
         return waited_s
+
+    def _check_topics(self) -> None:
+        """Raise SinkError when a topic is gone that records wait for: the client waits for it to come back."""
+        for topic in sorted(self._topics):
+            try:
+                found = self._producer.list_topics(topic, ANSWER_S).topics[topic].error
+            except KafkaException:
+                return  # the cluster is away, which is waited for
+            if found is not None and found.code() in UNKNOWN_TOPIC:
+                raise self._error(found, f"sending records to {topic}", "")
 
     def _silence(self) -> Exception:
         return self._error(KafkaError(KafkaError._TIMED_OUT), "sending records", "")
@@ -197,7 +218,11 @@ class Writer:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         # A broker refuses a whole batch of records; the largest is the one to name.
-        if error is not None and (self._failed is None or len(message) > self._failed[2]):
+        if error is None:
+            return
+        if error.code() in _PURGED:
+            self._purged = True
+        elif self._failed is None or len(message) > self._failed[2]:
             key = (message.key() or b"").decode(errors="replace")[:200] or "none"
             where = f"{message.topic()} [{message.partition()}], key {key}, {len(message):,} bytes"
             self._failed = error, where, len(message)
@@ -228,11 +253,21 @@ class Writer:
             raise final.error from final
 
     def _error(self, error: KafkaError, doing: str, where: str) -> Exception:
+        if error.code() in FENCED and self._begun and self._ran_out():
+            return SinkUnavailable(
+                f"{doing}: the broker has ended the transaction, which was open for {self._limit_ms / 1000:g} s",
+                where=where or self._cluster.where,
+                hint="the process stood still, or its batch takes longer: see properties.transaction.timeout.ms",
+            )
         if error.code() in FENCED or not error.txn_requires_abort():
             return self._cluster.error(error, doing, where=where)
         found = self._cluster.error(error, doing, where=where)
         # The transaction is void; a new attempt of the task writes all of it again, unless a right is missing.
         return SinkUnavailable(found.message, where=found.where, hint=found.hint) if _passing(error) else found
+
+    def _ran_out(self) -> bool:
+        """Whether the broker may have ended the transaction by itself, which looks as if another run had."""
+        return self._delivery.transactional and (time.monotonic() - self._begun_s) * 1000 >= self._limit_ms
 
 
 class _Final(Exception):

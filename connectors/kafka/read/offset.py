@@ -6,27 +6,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc.source import Offset
+from connectors.kafka.formats.log_places import LogPlace
 
-_SCHEMAS = "schemas"
+_SCHEMAS, _REACHED, _WATCHED = "schemas", "reached", "watched"
 _PLACES = 47
 """Bits for the offset in a sequence; the partition's number is above them."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaOffset:
-    """`partitions` holds the next offset to read, by `topic/partition`; `schemas` the entries of the history."""
+    """Where all partitions are.
+
+    Attributes:
+        schemas: how many entries of the history count.
+        partitions: the next offset to read, by `topic/partition`.
+        reached, watched: places of the server's log by partition, where statements are ordered by them (`Order`).
+    """
 
     schemas: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[str, LogPlace] = field(default_factory=dict)
+    watched: Mapping[str, LogPlace] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, offset: Offset) -> KafkaOffset:
         """The offset that `to_json` made."""
-        return cls(offset.get(_SCHEMAS, 0), {name: at for name, at in offset.items() if "/" in name})
+        partitions = {name: at for name, at in offset.items() if "/" in name}
+        places = [
+            {name: LogPlace(*place) for name, place in offset.get(kind, {}).items()} for kind in (_REACHED, _WATCHED)
+        ]
+        return cls(offset.get(_SCHEMAS, 0), partitions, *places)
 
     def to_json(self) -> Offset:
         """The offset as the engine keeps it."""
-        return {_SCHEMAS: self.schemas, **self.partitions}
+        places = {
+            kind: {name: [place.log, place.server, place.at] for name, place in found.items()}
+            for kind, found in ((_REACHED, self.reached), (_WATCHED, self.watched))
+            if found
+        }
+        return {_SCHEMAS: self.schemas, **self.partitions, **places}
 
 
 def partition_name(topic: str, partition: int) -> str:

@@ -22,6 +22,7 @@ from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages, Statement
 from connectors.kafka.formats.log_places import NOWHERE, LogPlace, Places
 from connectors.kafka.read.history import Known
+from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.records import Pending
 
 Ends = Callable[[Sequence[str]], Mapping[str, int]]
@@ -72,14 +73,19 @@ class Order:
 
     Args:
         idle_s: how long a partition that is at its end is waited for; 0 where nothing counts that comes later.
+        at: where the batch before ended.
+
+    Attributes:
+        reached: the place of the last row planned, by partition.
+        watched: the place of a statement that was carried out while a partition was at its end, by partition.
     """
 
-    def __init__(self, formats: Formats, ends: Ends, idle_s: float = IDLE_S) -> None:
+    def __init__(self, formats: Formats, ends: Ends, idle_s: float = IDLE_S, at: KafkaOffset | None = None) -> None:
         self._formats, self._ends, self.idle_s = formats, ends, idle_s
         self._leads: dict[str, bool] = {}
         self._waiting: dict[tuple[str, int], _Waiting] = {}
-        self._reached: dict[str, LogPlace] = {}
-        self._watched: dict[str, LogPlace] = {}
+        self.reached: dict[str, LogPlace] = dict(at.reached) if at is not None else {}
+        self.watched: dict[str, LogPlace] = dict(at.watched) if at is not None else {}
         self._ended: Mapping[str, int] = {}
         self._open = True
         self._held: dict[str, list[_Waiting]] = {}
@@ -160,7 +166,7 @@ class Order:
             for waiting in self._waiting.values()
             if part.topic in waiting.topics(known, tables_of(waiting.statement))
         ]
-        if not holding and part.name not in self._watched:
+        if not holding and part.name not in self.watched:
             return len(messages)
         places = self._places(part.topic, messages)
         self._check(part, messages, places)
@@ -176,7 +182,7 @@ class Order:
 
     def _check(self, part: Pending, messages: Messages, places: Places) -> None:
         """A partition was taken to have nothing more before a statement that was carried out: it must not have."""
-        place = self._watched.get(part.name)
+        place = self.watched.get(part.name)
         if place is None or not places.comparable(place):
             return
         there = places.at != NOWHERE
@@ -189,7 +195,7 @@ class Order:
                 "empty sink tables",
             )
         if there.any():
-            del self._watched[part.name]
+            del self.watched[part.name]
 
     def took(self, part: Pending, messages: Messages) -> None:
         """These messages of a partition are planned."""
@@ -197,7 +203,7 @@ class Order:
             # Behind a delete comes its tombstone, which tells no place.
             last = self._places(part.topic, messages.part(max(0, len(messages) - 2))).last()
             if last is not None:
-                self._reached[part.name] = last
+                self.reached[part.name] = last
 
     def _places(self, topic: str, messages: Messages) -> Places:
         found = self._formats.of(topic, messages)
@@ -232,7 +238,7 @@ class Order:
         if sum(key[0] == waiting.lead for key in parts) > 1:
             return f"{waiting.lead} has several partitions, so statements have no order among themselves"
         for part in self._with_rows(waiting, known, parts):
-            reached = self._reached.get(part.name)
+            reached = self.reached.get(part.name)
             if reached is None:
                 continue
             if reached.log != waiting.place.log or 0 != reached.server != waiting.place.server != 0:
@@ -247,4 +253,4 @@ class Order:
         if waiting is not None:
             for part in self._with_rows(waiting, known, parts):
                 if part.name not in waiting.passed:
-                    self._watched[part.name] = waiting.place
+                    self.watched[part.name] = waiting.place

@@ -138,7 +138,8 @@ class Planner:
         count = batch.known.count
         if not batch.ends and not found:
             return start
-        self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends})
+        places = dict(self._order.reached), dict(self._order.watched)
+        self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends}, *places)
         return self._at
 
     def _fitting(self, count: int) -> _Batch:
@@ -192,7 +193,7 @@ class Planner:
             return
         self._history.truncate(start.schemas)
         self._parts, self._behind = {}, set()
-        self._order = Order(self._formats, self._ends_now, idle_s=0.0 if self._ends is not None else IDLE_S)
+        self._order = Order(self._formats, self._ends_now, 0.0 if self._ends is not None else IDLE_S, start)
         for name, at in start.partitions.items():
             topic, number = topic_partition(name)
             self._parts[topic, number] = Pending(topic, number, at)

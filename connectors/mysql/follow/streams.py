@@ -87,5 +87,5 @@ class Streams:
         """From the option as far as it goes, else random in the upper half, where two hardly ever meet."""
         ids = self._options.server_ids
         if ids is None or reader >= len(ids):
-            return random.randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
+            return random.SystemRandom().randrange(_FIRST_RANDOM_ID, 2 * _FIRST_RANDOM_ID - 1)
         return ids[reader]

@@ -84,25 +84,11 @@ def grant_statement(connection: MySqlConnection) -> str:
     return GRANT.format(user=account(where_of(connection)))
 
 
-def choose_server_ids(
-    connection: MySqlConnection, count: int, allowed: range | None = None, *, picker: random.Random | None = None
-) -> tuple[int, ...]:
-    """`count` different replica ids that no registered replica uses: from `allowed`, else random high ones.
-
-    Raises SourceError when the range has too few left. Two readers with one id would cut each other's connection.
-    """
+def free_server_id(connection: MySqlConnection) -> int:
+    """A random high replica id that no registered replica uses: two readers with one id would cut each other off."""
     used = used_server_ids(connection)
-    if allowed is None:
-        chosen = (picker or random.SystemRandom()).sample(_PICKED, count + len(used))
-        return tuple(number for number in chosen if number not in used)[:count]
-    free = tuple(number for number in allowed if number not in used)
-    if len(free) < count:
-        raise SourceError(
-            f"source.server-id gives {len(allowed)} ids, {len(free)} of them free, and {count} are needed",
-            where=where_of(connection),
-            hint=f"make the range at least {count + len(allowed) - len(free)} long, or leave the option out",
-        )
-    return free[:count]
+    chosen = random.SystemRandom().sample(_PICKED, 1 + len(used))
+    return next(number for number in chosen if number not in used)
 
 
 def used_server_ids(connection: MySqlConnection) -> frozenset[int]:
@@ -140,14 +126,14 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
     spelled = [str(table) for table in visible if in_any_case.matches(table)]
     if spelled:
         return SourceError(
-            f"no table matches {pattern.include!r}: this server tells upper and lower case in names apart, and has "
+            f"no table matches `{pattern.include}`: this server tells upper and lower case in names apart, and has "
             f"{', '.join(spelled[:5])}",
             where=where_of(connection),
             hint="write the names in source.tables as the server has them",
         )
     names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
     return SourceError(
-        f"no table matches {pattern.include!r}; the account can see {len(visible)} tables: {names or 'none'}",
+        f"no table matches `{pattern.include}`; the account can see {len(visible)} tables: {names or 'none'}",
         where=where_of(connection),
         hint=f"check source.tables; if the tables exist, run on the server: {grant_statement(connection)}",
     )

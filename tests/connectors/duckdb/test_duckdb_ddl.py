@@ -32,6 +32,8 @@ from cdc.state.store import LocalStore
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 ORDERS, INVOICES = TableId("shop", "orders"), TableId("shop", "invoices")
 
 

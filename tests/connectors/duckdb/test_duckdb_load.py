@@ -27,6 +27,8 @@ from connectors.duckdb import stage as stage_module
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.duckdb.sink import DuckDbSink
 
+pytestmark = pytest.mark.usefixtures("files_stay_open")
+
 TABLES = (TableId("shop", "a"), TableId("shop", "b"))
 COLUMNS = (
     Column("id", DataType.parse("BIGINT")),
@@ -231,3 +233,11 @@ def test_rows_of_a_user_constraint_that_refuses_them_stop_the_pipeline(tmp_path:
     with pytest.raises(Exception, match=r"NOT NULL constraint failed") as refused:
         run_in_memory(ListSource(run), sink_at(tmp_path))
     assert "x.duckdb" in str(refused.value)
+
+
+def test_a_task_without_rows_leaves_no_file(tmp_path: Path) -> None:
+    sink = DuckDbSink(
+        DuckDbSinkOptions(type="duckdb", path=str(tmp_path / "out.duckdb")), Context("p", LocalStore(tmp_path / "sink"))
+    )
+    assert sink.prepare(TaskAttempt(0, 0, 0), iter(())) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

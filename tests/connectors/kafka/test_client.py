@@ -45,6 +45,8 @@ def test_a_setting_that_does_not_exist_is_named() -> None:
     ("code", "kind", "text"),
     [
         (KafkaError._RESOLVE, SinkUnavailable, "properties.bootstrap.servers"),
+        (KafkaError.NOT_ENOUGH_REPLICAS, SinkUnavailable, "no answer"),
+        (KafkaError.NOT_LEADER_FOR_PARTITION, SinkUnavailable, "no answer"),
         (KafkaError.SASL_AUTHENTICATION_FAILED, SinkError, "the login is refused"),
         (KafkaError._SSL, SinkError, "properties.security.protocol"),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, SinkError, "grant WRITE on the topic"),

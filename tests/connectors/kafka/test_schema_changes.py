@@ -131,11 +131,14 @@ def test_a_statement_waits_for_a_partition_that_has_more_rows_from_before_it(
     )  # fmt: skip
 
 
-def test_a_statement_that_comes_behind_rows_of_later_places_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_statement_that_comes_behind_rows_of_later_places_is_told(tmp_path: Path, *, restarted: bool) -> None:
     log = topics()
     write(log, 0, row(30, id=1, a=1))
     found = Follower(log, tmp_path)
     found.follow()
+    if restarted:
+        found = Follower(log, tmp_path, json.loads(json.dumps(found.at)))
     log.write("srv", ddl(20, "drop table orders", kind="DROP"))
     assert followed(found) == [[]]
     assert found.counts == {"ddl-not-carried-out srv": 1}
@@ -145,8 +148,9 @@ def test_a_statement_that_comes_behind_rows_of_later_places_is_told(tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("restarted", [False, True])
 def test_a_row_from_before_a_statement_that_was_carried_out_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, restarted: bool
 ) -> None:
     monkeypatch.setattr("connectors.kafka.read.planner.IDLE_S", 0.0)
     log = topics()
@@ -154,6 +158,8 @@ def test_a_row_from_before_a_statement_that_was_carried_out_ends_the_run(
     write(log, 0, row(10, id=1, a=1))
     found = Follower(log, tmp_path)
     assert DropColumn(ORDERS, "a") in [item for batch in found.follow() for item in batch]
+    if restarted:
+        found = Follower(log, tmp_path, json.loads(json.dumps(found.at)))
     write(log, 1, row(19, id=2, a=2))
     with pytest.raises(CorruptLog, match=r"before the statement at binlog\.000001:20"):
         found.follow()

@@ -48,7 +48,7 @@ class Made:
         sink = more.pop("sink", None) or self.sink()
         schema = more.pop("schema", SCHEMA)
         blocks = [block(self.table, schema, changes, sequence=batch * 10 + task + 1)]
-        return sink.prepare(TaskAttempt(batch, task, 0), iter(blocks))
+        return sink.prepare(TaskAttempt(batch, task, 0, **more), iter(blocks))
 
     def read(self, isolation: str = "read_committed") -> list[tuple[Any, Any]]:
         """Key and, of the value, op and the new row's `n`."""
@@ -152,6 +152,20 @@ def test_an_older_copy_of_the_state_directory_is_found(made: Made) -> None:
     made.prepare(7, 0, inserts(1))
     with pytest.raises(SinkError, match=r"batch 7 of this pipeline was written already.*restore the newest"):
         made.prepare(6, 0, inserts(2))
+
+
+def test_a_replay_stops_when_its_fences_are_gone_and_a_long_pause_does_not_matter(made: Made) -> None:
+    made.create()
+    made.sink().commit(0, made.prepare(0, 0, inserts(1)))
+    made.broker.forget_group(f"cdc-{made.pipeline}")
+    made.prepare(1, 0, inserts(2))
+    made.broker.forget_group(f"cdc-{made.pipeline}")
+    with pytest.raises(SinkError, match=r"begun with batch 1, and the fences.*are gone.*fences\.json") as caught:
+        made.prepare(1, 0, inserts(2), again=True)
+    assert not caught.value.retryable
+    (made.folder / "fences.json").unlink()
+    made.prepare(1, 0, inserts(2), again=True)
+    assert [key for key, _ in made.read()] == [1, 2, 2]
 
 
 def test_a_message_that_is_too_large_is_named(made: Made) -> None:

@@ -11,10 +11,18 @@ from typing import Any
 
 import pytest
 from certificates import certificates
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 from kafka_servers import BrokerFactory, KafkaServer
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
 from cdc.schema import Column, CreateTable, DataType, Kind, TableId, TableSchema
 from cdc.sink import TaskAttempt
 from cdc.source import Context
@@ -31,9 +39,9 @@ TABLE = TableId("shop", "orders")
 _LONG_S = 60.0
 
 
-def sink(bootstrap: str, folder: Path, **options: Any) -> KafkaSink:
+def sink(bootstrap: str, folder: Path, pipeline: str = "trouble", **options: Any) -> KafkaSink:
     given = {"type": "kafka", "properties.bootstrap.servers": bootstrap, **options}
-    return KafkaSink(KafkaSinkOptions.model_validate(given), Context("trouble", LocalStore(folder)))
+    return KafkaSink(KafkaSinkOptions.model_validate(given), Context(pipeline, LocalStore(folder)))
 
 
 def rows(*numbers: int) -> ChangeBlock:
@@ -118,3 +126,94 @@ def _authority(broker: KafkaServer) -> Path:
     if broker.authority is None:
         pytest.skip("the broker at CDC_TEST_KAFKA has no TLS that is known")
     return broker.authority
+
+
+def test_a_transaction_that_ran_into_its_time_limit_is_written_again(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    """As of a process that was stopped and goes on: the broker has ended its transaction, no other run has."""
+    topic = kafka_broker.new_topic()
+    limit = {"properties.transaction.timeout.ms": "1000"}
+    made = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic, **limit)
+
+    def standing_still() -> Iterator[ChangeBlock]:
+        yield rows(1)
+        wait_until(lambda: kafka_broker.ends(topic) == 2)  # the record, and the marker of the end
+        yield rows(2)
+
+    with pytest.raises(SinkUnavailable, match=r"which was open for 1 s.*transaction\.timeout\.ms"):
+        made.prepare(TaskAttempt(0, 0, 0), standing_still())
+    made.prepare(TaskAttempt(0, 0, 0), iter([rows(1, 2)]))
+    assert ids(kafka_broker, topic) == [1, 2]
+
+
+def test_a_topic_that_is_deleted_while_records_wait_for_it_is_named(
+    kafka_broker: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANSWER_S", "_TELL_S"):
+        monkeypatch.setattr(f"connectors.kafka.delivery.transaction.{name}", 0.5)
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic)
+
+    def deleting() -> Iterator[ChangeBlock]:
+        yield rows(1)
+        kafka_broker.delete(topic)
+        yield rows(2)
+
+    with pytest.raises(SinkError, match=f"sending records to {topic}: there is no such topic") as caught:
+        made.prepare(TaskAttempt(0, 0, 0), deleting())
+    assert not caught.value.retryable
+
+
+def test_a_topic_that_was_deleted_is_made_again_and_said(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic)
+    (handle,) = made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    assert handle.counts == {}
+    kafka_broker.delete(topic)
+    (handle,) = made.prepare(TaskAttempt(1, 0, 0), iter([rows(2)]))
+    assert handle.counts == {f"topic {topic} was gone and is made again, without what it had": 1}
+    assert ids(kafka_broker, topic) == [2]
+
+
+def test_a_right_that_is_taken_away_stops_the_run_and_given_back_nothing_is_lost(
+    kafka_broker: KafkaServer, tmp_path: Path
+) -> None:
+    if not kafka_broker.login:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no user bo")
+    topic, login = kafka_broker.new_topic(), {
+        "properties.security.protocol": "SASL_PLAINTEXT", "properties.sasl.mechanism": "PLAIN",
+        "properties.sasl.username": "bo", "properties.sasl.password": "bo-secret",
+    }  # fmt: skip
+    made = sink(kafka_broker.login, tmp_path, topic=topic, pipeline=topic, **login)
+    made_fences = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic)
+    made_fences.check()
+    admin, whom = kafka_broker.admin(), f"cdc-{topic}"
+    write = bound(ResourceType.TOPIC, topic, AclOperation.WRITE)
+    rights = [
+        write, bound(ResourceType.TOPIC, topic, AclOperation.DESCRIBE), bound(ResourceType.GROUP, whom),
+        bound(ResourceType.TOPIC, "cdc-fences"), bound(ResourceType.TRANSACTIONAL_ID, f"{whom}-0"),
+    ]  # fmt: skip
+    settled(admin.create_acls(rights))
+    made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    settled(admin.delete_acls([bound(ResourceType.TOPIC, topic, AclOperation.WRITE, AclBindingFilter)]))
+    with pytest.raises(SinkError, match=r"a right is missing.*grant WRITE on the topic") as caught:
+        made.prepare(TaskAttempt(1, 0, 0), iter([rows(2)]))
+    assert not caught.value.retryable
+    settled(admin.create_acls([write]))
+    made.prepare(TaskAttempt(1, 0, 0), iter([rows(2)]))
+    assert ids(kafka_broker, topic) == [1, 2]
+
+
+def bound(
+    kind: ResourceType, name: str, operation: AclOperation = AclOperation.ALL, form: type[Any] = AclBinding
+) -> Any:
+    """A right of the user bo."""
+    return form(kind, name, ResourcePatternType.LITERAL, "User:bo", "*", operation, AclPermissionType.ALLOW)
+
+
+def settled(asked: dict[Any, Any]) -> None:
+    for future in asked.values():
+        future.result(_LONG_S)
+
+
+def ids(broker: KafkaServer, topic: str) -> list[int]:
+    return [json.loads(message.key())["id"] for message in broker.read(topic)]

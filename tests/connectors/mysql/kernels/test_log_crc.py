@@ -57,6 +57,7 @@ for size in range(400):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs mprotect of Linux")
+@pytest.mark.slow
 def test_reads_no_byte_before_the_floor_or_behind_the_range() -> None:
     """With unreadable pages on both sides any access outside kills the process."""
     done = subprocess.run([sys.executable, "-c", _AT_THE_EDGE_OF_MEMORY], capture_output=True, text=True, timeout=120)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PACKAGE = """
 from pathlib import Path
 
@@ -45,6 +47,7 @@ print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_path: Path) -> None:
     (tmp_path / "trial_kernels.py").write_text(PACKAGE)
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])

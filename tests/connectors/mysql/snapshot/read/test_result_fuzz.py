@@ -12,7 +12,8 @@ import pytest
 _ROOT = Path(__file__).parents[5]
 
 
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 20), pytest.param(2, 1500, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 20), (2, 1500)])
 def test_damaged_rows_between_guard_pages(seed: int, rounds: int) -> None:
     run = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("fuzz_results.py")), str(seed), str(rounds)],

@@ -1,0 +1,92 @@
+"""The whole tool on a Spark standalone cluster of two workers of one core each, beside `local[2]`.
+
+Both have the same cores: workers, driver and server are on this machine. The workers do not see the driver's folders.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from loads import sink_of
+from pipeline import Batch, Pipeline, Sink
+from readers import Bench
+from workload import Generator
+
+_TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_TESTS), str(_TESTS / "job")]
+
+from standalone import SETTINGS, can_hide, standalone  # noqa: E402
+
+from cdc_standins import start  # noqa: E402
+
+Figures = dict[str, Any]
+_ROUNDS = 3
+_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOCAL, CLUSTER = "local[2]", "2 workers"
+STAND_IN = "a doris stand-in"
+
+
+def cluster(bench: Bench, generator: Generator, rows: int) -> Figures:
+    """The same inserts by each in turn, a few times, into each sink. Needs the table `orders` with rows."""
+    began = generator.place()
+    bench.say(f"cluster: writing {rows:,} rows")
+    generator.large_table(rows)
+    own = bench.folder / "driver"
+    own.mkdir()
+    found: Figures = {}
+    with standalone(bench.folder / "cluster", hidden=own if can_hide() else None) as workers:
+        on_cluster = {**dict(pair.split("=") for pair in SETTINGS.split(";")), **_HERE}
+        masters = {LOCAL: (LOCAL, {}), CLUSTER: (workers.url, on_cluster)}
+        for name in ("DuckDB", STAND_IN):
+            rates: dict[str, list[float]] = {each: [] for each in masters}
+            whole: dict[str, list[float]] = {each: [] for each in masters}
+            for number in range(min(_ROUNDS, bench.repeat)):
+                for each, (master, settings) in masters.items():
+                    bench.say(f"cluster: {name}, {each}, round {number + 1}")
+                    run = f"{name.replace(' ', '-')}-{number}-{'local' if each == LOCAL else 'cluster'}"
+                    with _sink(name, bench.folder / f"into-{run}") as sink:
+                        pipeline = Pipeline(own / run, bench.server, r"orders\.*", began, sink)
+                        batches = _run(pipeline, master, settings, rows)
+                    rates[each].append(_steady(batches))
+                    whole[each].append(rows / (batches[-1].done - batches[0].planned))
+            found[name] = {"at": {each: {
+                "rows_per_s": round(statistics.median(whole[each])),
+                "rows_per_s_after_first_batch": round(statistics.median(rates[each])),
+                "of_all": [round(rate) for rate in rates[each]],
+            } for each in masters}}  # fmt: skip
+            found[name]["ratio"] = round(statistics.median(rates[CLUSTER]) / statistics.median(rates[LOCAL]), 2)
+    generator.run("DROP TABLE orders_large")
+    return found
+
+
+@contextmanager
+def _sink(name: str, folder: Path) -> Iterator[Sink]:
+    """A sink that has seen no run; None is DuckDB. The stand-in counts what it is sent, so it takes little of the
+    machine."""
+    if name != STAND_IN:
+        yield None
+        return
+    with start("doris", folder, count_only=True) as standin:
+        yield sink_of(standin)
+
+
+def _run(pipeline: Pipeline, master: str, settings: Mapping[str, str], rows: int) -> list[Batch]:
+    running = pipeline.start("--until-caught-up", "--master", master, spark=settings)
+    spent = running.wait()
+    batches = [batch for batch in pipeline.batches() if batch.rows]  # the others are changes of schemas
+    if spent.code or sum(batch.rows for batch in batches) != rows:
+        raise RuntimeError(f"{sum(batch.rows for batch in batches)} of {rows} rows arrived: {running.words()}")
+    return batches
+
+
+def _steady(batches: list[Batch]) -> float:
+    """Rows per second behind the first batch, which starts workers and loads kernels."""
+    later = batches[1:]
+    if not later:
+        raise RuntimeError("all rows came in the first batch, which tells nothing: ask for more --rows")
+    return sum(batch.rows for batch in later) / (later[-1].done - batches[0].done)

@@ -1,0 +1,47 @@
+"""What is looked at on executors before the first batch."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import StateError, StateUnavailable
+from cdc.job.executors import _port, _unreached
+from cdc.source import Context
+from cdc.state.directory import StateDir
+from cdc.state.served.server import StateServer
+from cdc.state.served.store import ServedStore
+from cdc.state.store import LocalStore
+from cdc.testing import ListSink
+from connectors.mysql.options import MySqlSourceOptions
+
+LOCAL = "127.0.0.1"
+
+
+def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    state.open(name="p", source="mysql")
+    server = StateServer(state, LOCAL, LOCAL)
+    store = ServedStore(server.start())
+    with socket.create_server((LOCAL, 0)) as closed:
+        port = closed.getsockname()[1]
+    options = MySqlSourceOptions.model_validate(
+        {"type": "mysql", "hostname": LOCAL, "port": port, "username": "u", "password": "p", "tables": "a.b"}
+    )
+    source = options.build(Context("p", LocalStore(tmp_path)))
+    told = _unreached(store, (source, ListSink()))
+    assert len(told) == 1
+    assert told[0].startswith(f"the machine {socket.gethostname()} has no connection: ")
+    assert str(port) in told[0]
+    server.close()
+    with pytest.raises(StateUnavailable, match="does not reach the driver"):
+        _unreached(ServedStore(replace(server.door, timeout_s=0.0)), ())
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "70000"])
+def test_a_port_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(StateError, match="which is no port"):
+        _port({"CDC_STATE_PORT": text})
