@@ -160,10 +160,6 @@ class RouteTable:
         except (KeyError, TypeError) as error:
             raise StateError(f"routes in the log of sink schemas cannot be read: {error!r}", hint=RESTORE) from error
 
-    def has_rule(self, table: TableId) -> bool:
-        """Whether a rule matches a source table."""
-        return any(TablePattern(rule.source_table).matches(table) for rule in self._rules)
-
 
 def collisions(tables: Iterable[TableId], route: RouteTable) -> list[str]:
     """Sink tables whose names differ only in case, which many sinks take for the same; empty when there are none."""

@@ -17,7 +17,6 @@ import pyarrow as pa
 from cdc.errors import UnsupportedChange
 from connectors.mysql.kernels import charset_text
 from connectors.mysql.rows.charset_tables import CODECS, CORRECTIONS, USER_DEFINED
-from connectors.mysql.rows.collations import charset_of
 
 IDENTITY: Final = frozenset({"utf8mb4", "utf8mb3", "ascii", "binary"})
 """Character sets whose bytes are UTF-8 already: `to_utf8` copies nothing and checks nothing, see `validate_utf8`."""
@@ -56,16 +55,6 @@ def canonical(charset: str) -> str:
             hint=f"convert the column to utf8mb4, or exclude the table; known: {', '.join(sorted(KNOWN))}",
         )
     return name
-
-
-def collation_charset(collation_id: int) -> str:
-    """The character set of a collation id of MySQL or MariaDB. Raises UnsupportedChange for an unknown id."""
-    charset = charset_of(collation_id)
-    if charset is None:
-        raise UnsupportedChange(
-            f"collation id {collation_id} is not known", hint="use a collation that MySQL 9.7 or MariaDB 11 has"
-        )
-    return charset
 
 
 def to_utf8(array: pa.Array, charset: str) -> pa.StringArray:

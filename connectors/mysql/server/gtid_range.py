@@ -10,11 +10,6 @@ from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 Gtids: TypeAlias = "GtidSet | MariaDbGtid"
 
 
-def parse_gtids(text: str, *, mariadb: bool) -> Gtids:
-    """A GTID set or position in its server's spelling. Raises ValueError."""
-    return MariaDbGtid.parse(text) if mariadb else GtidSet.parse(text)
-
-
 def lacking(have: str, wanted: str, *, mariadb: bool) -> Gtids:
     """The transactions of `wanted` that a server with `have` lacks.
 

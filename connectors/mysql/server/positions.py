@@ -14,7 +14,7 @@ from cdc.errors import PositionLost, SourceError
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.server.server_check import announce_reader, choose_server_ids
+from connectors.mysql.server.server_check import announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
 FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
@@ -86,7 +86,7 @@ def opened_s(connection: MySqlConnection, file: str) -> int:
             query(connection, f"SET @{name} = @@GLOBAL.binlog_checksum")
         announce_reader(connection, str(uuid.uuid4()))
         query(connection, "SET @mariadb_slave_capability = 4")
-        server_id = choose_server_ids(connection, 1)[0]
+        server_id = free_server_id(connection)
         return _first_event_time(connection, server_id, file)
     finally:
         connection.close()

@@ -84,25 +84,11 @@ def grant_statement(connection: MySqlConnection) -> str:
     return GRANT.format(user=account(where_of(connection)))
 
 
-def choose_server_ids(
-    connection: MySqlConnection, count: int, allowed: range | None = None, *, picker: random.Random | None = None
-) -> tuple[int, ...]:
-    """`count` different replica ids that no registered replica uses: from `allowed`, else random high ones.
-
-    Raises SourceError when the range has too few left. Two readers with one id would cut each other's connection.
-    """
+def free_server_id(connection: MySqlConnection) -> int:
+    """A random high replica id that no registered replica uses: two readers with one id would cut each other off."""
     used = used_server_ids(connection)
-    if allowed is None:
-        chosen = (picker or random.SystemRandom()).sample(_PICKED, count + len(used))
-        return tuple(number for number in chosen if number not in used)[:count]
-    free = tuple(number for number in allowed if number not in used)
-    if len(free) < count:
-        raise SourceError(
-            f"source.server-id gives {len(allowed)} ids, {len(free)} of them free, and {count} are needed",
-            where=where_of(connection),
-            hint=f"make the range at least {count + len(allowed) - len(free)} long, or leave the option out",
-        )
-    return free[:count]
+    chosen = random.SystemRandom().sample(_PICKED, 1 + len(used))
+    return next(number for number in chosen if number not in used)
 
 
 def used_server_ids(connection: MySqlConnection) -> frozenset[int]:

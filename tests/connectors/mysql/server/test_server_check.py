@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import struct
 import uuid
 from dataclasses import replace
@@ -22,8 +21,8 @@ from connectors.mysql.server.server_check import (
     check_replication_privilege,
     check_select,
     check_server,
-    choose_server_ids,
     explain_no_tables,
+    free_server_id,
     settings_problems,
     used_server_ids,
 )
@@ -134,7 +133,7 @@ def test_missing_privileges_come_with_the_grant(as_user) -> None:
 def test_the_documented_privileges_are_enough(any_server: MySqlServer, as_user) -> None:
     user = as_user("SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.*")
     assert check_server(user).log_bin
-    assert len(set(choose_server_ids(user, 3))) == 3
+    assert free_server_id(user) in range(2**31, 2**32)
     database = any_server.new_database()
     any_server.execute("CREATE TABLE a (i INT)", "CREATE TABLE `b``c` (i INT)", database=database)
     check_select(user, [TableId(database, "a"), TableId(database, "b`c")])
@@ -164,17 +163,16 @@ def register(connection: MySqlConnection, server_id: int) -> None:
     connection._read_packet()
 
 
-def test_ids_of_registered_replicas_are_avoided(any_server: MySqlServer, connection: MySqlConnection) -> None:
+def test_ids_of_registered_replicas_are_avoided(
+    any_server: MySqlServer, connection: MySqlConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replica = any_server.connect()
     register(replica, 5401)
     assert 5401 in used_server_ids(connection)
-    assert choose_server_ids(connection, 2, range(5400, 5403)) == (5400, 5402)
-    with pytest.raises(SourceError, match=r"gives 3 ids, 2 of them free, and 3 are needed.*at least 4 long"):
-        choose_server_ids(connection, 3, range(5400, 5403))
     replica.close()
-    picked = choose_server_ids(connection, 8, picker=random.Random(1))
-    assert len(set(picked)) == 8
-    assert all(2**31 <= number < 2**32 for number in picked)
+    monkeypatch.setattr("connectors.mysql.server.server_check.used_server_ids", lambda connection: frozenset({5401}))
+    monkeypatch.setattr("connectors.mysql.server.server_check._PICKED", (5401, 5402))
+    assert free_server_id(connection) == 5402
 
 
 class Dump:
@@ -205,7 +203,7 @@ def test_three_readers_at_once_need_their_own_identity(
     any_server: MySqlServer, connection: MySqlConnection, distinct: bool
 ) -> None:
     info = server_info(connection)
-    ids = choose_server_ids(connection, 3) if distinct else choose_server_ids(connection, 1) * 3
+    ids = [free_server_id(connection) for _ in range(3)] if distinct else [free_server_id(connection)] * 3
     names = [str(uuid.uuid4()) for _ in ids] if distinct else [str(uuid.uuid4())] * 3
     dumps = [Dump(any_server, number, name, info.file, info.position) for number, name in zip(ids, names, strict=True)]
     try:
