@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
+from cdc.flow.altered import check_expected, check_there
 from cdc.flow.route import check_collisions
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_tables import Sides, with_shard
@@ -19,6 +20,7 @@ from cdc.spec.routing import made_routing
 from cdc.spec.rules import made_rules
 
 if TYPE_CHECKING:
+    from cdc.evolution.behavior import Policy
     from cdc.flow.routing import Routing
     from cdc.sink import Describes
     from cdc.spec.model import PipelineSpec
@@ -102,8 +104,15 @@ def _table_json(table: TablePlan) -> dict[str, object]:
     }
 
 
-def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describes: Describes | None) -> Plan:
-    """Plan for the tables the source has now; asks the sink what is there, and marks tables that it refuses.
+def make_plan(
+    spec: PipelineSpec,
+    tables: Mapping[TableId, TableSchema],
+    describes: Describes | None,
+    known: Collection[TableId] = (),
+) -> Plan:
+    """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
+
+    `known` are sink tables of the runs before: they may differ, as changes of theirs were held back.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
@@ -117,6 +126,7 @@ def make_plan(spec: PipelineSpec, tables: Mapping[TableId, TableSchema], describ
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
+    plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, describes) for plan in plans]
     plans.sort(key=lambda plan: (plan.source, plan.sink))
     return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec))
 
@@ -170,7 +180,7 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
 
     Raises SourceError, SinkError, SpecError, StateError; EngineError without a driver.
     """
-    from cdc.replanning import notes_since
+    from cdc.replanning import known_tables, notes_since
     from cdc.source import Context, close
     from cdc.state.store import LocalStore
 
@@ -183,7 +193,8 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
-            plan = make_plan(spec, source.tables(), describes)
+            known = () if state is None else known_tables(state)
+            plan = make_plan(spec, source.tables(), describes, known)
             if state is None:
                 return plan
             return replace(plan, notes=tuple(notes_since(state, made_rules(spec), describes, spec.sink)))
@@ -223,6 +234,18 @@ def _plan_table(
     except ChangeRefused as error:
         return replace(plan, actual=describes.describe(sink_table), refused=str(error))
     return replace(plan, actual=describes.describe(sink_table), statements=statements)
+
+
+def _with_stop(plan: TablePlan, policy: Policy, found: Derived, describes: Describes | None) -> TablePlan:
+    """The plan with what a run finds missing in the sink, where nothing is created or added there."""
+    expected = [creation for creation in found.expected if creation.table == plan.sink]
+    try:
+        check_expected(describes, expected)
+        if not expected:
+            check_there(describes, policy, [CreateTable(plan.sink, plan.schema)])
+    except ChangeRefused as error:
+        return replace(plan, refused=plan.refused or str(error), statements=())
+    return replace(plan, statements=()) if expected else plan
 
 
 def _with_rules(plan: TablePlan, rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> TablePlan:

@@ -5,7 +5,7 @@ For `cdc plan`, from the state directory and the sink's actual tables. Changes n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cdc.errors import ChangeRefused, SpecError
@@ -19,9 +19,16 @@ from cdc.state.decisions import CommitLog
 from cdc.state.fingerprint import Fingerprints
 
 if TYPE_CHECKING:
+    from cdc.schema import TableId
     from cdc.sink import Describes
     from cdc.state.directory import StateDir
     from cdc.transform.rules import Rules
+
+
+def known_tables(state: StateDir) -> Collection[TableId]:
+    """The sink's tables as of the last decided batch; none before the first run. Raises StateError."""
+    last = CommitLog(state.commits).last()
+    return SinkSchemas(state.store).at(last).keys() if last >= 0 else ()
 
 
 def notes_since(

@@ -76,6 +76,36 @@ def test_a_table_that_the_sink_refuses_is_marked_among_the_others() -> None:
     make_plan(spec(RULES), TABLES, Described()).check()
 
 
+class ByHand(Described):
+    def missing(self, tables: Sequence[TableId]) -> list[TableId]:
+        return [table for table in tables if self.describe(table) is None]
+
+
+@pytest.mark.parametrize(
+    ("written", "stops"),
+    [
+        ("  exclude.schema.changes: [create]\n", {
+            "ods.log": "ods.log: the sink has no such table, and create.table is left out by its filters (create it "
+            "there with the columns that `cdc plan` shows, or let create.table through",
+            "ods.orders": "ods.orders: the sink's table has no column note, and create.table is left out",
+        }),
+        ("  include.schema.changes: [create]\n", {"ods.orders": "has no column note, and add.column is left out"}),
+        ("pipeline:\n  schema.change.behavior: ignore\n", {
+            "ods.orders": "has no column note, and schema.change.behavior is ignore (add it to the table"
+        }),
+    ],
+)  # fmt: skip
+def test_a_plan_says_where_a_run_would_stop_as_nothing_may_be_made_in_the_sink(
+    written: str, stops: dict[str, str]
+) -> None:
+    plan = make_plan(spec(written + RULES), TABLES, ByHand())
+    found = {str(table.sink): table.refused for table in plan.tables if table.refused}
+    assert found.keys() == stops.keys()
+    assert all(text in found[name] for name, text in stops.items())
+    known = make_plan(spec(written + RULES), TABLES, ByHand(), known=[table.sink for table in plan.tables])
+    assert not any(table.refused for table in known.tables)
+
+
 def test_a_sink_that_cannot_describe_is_planned_without_statements() -> None:
     plan = make_plan(spec(), {TableId("shop", "log"): LOG}, None)
     assert [(table.sink, table.statements) for table in plan.tables] == [(TableId("shop", "log"), ())]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.schema import CreateTable, SchemaChange, TableId
-from cdc.sink import Describes
+from cdc.sink import Confirms, Describes
 
 if TYPE_CHECKING:
     from cdc.flow.sink_schemas import Schemas
@@ -78,10 +78,17 @@ def check_there(sink: object, policy: Policy, changes: Iterable[SchemaChange]) -
 
 
 def check_expected(sink: object, expected: Iterable[CreateTable]) -> None:
-    """Tables that have to be in the sink, as create.table is left out, have these columns where they are there. Driver.
+    """Tables that have to be in the sink, as create.table is left out, are there with these columns. Driver.
 
-    Raises ChangeRefused for one that has not, SinkError.
+    Raises ChangeRefused for one that is not, SinkError.
     """
+    expected = tuple(expected)
+    if isinstance(sink, Confirms) and (absent := sink.missing([creation.table for creation in expected])):
+        raise ChangeRefused(
+            "the sink has no such table, and create.table is left out by its filters",
+            where=", ".join(map(str, absent)),
+            hint=f"create it there with the columns that `cdc plan` shows, or {_let_through('create.table')}",
+        )
     for table, missing in _lacking(sink, expected):
         raise _missing(table, missing, "create.table is left out by the sink's filters", _let_through("create.table"))
 

@@ -1,7 +1,8 @@
 """Schema changes that the sink takes are carried out, those that it refuses are left out, where that may be. Driver.
 
-    <state>/attempted.json   {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places],
-                              "through": [sha256 of each that was carried out]}
+    <state>/attempted.json    {"batch": number, "digest": sha256 of the changes, "done": how many, "refused": [places],
+                               "through": [sha256 of each that was carried out]}
+    <state>/attempted.jsonl   what became of each since: {"batch": number, "digest": ..., "refused": true or false}
 
 All are tried together first: a sink plans them before it carries anything out. When one is refused they are tried one
 after the other, and it is noted which are through, as changes of names do not show in the tables. What is through stays
@@ -11,7 +12,8 @@ so when the batch has other changes as it runs again, such as without those of a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from cdc.errors import ChangeRefused, EngineError
@@ -19,11 +21,13 @@ from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.sink_schemas import Schemas
 from cdc.schema import RenameTable, SchemaChange, TableCopied
+from cdc.state.append_log import AppendLog
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
 
 _FILE = "attempted.json"
+_LOG = "attempted.jsonl"
 
 _NOT_TWICE = (RenameTable, TableCopied)
 """Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
@@ -67,53 +71,96 @@ class Attempts:
 
         Raises ChangeRefused for what must not be left out, what `apply` raises.
         """
+        whole = digest(changes)
         noted = self._store.read_json(_FILE) or {}
         noted = noted if noted.get("batch") == batch else {}
-        mine = noted.get("digest") == digest(changes)
+        mine = noted.get("digest") == whole
         if not mine and not any(isinstance(change, _NOT_TWICE) for change in changes):
             try:
                 apply(changes)
                 return list(changes), []
             except ChangeRefused as error:
                 log.info("schema changes are tried one by one: %s", error)
-        return self._one_by_one(batch, before, changes, apply, noted if mine else {"through": noted.get("through", ())})
+        names = [digest([change]) for change in changes]
+        tried = _Tried(self._store, batch, whole, names, noted)
+        return self._one_by_one(before, changes, apply, tried)
 
     def _one_by_one(
-        self, batch: int, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, noted: dict[str, Any]
+        self, before: Schemas, changes: Sequence[SchemaChange], apply: Apply, tried: _Tried
     ) -> tuple[list[SchemaChange], list[SchemaChange]]:
-        done, refused = int(noted.get("done", 0)), set(noted.get("refused", ()))
-        schemas, left = dict(before), [change for place, change in enumerate(changes) if place in refused]
-        through = _places(changes, noted.get("through", ()))
+        schemas, refused = dict(before), tried.refused
+        left = [change for place, change in enumerate(changes) if place in refused]
         for place, change in enumerate(changes):
-            if place < done or place in through:
+            if place < tried.done or place in tried.through:
                 schemas = schemas if place in refused else apply_changes(schemas, [change])
                 continue
+            lost = self._tolerance.without(change, left)
             try:
-                if self._tolerance.without(change, left):
-                    refused.add(place)
-                else:
+                if not lost:
                     after = apply_changes(schemas, [change])
                     apply([change])
                     schemas = after
-                    through.add(place)
             except (ChangeRefused, EngineError) as error:
                 if not self._tolerance.tolerates(change, error):
                     raise
                 log.warning("%s: the sink does not take a schema change: %s", change.table, error)
-                refused.add(place)
                 left.append(change)
-            carried_out = [digest([changes[each]]) for each in sorted(through)]
-            note = {"batch": batch, "digest": digest(changes), "done": place + 1, "refused": sorted(refused)}
-            self._store.write_json(_FILE, {**note, "through": carried_out})
+                lost = True
+            tried.note(place, refused=lost)
         accepted = [change for place, change in enumerate(changes) if place not in refused]
         return accepted, [change for place, change in enumerate(changes) if place in refused]
 
 
-def _places(changes: Sequence[SchemaChange], through: Sequence[str]) -> set[int]:
-    """Where in these changes those are that were carried out before, in the same order."""
-    found, left = set[int](), list(through)
-    for place, change in enumerate(changes):
-        if (name := digest([change])) in left:
-            del left[: left.index(name) + 1]
+class _Tried:
+    """What became of the changes of a batch so far, on disk.
+
+    Attributes:
+        done: all before this place were tried.
+        refused, through: places of those that were left out, and of those carried out.
+    """
+
+    def __init__(self, store: Store, batch: int, whole: str, names: Sequence[str], noted: Mapping[str, Any]) -> None:
+        self._log = store.log(_LOG, "log of schema changes that were tried")
+        self._mark = {"batch": batch, "digest": whole}
+        done, refused, through = _noted(self._log, noted)
+        if noted.get("digest") != whole:
+            done, refused = 0, set()
+        self.done, self.refused = done, refused
+        self.through = _places(names, through)
+        self._names = names
+        note = {**self._mark, "done": done, "refused": sorted(refused)}
+        store.write_json(_FILE, {**note, "through": [names[place] for place in sorted(self.through)]})
+        self._log.truncate(0)
+
+    def note(self, place: int, *, refused: bool) -> None:
+        """One more was tried."""
+        (self.refused if refused else self.through).add(place)
+        self._log.append({**self._mark, "place": place, "name": self._names[place], "refused": refused})
+
+
+def _noted(tried: AppendLog, noted: Mapping[str, Any]) -> tuple[int, set[int], list[str]]:
+    """How many changes were tried, the places of those that were refused, and the digests of those carried out."""
+    done, refused, through = int(noted.get("done", 0)), set(noted.get("refused", ())), list(noted.get("through", ()))
+    for entry in tried.items():
+        if (entry["batch"], entry["digest"]) == (noted.get("batch"), noted.get("digest")) and entry["place"] >= done:
+            done = entry["place"] + 1
+            if entry["refused"]:
+                refused.add(entry["place"])
+            else:
+                through.append(entry["name"])
+    return done, refused, through
+
+
+def _places(names: Sequence[str], through: Sequence[str]) -> set[int]:
+    """Where among these digests of changes those are that were carried out before, in the same order."""
+    at: dict[str, list[int]] = {}
+    for place, name in enumerate(through):
+        at.setdefault(name, []).append(place)
+    found, first = set[int](), 0
+    for place, name in enumerate(names):
+        places = at.get(name, ())
+        index = bisect_left(places, first)
+        if index < len(places):
+            first = places[index] + 1
             found.add(place)
     return found

@@ -181,11 +181,15 @@ class LocalPipeline:
             RetryPolicy(timeout_s=10.0), between.rules,
         )  # fmt: skip
 
-    def _live(self, batch: int, parallelism: int) -> None:
-        """What a process does for a batch."""
+    def recover(self) -> None:
+        """Commit what an earlier process has decided, before anything is planned. Raises CdcError."""
         if not self._recovered:
             self._runner.recover()
             self._recovered = True
+
+    def _live(self, batch: int, parallelism: int) -> None:
+        """What a process does for a batch."""
+        self.recover()
         self._runner(batch, lambda: self._tasks(batch, parallelism))
 
     def _dies(self, batch: int, parallelism: int, failure: FailAt) -> bool:

@@ -25,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import altered_kills
 import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from middle_model import differing
@@ -40,6 +41,9 @@ MIDDLES = 500
 
 WORLDS = 60
 """Random pipelines between a live server and a sink, in this process (`rule_runs`)."""
+
+ALTERED = 6
+"""Tables altered while they are copied, and killed processes, without Spark (`altered_kills`)."""
 
 START_S = 20.0
 """About as long as a start takes on a busy machine: moments of the start are drawn from it."""
@@ -59,6 +63,7 @@ def main() -> None:
     if options.connect is not None:
         live_debezium.run(options.connect, first)
     _worlds(first, 1 if options.seed is not None else WORLDS)
+    _altered(first, 1 if options.seed is not None else ALTERED)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:
@@ -82,6 +87,13 @@ def _worlds(first: int, count: int) -> None:
                 if found:
                     told = (Path(folder) / "world.sql").read_text(encoding="utf-8")
                     raise SystemExit("\n".join([told, f"seed {seed}, {servers[seed % 2].flavor} into {kind}", *found]))
+
+
+def _altered(first: int, count: int) -> None:
+    """Tables that are altered while they are copied, by processes that are killed. Exit code 1 at a difference."""
+    print(f"definitions that change under copies, seeds {first} to {first + count - 1}", flush=True)
+    if found := altered_kills.run(range(first, first + count)):
+        raise SystemExit("\n".join(found))
 
 
 def _options() -> argparse.Namespace:

@@ -52,6 +52,7 @@ def main() -> None:
     pipeline = LocalPipeline(source, build(context), engine, numbered(at, batch), lambda: build(context))
     if decision is not None:
         pipeline.plan(decision.start, decision.end)
+    pipeline.recover()
     random = Random(os.getpid())
     print("ready", flush=True)
     try:

@@ -171,6 +171,8 @@ def test_a_table_that_has_to_be_there_and_lacks_a_column_stops_the_run_at_its_st
     items = [CreateTable(ORDERS, SCHEMA), block(ORDERS, SCHEMA, [("+I", {"id": 1, "qty": 2})])]
     middle = Middle(Routing(policy=BY_HAND))
     life.sql("CREATE SCHEMA shop")
+    with pytest.raises(ChangeRefused, match=r"shop\.orders: the sink has no such table, and create\.table is left out"):
+        run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)
     life.sql("CREATE TABLE shop.orders (id INT PRIMARY KEY, note TEXT)")
     with pytest.raises(ChangeRefused, match=r"has no column qty, and create\.table is left out") as caught:
         run_in_memory(ListSource(items), life.sink(), state=life.state.root, middle=middle)

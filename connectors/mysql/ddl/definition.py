@@ -46,6 +46,8 @@ from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 _C = TypeVar("_C", bound=Clause)
 _ZERO = Default(DefaultKind.NUMBER, "0")
 
+_DATES = frozenset({"date", "datetime", "timestamp"})
+
 
 @dataclass(frozen=True, slots=True)
 class UncertainValues:
@@ -231,8 +233,11 @@ class _Alteration:
         self._note_uncertain(column.name, reason or unsure_in_sinks(column, fill), unseen=bool(reason))
 
     def _note_rewritten(self, old: MySqlColumn, new: MySqlColumn) -> None:
-        """Values that the server may have changed. Text is text to the sink before and after, and so is a boolean."""
-        self._note_changed(old, new, old.name, unseen=bool(rewritten_text(old, new)) or self._was_boolean(old))
+        """Values that the server may have changed. Text is text to the sink before and after, so is a boolean; and a
+        date that no calendar has is NULL there, whatever it becomes."""
+        without_dates = old.type in _DATES and new.type not in _DATES
+        unseen = bool(rewritten_text(old, new)) or self._was_boolean(old) or without_dates
+        self._note_changed(old, new, old.name, unseen=unseen)
 
     def _was_boolean(self, column: MySqlColumn) -> bool:
         return self.tinyint1_as_boolean and column.type == "tinyint" and column.length == 1

@@ -7,33 +7,48 @@ the moment at which the file was opened tells the two apart. Stream reader proce
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from cdc.errors import PositionLost
 from cdc.state.store import Store
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.positions import opened_s
+from connectors.mysql.server.positions import list_logs, opened_s
 from connectors.mysql.server.server_info import where_of
 
 FILE_NAME = "opened.json"
 _REMOVE = "remove the file"
 
 
-def check_opened(store: Store, connection: MySqlConnection, server: str, file: str) -> None:
-    """Raises PositionLost when a file that was read before is another one of the same name now.
+def check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> None:
+    """Raises PositionLost when a file that was read before is another one of the same name now. Raises SourceError.
 
-    Uses the connection up. A file that comes after the known one takes its place in the note.
+    A file that comes after the known one takes its place in the note; the known one has to be the same until it is
+    purged, or log was written anew up to the other since.
     """
-    where = where_of(connection)
-    now = {"server": server, "file": file, "opened": opened_s(connection, file)}
     before = store.read_json(FILE_NAME, hint=_REMOVE)
-    if before == now:
-        return
-    if before is not None and (before.get("server"), before.get("file")) == (server, file):
+    if before is not None and before.get("server") == server and _has(open_session(), before["file"]):
+        _check_same(open_session(), before)
+    if before is None or (before.get("server"), before.get("file")) != (server, file):
+        store.write_json(FILE_NAME, {"server": server, "file": file, "opened": opened_s(open_session(), file)})
+
+
+def _has(connection: MySqlConnection, file: str) -> bool:
+    try:
+        return any(log.name == file for log in list_logs(connection))
+    finally:
+        connection.close()
+
+
+def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
+    """Uses the connection up."""
+    where, file = where_of(connection), before["file"]
+    if opened_s(connection, file) != before["opened"]:
         raise PositionLost(
             f"{file} is another file than the one that was read: the server's log was reset",
             where=where,
             hint="start the pipeline anew with an empty state directory and empty sink tables",
         )
-    store.write_json(FILE_NAME, now)
 
 
 def forget_opened(store: Store) -> None:

@@ -26,7 +26,8 @@ from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo
 
 if TYPE_CHECKING:
-    from connectors.mysql.follow.follower import Follower
+    from connectors.mysql.follow.follower import Follower, OpenStream
+    from connectors.mysql.log.stream import BinlogStream
 
 AHEAD = 4
 """Batches that the follower may read ahead."""
@@ -158,7 +159,7 @@ class Tail:
         if self.until is not None and self.until[1] != info.identity:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
-        open_stream = partial(self._streams.at, server=info.identity)
+        open_stream = self._opener(start, info.identity)
         follower = Follower(
             open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry, behind=self._end.look
         )
@@ -194,17 +195,34 @@ class Tail:
         backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
         return backoff.pause(error.message) or retry.stopping()
 
+    def _opener(self, start: MySqlOffset, server: str) -> OpenStream:
+        """Opens the log; on a server that was away, only where it is still the log that was read."""
+        opened = False
+
+        def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
+            nonlocal opened
+            if opened:
+                self._check_log(start, at)
+            opened = True
+            return self._streams.at(at, until_end, server=server)
+
+        return open_stream
+
     def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
+        return start.position, self._check_log(start, start.position)
+
+    def _check_log(self, start: MySqlOffset, at: LogPosition) -> ServerInfo:
+        """Whether the server's log has what `start` is behind, and goes on at a position. Raises SourceError."""
         connection = self._streams.session()
         try:
             info = check_server(connection)
             check_same(connection, start.server)
-            check_file_position(connection, info, start.position)
+            check_file_position(connection, info, at)
             check_not_reset(connection, info, start.gtids)
-            check_same_place(connection, info, start.position.file, start.position.position, start.gtids)
-            check_opened(self._store, connection, info.identity, start.position.file)
+            if at == start.position:
+                check_same_place(connection, info, at.file, at.position, start.gtids)
         finally:
-            if connection.open:
-                connection.close()
-        return start.position, info
+            connection.close()
+        check_opened(self._store, self._streams.session, info.identity, at.file)
+        return info

@@ -88,9 +88,9 @@ _WIDTHS: dict[int, tuple[int, ...]] = {
     **dict.fromkeys((codes.JSON, codes.GEOMETRY, codes.VECTOR, codes.BLOB_COMPRESSED), (1, 2, 3, 4)),
 }
 """Bytes of the value, or of its length field, that a TABLE_MAP may announce."""
-_HINT = (
-    "the definition kept for this table is not the one the log was written with; start from a position after the "
-    "change that was missed, or with a new state directory"
+OTHER_DEFINITION = (
+    "the definition kept for this table is not the one the log was written with; leave it out with tables.exclude "
+    "until the log is read to its end, then take it in again, or start with a new state directory"
 )
 
 
@@ -186,12 +186,14 @@ def _check(table: MySqlTable, found: TableMap, where: str) -> None:
         raise SchemaUnknown(
             f"rows have {len(found.types)} columns, the known definition has {len(table.columns)}",
             where=where,
-            hint=_HINT,
+            hint=OTHER_DEFINITION,
         )
     for index, column in enumerate(table.columns):
         reason = _does_not_fit(column, found, index)
         if reason:
-            raise SchemaUnknown(f"column {index + 1}, {column.name} {column.type}: {reason}", where=where, hint=_HINT)
+            raise SchemaUnknown(
+                f"column {index + 1}, {column.name} {column.type}: {reason}", where=where, hint=OTHER_DEFINITION
+            )
 
 
 def _does_not_fit(column: MySqlColumn, found: TableMap, index: int) -> str:

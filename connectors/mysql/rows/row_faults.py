@@ -7,7 +7,7 @@ from typing import Any
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
 from connectors.mysql.kernels import ops
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
-from connectors.mysql.rows.column_plan import TablePlan
+from connectors.mysql.rows.column_plan import OTHER_DEFINITION, TablePlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
 _ROW_IMAGE = "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions, and start from a later position"
@@ -34,7 +34,7 @@ def fault_error(code: int, fault: Any, plan: TablePlan, buffer: ReceiveBuffer) -
         return SchemaUnknown(
             f"column {name} holds member {value}, its known definition has {labels}",
             where=where,
-            hint="the definition kept for this table is older than the rows; start from a later position",
+            hint=OTHER_DEFINITION,
         )
     if code == ops.CORRUPT_JSON:
         return CorruptLog(f"column {name} holds bytes that are no JSON document", where=where, hint=_CHECK_FILE)

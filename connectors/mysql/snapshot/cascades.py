@@ -220,7 +220,8 @@ class Cascading:
     def refresh(self, start: MySqlOffset, end: MySqlOffset) -> None:
         """Before a batch: ask the server anew, when the schema history has other entries than at the last time.
 
-        A server that is away is asked at the next batch. Raises SourceError, StateError.
+        A server that is away is waited for, as rows of the batch may be those that are looked for: only a run that is
+        to stop does without. Raises SourceError, StateError.
         """
         if self._options.cascades != "copy":
             return
@@ -229,18 +230,26 @@ class Cascading:
             self._until = None
         if (end.server, end.schemas) == self._asked:
             return
+        retry = self._streams.retry
         try:
-            session = self._streams.session()
+            self._now, until = retry.call(self._ask, "asking for foreign keys")
         except SourceUnavailable:
-            return
+            if retry.stopping():
+                return
+            raise
+        keep(self._store, united(kept(self._store), self._now))
+        self._asked, self._until = (end.server, end.schemas), until
+
+    def _ask(self) -> tuple[Parents, LogPosition]:
+        """What is to be looked for as of now, and where the server's log ends. Raises SourceUnavailable at once."""
+        session = self._streams.session(patient=False)
         try:
             tables = [table for table in table_ids(session) if self._wanted(table)]
-            self._now = parents_of(unlogged_links(session, server_info(session), tables), tables)
+            found = parents_of(unlogged_links(session, server_info(session), tables), tables)
             file, position, _ = end_of_log(session)
         finally:
             session.close()
-        keep(self._store, united(kept(self._store), self._now))
-        self._asked, self._until = (end.server, end.schemas), LogPosition(file, position)
+        return found, LogPosition(file, position)
 
 
 def _is_behind(until: LogPosition, here: LogPosition) -> bool:

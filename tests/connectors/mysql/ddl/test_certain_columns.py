@@ -66,3 +66,14 @@ def test_it_is_copied_or_told() -> None:
 
     assert list(applied(copies=True).delta.uncertain) == [TableId("shop", "t")]
     assert "values of column a are converted to INT" in applied(copies=False).notices[0]
+
+
+@pytest.mark.parametrize(("after", "told"), [("VARCHAR(20)", True), ("INT", True), ("DATETIME", False)])
+def test_dates_that_no_calendar_has_are_told_of_where_they_become_something_else(after: str, told: bool) -> None:
+    one = Catalog(wanted=lambda table: True)
+    one.apply("CREATE TABLE t (a DATE)", "shop")
+    notices = one.apply(f"ALTER TABLE t MODIFY a {after}", "shop").notices
+    assert [notice for notice in notices if "the log does not tell what rows already there have" in notice] == (
+        [*notices] if told else []
+    )
+    assert bool(notices) == told

@@ -12,6 +12,8 @@ from cdc_process import mysql_pipeline
 from direct import DirectRuns
 from log_script import chunk, sql
 
+from cdc.errors import SourceUnavailable
+from cdc.flow.retry import RetryPolicy
 from cdc.schema import Column, DataType, TableId, TableSchema
 from cdc.source import Limits
 from cdc.state.store import LocalStore
@@ -79,14 +81,24 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
 ) -> None:
     links: tuple[Link, ...] = LINKS[:1]
     end = ("b.000001", 500, "")
+    cuts = [SourceUnavailable("the server is away"), SourceUnavailable("still")]
+
+    def tables(session: object) -> list[TableId]:
+        if cuts:
+            raise cuts.pop()
+        return [P, C, G]
+
     for name, found in (
-        ("table_ids", lambda session: [P, C, G]),
+        ("table_ids", tables),
         ("server_info", lambda session: None),
         ("unlogged_links", lambda session, info, tables: links),
         ("end_of_log", lambda session: end),
     ):
         monkeypatch.setattr(f"connectors.mysql.snapshot.cascades.{name}", found)
-    options, streams = SimpleNamespace(cascades="copy"), SimpleNamespace(session=lambda: SimpleNamespace(close=str))
+    options = SimpleNamespace(cascades="copy")
+    streams = SimpleNamespace(
+        session=lambda patient: SimpleNamespace(close=str), retry=RetryPolicy(sleep=lambda seconds: None)
+    )
     store = LocalStore(tmp_path)
 
     def run() -> Cascading:

@@ -1,0 +1,78 @@
+"""Schema changes one by one: what a crash leaves of them, and that the last one costs what the first one does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from cdc.errors import ChangeRefused
+from cdc.flow.attempt import Attempts, TryEvolve
+from cdc.schema import Column, CreateTable, DataType, RenameTable, SchemaChange, TableId, TableSchema
+from cdc.state.store import LocalStore
+
+SCHEMA = TableSchema((Column("id", DataType.parse("INT"), nullable=False),), ("id",))
+A, B, REFUSED = (TableId("shop", name) for name in ("a", "b", "refused"))
+AROUND = (RenameTable(A, B), RenameTable(B, A), RenameTable(A, B))
+
+
+class Crash(Exception):
+    """The process died."""
+
+
+class Sink:
+    """Remembers what it was given; dies at that change, refuses tables of one name."""
+
+    def __init__(self, dies_at: int = -1) -> None:
+        self.done: list[SchemaChange] = []
+        self._dies_at = dies_at
+
+    def __call__(self, changes: Sequence[SchemaChange]) -> None:
+        if any(change.table == REFUSED for change in changes):
+            raise ChangeRefused("not here")
+        if len(self.done) == self._dies_at:
+            raise Crash
+        self.done += changes
+
+
+@pytest.mark.parametrize("dies_at", range(4))
+def test_what_was_carried_out_before_a_crash_is_not_again(tmp_path: Path, dies_at: int) -> None:
+    changes = (CreateTable(A, SCHEMA), CreateTable(REFUSED, SCHEMA), *AROUND)
+    attempts = Attempts(LocalStore(tmp_path), TryEvolve())
+    first, second, third = Sink(dies_at), Sink(), Sink()
+    with pytest.raises(Crash):
+        attempts.apply(7, {}, changes, first)
+    done, refused = Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, second)
+    assert (*first.done, *second.done) == tuple(done) == (changes[0], *AROUND)
+    assert refused == [changes[1]]
+    Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, third)
+    assert third.done == []
+
+
+def test_what_is_noted_grows_with_the_changes_and_not_with_their_square(tmp_path: Path) -> None:
+    def noted(count: int) -> int:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        sizes = 0
+
+        class Counting(LocalStore):
+            def write(self, name: str, data: bytes) -> None:
+                nonlocal sizes
+                super().write(name, data)
+                sizes += len(data)
+
+        tables = [CreateTable(TableId("shop", f"t{number}"), SCHEMA) for number in range(count)]
+        Attempts(Counting(folder), TryEvolve()).apply(1, {}, [CreateTable(REFUSED, SCHEMA), *tables], Sink())
+        return sizes + (folder / "attempted.jsonl").stat().st_size
+
+    assert noted(80) < 5 * noted(20)
+
+
+def test_a_batch_with_other_changes_does_not_repeat_a_rename(tmp_path: Path) -> None:
+    first, second = Sink(dies_at=2), Sink()
+    changes = (CreateTable(A, SCHEMA), *AROUND)
+    with pytest.raises(Crash):
+        Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, changes, first)
+    Attempts(LocalStore(tmp_path), TryEvolve()).apply(7, {}, (*changes, CreateTable(A, SCHEMA)), second)
+    assert (*first.done, *second.done) == (*changes, CreateTable(A, SCHEMA))
