@@ -17,17 +17,22 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import locale
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from cdc.errors import EngineError
+
+LOCALE = "LC_ALL"
+"""The environment variable by which Java decides how file names are encoded."""
 
 SUPPORTED = (17, 21, 25)
 """Java versions that Spark 4.3 supports."""
@@ -54,6 +59,16 @@ done
 [ -z "$local" ] || unset SPARK_HOME
 exec {java} "$@"
 """
+
+
+def share_file_names(env: MutableMapping[str, str]) -> None:
+    """Have a Java that is started with this environment read file names as this process does.
+
+    Under `LC_ALL=C` Python takes UTF-8 all the same. Java takes ASCII, cannot name a file with other letters, and does
+    not start in a folder that has some.
+    """
+    if sys.getfilesystemencoding() == "utf-8" and locale.getencoding().upper() not in ("UTF-8", "UTF8"):
+        env[LOCALE] = "C.UTF-8"
 
 
 @dataclass(frozen=True, slots=True)

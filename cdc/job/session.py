@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from cdc.errors import EngineError
 from cdc.job.class_archive import archive_options
-from cdc.job.java import Java
+from cdc.job.java import LOCALE, Java, share_file_names
 from cdc.without_pandas import pandas_hidden
 
 DEFAULT_MASTER = "local[*,4]"
@@ -74,7 +74,7 @@ def _submitted_master() -> str:
     return SparkConf().get("spark.master") or ""
 
 
-_VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
+_VARIABLES = ("JAVA_HOME", "CDC_LOCAL", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP", LOCALE)
 _JAVA_ENDS_S = 10.0
 
 _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
@@ -149,6 +149,7 @@ def start_session(
     Workers get the interpreter of this environment: without PYSPARK_PYTHON they would take whatever `python3` the PATH
     has, and fail to connect back.
     """
+    share_file_names(os.environ)
     os.environ["JAVA_HOME"] = str(java.home)
     os.environ["CDC_LOCAL"] = "1" if master.startswith("local") else ""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -16,6 +16,7 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Source, Split
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.read import records, startup
+from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import History, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
 from connectors.kafka.read.planner import Planner
@@ -36,7 +37,7 @@ class KafkaSource(Source):
 
     def _forget(self) -> None:
         self._known: History | None = None
-        self._plans: Planner | None = None
+        self._plans: Ahead | None = None
         self._tables: Tables | None = None
         self._names: Sequence[str] = ()
         self._notices: list[str] = []
@@ -110,7 +111,7 @@ class KafkaSource(Source):
         """Roughly how many bytes of messages are not planned yet."""
         if self._plans is None:
             return None
-        return Lag.telling(self._notices, self._plans.lag())
+        return Lag.telling(list(self._notices), self._plans.lag())
 
     def stop(self) -> None:
         """Close the planner's connection; also while it waits in another thread."""
@@ -132,12 +133,14 @@ class KafkaSource(Source):
             self._known = History(self._context.store)
         return self._known
 
-    def _planner(self) -> Planner:
+    def _planner(self) -> Ahead:
         if self._plans is None:
-            self._plans = Planner(
-                self._cluster, self._policy, self._options, self._history(), self._described(),
-                self._context.pipeline, self._notices,
+            history = History(self._context.store)  # its own: what it has read out changes when there is more
+            planner = Planner(
+                self._cluster, self._policy, self._options, history, self._described(), self._context.pipeline,
+                self._notices,
             )  # fmt: skip
+            self._plans = Ahead(planner)
         return self._plans
 
     def _described(self) -> Tables:

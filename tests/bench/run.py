@@ -29,6 +29,7 @@ from live import freshness_and_idle, many_tables  # noqa: E402
 from loads import loads  # noqa: E402
 from readers import Bench, decode, described  # noqa: E402
 from rules import ruled_tables, rules  # noqa: E402
+from served import beside_verify, serving  # noqa: E402
 from snapshot import snapshot  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
@@ -36,7 +37,10 @@ from workload import Generator, Workload  # noqa: E402
 from cdc_services.installation import find  # noqa: E402
 from cdc_services.server import StartedServer  # noqa: E402
 
-STEPS = ("decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cluster", "cli")
+STEPS = (
+    "decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cluster", "serve", "verify",
+    "cli",
+)  # fmt: skip
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
 SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
@@ -134,6 +138,10 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("snapshot", lambda: snapshot(bench, generator, options.factor))
     if "cluster" in options.steps:
         record("cluster", lambda: cluster(bench, *_inserts(generator, options)))
+    if "serve" in options.steps:
+        record("serve", lambda: serving(bench, generator, 10 if options.quick else 30))
+    if "verify" in options.steps:
+        record("verify", lambda: beside_verify(bench, generator, _thousands(1_000_000 * options.factor)))
     generator.close()
 
 

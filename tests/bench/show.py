@@ -157,7 +157,7 @@ def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:
 
 
 def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
-    for name in ("freshness", "memory", "many_tables", "cli", "idle"):
+    for name in ("freshness", "memory", "many_tables", "serve", "verify", "cli", "idle"):
         found = results.get(name)
         if found is None:
             continue
@@ -169,6 +169,11 @@ def _single(results: Figures) -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(name: str, found: Figures) -> Iterator[tuple[str, str, float | None]]:
+    if name in ("serve", "verify"):
+        for what, figure in found.items():
+            if isinstance(figure, int | float) and what != "other_cores":
+                yield f"{name}: {what}", f"{figure:,}", found.get("other_cores")
+        return
     other = found.get("other_cores")
     if name == "freshness":
         text = f"p50 {found['p50_s']:.2f} s, p99 {found['p99_s']:.2f} s, max {found['max_s']:.2f} s"

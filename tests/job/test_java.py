@@ -283,3 +283,18 @@ def test_processes_that_start_together_end_with_one_sound_home(tmp_path: Path) -
     assert len(wrappers) == 1
     assert f"exec {runtime}/bin/java" in wrappers.pop()
     assert len(list((tmp_path / ".cache" / "cdc").iterdir())) == 1
+
+
+@pytest.mark.parametrize("locale", [{"LC_ALL": "POSIX"}, {"LANG": "C"}, {"LC_ALL": "C.UTF-8"}])
+def test_java_reads_file_names_in_whatever_locale_as_this_process_does(tmp_path: Path, locale: dict[str, str]) -> None:
+    folder = tmp_path / "Grüße 漢字"
+    folder.mkdir()
+    program = (
+        "import os, subprocess, sys; from cdc.job.java import *; share_file_names(os.environ); "
+        "java = choose_java(os.environ).home / 'bin' / 'java'; "
+        "subprocess.run([java, '-XshowSettings:properties', '-version'], check=True)"
+    )
+    ours = {name: value for name, value in os.environ.items() if name != "LANG" and not name.startswith("LC_")}
+    env = {**ours, **locale, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=env, capture_output=True, check=True)
+    assert f"user.dir = {folder}" in done.stderr.decode()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,11 +19,15 @@ import duckdb
 import pytest
 import yaml
 from cdc_process import TIMEOUT_S, wait_for
+from prometheus_client.parser import text_string_to_metric_families
 
 from cdc.serve.client import Served, served
 from cdc_services.server import MySqlServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.mysql, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Serving:
@@ -169,12 +175,35 @@ def check_told_everywhere(serving: Serving) -> None:
     timed = serving.one("timed")
     assert (timed["schedule"], timed["next_run_s"] is not None or timed["state"] != "scheduled") == ("every 2 s", True)
     metrics = serving.page("metrics").splitlines()
+    check_metrics(serving, metrics)
     assert 'cdc_up{pipeline="live"} 1.0' in metrics
     assert 'cdc_state{pipeline="failing",state="failed"} 1.0' in metrics
     assert any(line.startswith('cdc_runs_total{pipeline="timed"} ') and float(line.split()[-1]) > 1 for line in metrics)
     assert ">running<" in serving.page("pipelines/live")
     assert "every 2 s" in serving.page("pipelines/timed")
     assert "is the server running there" in serving.page("pipelines/failing")
+
+
+def check_metrics(serving: Serving, lines: list[str]) -> None:
+    """A run that goes on exports every metric that the page of the documentation has, with values that can be."""
+    samples = {}
+    for family in text_string_to_metric_families("\n".join(lines)):
+        for sample in family.samples:
+            if sample.labels.pop("pipeline") == "live":
+                samples[(sample.name, *sample.labels.values())] = sample.value
+    found = {name for name, *_ in samples}
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    documented = set(re.findall(r"^\| `((?:cdc|flink)_\w+)` \|", page, re.MULTILINE))
+    assert found == documented
+    now = time.time()
+    assert 0 < samples["cdc_start_timestamp_seconds",] < samples["cdc_last_commit_timestamp_seconds",] <= now
+    assert 0 <= samples["cdc_lag_seconds",] < 900
+    assert 0 <= samples["cdc_lag_bytes",] < 1 << 20
+    assert 1 <= samples["cdc_rows_written_total", "insert"] < 100
+    assert 1 <= samples["cdc_rows_read_total",] < 100
+    assert samples["cdc_state", "running"] == samples["cdc_up",] == 1
+    assert 0 < samples["cdc_batch_duration_seconds",] < 900
+    assert samples["cdc_batch_phase_seconds_total", "commit"] > 0
 
 
 def finished(view: dict[str, Any]) -> list[dict[str, Any]]:

@@ -134,3 +134,14 @@ def test_every_query_of_the_dashboard_names_metrics_that_exist_and_every_metric_
     shown_elsewhere = {"cdc_errors", "cdc_table_copy_rows", "cdc_table_copy_estimated_rows"}
     assert known - asked == shown_elsewhere
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def test_every_alert_of_the_page_names_a_metric_and_labels_that_exist() -> None:
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    (block,) = re.findall(r"^Alerts worth having:\n\n((?: {4}.+\n)+)", page, re.MULTILINE)
+    found = scraped(Seen(SHOP, True))
+    for alert in block.splitlines():
+        (metric,) = re.findall(r"cdc_[a-z_]+", alert)
+        assert any(name == metric for name, *_ in found), alert
+        for state in re.findall(r'state=~"([^"]+)"', alert):
+            assert {(metric, "shop", each) for each in state.split("|")} <= found.keys(), alert

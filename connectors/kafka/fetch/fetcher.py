@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, library
+from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, give_back_memory, library
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Texts
 from connectors.kafka.kernels import taking
@@ -23,6 +23,8 @@ _MOST = 256 << 20
 """Most bytes in one buffer: its places are numbers of 32 bits."""
 _PADDING = 8
 _REASON = 512
+_MUCH = 16 << 20
+"""Bytes of messages that leave enough freed memory behind to give it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Fetcher:
         self._queue = self._library.queue_get_consumer(self._client)
         self._found = np.zeros(0, np.int64)
         self._functions = self._library.address("message_timestamp"), self._library.address("message_destroy")
+        self._taken = 0
 
     def assign(self, places: Iterable[tuple[str, int, int]]) -> None:
         """Read these partitions: topic, number, and the offset to begin at. Raises KafkaException."""
@@ -110,6 +113,12 @@ class Fetcher:
             )
         return None if code or high.value < 0 else (low.value, high.value)
 
+    def rest(self) -> None:
+        """Nothing is fetched for a while: what much reading has left behind is given back to the system."""
+        if self._taken >= _MUCH:
+            self._taken = 0
+            give_back_memory()
+
     def close(self) -> None:
         """End the connections."""
         with self._lock:
@@ -118,6 +127,7 @@ class Fetcher:
                 self._library.consumer_close(client)
                 self._library.queue_destroy(self._queue)
                 self._library.destroy(client)
+        self.rest()
 
     def _consume(self, at: int, most: int, wait_s: float) -> int:
         """Let the client put addresses of messages behind the first `at`; how many came."""
@@ -134,6 +144,7 @@ class Fetcher:
         sizes = np.zeros(1, np.int64)
         count: int = taking.fitting(pointers, first, _MOST, sizes)
         pointers = pointers[first : first + count]
+        self._taken += int(sizes[0])
         data = np.empty(int(sizes[0]) + _PADDING, np.uint8)
         topics, offsets, times_ms, left = np.empty((4, count), np.int64)
         partitions, key_begins, key_ends, begins, ends = np.empty((5, count), np.int32)

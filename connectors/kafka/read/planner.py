@@ -19,6 +19,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import Cluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
+from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
@@ -29,7 +30,7 @@ from connectors.kafka.read.records import Lost, Pending
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
-_AT_ONCE = 10_000
+_AT_ONCE = 5_000
 _LOOK_BYTES = 16 << 20
 """How many bytes of messages are looked at for what a table's schema needs, when nothing fits without."""
 _DRAIN_S = 0.5
@@ -107,6 +108,9 @@ class Planner:
         self._looked_s = 0.0
         self._bytes = self._messages = 1
         self._told: dict[str, int] = {}
+        self._making: _Batch | None = None
+        self.full = False
+        """Whether the last batch ended where its limits are, so that more is there."""
         self.stopped = False
 
     def bound(self) -> None:
@@ -122,29 +126,46 @@ class Planner:
             end = self._next(start, limits, wait_s)
             # A bounded run ends with `start`: not while partitions are put behind others.
             if end != start or self._ends is None or self.stopped or (self._all_read(0) and not self._behind):
+                self._rest()
                 return end
 
-    def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        found = self._discovered(start)
-        # What the last batch left because it did not fit is not held up again by what others have meanwhile.
-        batch = self._resolved(self._fitting(len(self._history)))
+    def ahead(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
+        """The end of the batch behind the last one, which ends at `start`, before it is asked for.
+
+        Nothing is written: `start` where the history would need another entry; what was read is there for `next` then.
+        """
+        end = self._next(start, limits, wait_s, writes=False)
+        self._rest()
+        return end
+
+    def _rest(self) -> None:
+        reader = self._reader
+        if reader is not None:
+            reader.rest()
+
+    def _next(self, start: KafkaOffset, limits: Limits | None, wait_s: float, *, writes: bool = True) -> KafkaOffset:
+        found = self._discovered(start) if writes else {}
+        batch = self._fitting(len(self._history))
+        if writes:  # what the last batch left because it did not fit is not held up again by what others have meanwhile
+            batch = self._resolved(batch)
         self._gather(batch, limits, wait_s)
         if self._order.waits and not batch.ends:
             batch = self._fitting(batch.known.count)  # what a statement waits for may have come meanwhile
-        resolved = self._resolved(batch)
+        resolved = self._resolved(batch) if writes else batch
         if resolved is not batch:
             batch = resolved
             self._gather(batch, limits, 0.0)
         count = batch.known.count
         if not batch.ends and not found:
             return start
+        self.full = limits is not None and (batch.rows >= limits.max_rows or batch.bytes >= limits.max_bytes)
         places = dict(self._order.reached), dict(self._order.watched)
         self._at = KafkaOffset(count, {**start.partitions, **found, **batch.ends}, *places)
         return self._at
 
     def _fitting(self, count: int) -> _Batch:
         """What fits of the messages that are there, as the first `count` entries of the history say."""
-        batch = _Batch(self._history.at(count))
+        batch = self._making = _Batch(self._history.at(count))
         self._take(batch)
         return batch
 
@@ -168,6 +189,7 @@ class Planner:
 
     def _fetcher(self) -> Fetcher:
         if self._reader is None:
+            share_memory()
             self._reader = records.fetcher(self._cluster, self._pipeline)
         return self._reader
 
@@ -350,11 +372,14 @@ class Planner:
             group.table, schema, topic, {name: text for name, text in fills.items() if text is not None}
         )
 
-    def lag(self) -> int:
-        """Bytes that were not planned yet, roughly: messages times what one has had so far."""
+    def lag(self, *, last: bool = False) -> int:
+        """Bytes that were not planned yet, roughly: messages times what one has had so far.
+
+        `last`: also those of the last batch, or of the one in the making.
+        """
         if self._reader is None:
             return 0
-        ahead = 0
+        ahead = self._making.rows if last and self._making is not None else 0
         for part in list(self._parts.values()):
             ahead += len(part)
             marks = self._reader.marks(part.topic, part.partition)

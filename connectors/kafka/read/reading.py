@@ -13,6 +13,7 @@ from cdc.source import Count
 from cdc.timing import in_phase
 from connectors.kafka.client import Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
+from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
@@ -27,7 +28,7 @@ from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
 
 NOT_CARRIED_OUT = "ddl-not-carried-out"
-_AT_ONCE = 10_000
+_AT_ONCE = 5_000
 _MOST_BYTES = 32 << 20
 """Messages and bytes that are decoded at once, about."""
 _WAIT_S = 0.5
@@ -54,6 +55,7 @@ class Reader:
 
     def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:
         """The changes of the ranges in their order."""
+        share_memory()
         reader = records.fetcher(self._cluster, self._pipeline)
         try:
             for number, topic, partition, first, last in ranges:

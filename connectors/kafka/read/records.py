@@ -44,7 +44,7 @@ def _settings(cluster: Cluster, pipeline: str) -> dict[str, Any]:
     own = {
         "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
-        "fetch_wait_max_ms": 100, "queued_max_messages_kbytes": 16 << 10, "fetch_error_backoff_ms": 50,
+        "fetch_wait_max_ms": 100, "queued_max_messages_kbytes": 8 << 10, "fetch_error_backoff_ms": 50,
         "fetch_queue_backoff_ms": _FULL_MS,
     }  # fmt: skip
     given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}

@@ -93,6 +93,9 @@ class LogFetcher:
     def marks(self, topic: str, partition: int) -> tuple[int, int]:
         return 0, len(self._logs[topic, partition])
 
+    def rest(self) -> None:
+        """There is nothing to give back."""
+
     def close(self) -> None:
         """There is no connection."""
 

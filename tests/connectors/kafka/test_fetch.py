@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,7 @@ from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
 from connectors.kafka.client import SOURCE, Cluster
+from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.debezium import DebeziumFormat
@@ -57,6 +60,45 @@ def test_values_keys_and_times_come_as_they_were_written(kafka_broker: KafkaServ
     assert first.times_ms.tolist() == [1000, 1002]
     assert (second.value(0), second.key(0), second.offsets.tolist()) == (_VALUES[3], b"k4", [1])
     assert second.where(0) == f"{topic}-1@1"
+
+
+@pytest.mark.kafka
+def test_what_much_reading_left_behind_is_given_back_once(
+    kafka_broker: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given_back: list[None] = []
+    monkeypatch.setattr(fetch, "give_back_memory", lambda: given_back.append(None))
+    topic = kafka_broker.new_topic()
+    kafka_broker.produce(topic, [{"value": bytes(100_000)} for _ in range(200)])
+    reader = fetcher(kafka_broker.bootstrap)
+    reader.assign([(topic, 0, 0)])
+    assert reader.fetch(1, 60.0).count == 1
+    reader.rest()
+    assert not given_back
+    read = 1
+    while read < 200:
+        read += reader.fetch(200, 5.0).count
+    reader.rest()
+    reader.close()
+    assert len(given_back) == 1
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back by themselves")
+def test_memory_that_is_freed_in_a_place_of_its_own_goes_back_to_the_system() -> None:
+    kept = [b"x" * (100_000 + number) for number in range(600)]
+    last = b"x" * 100_000  # behind them: the system gets nothing back by itself
+    before = _anonymous_mb()
+    kept.clear()
+    library.give_back_memory()
+    assert _anonymous_mb() < before - 30
+    assert len(last) == 100_000
+
+
+def _anonymous_mb() -> float:
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Anonymous:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("no such line")
 
 
 @pytest.mark.kafka

@@ -1,0 +1,78 @@
+"""Plans the next batch while the tasks of the last one run. Stream reader process.
+
+Only behind a full batch: more is there for certain, and nothing is gained by planning less of it later. What was
+planned ahead counts once it is asked for, from exactly where it begins. Nothing is written meanwhile: a process that
+is about to end has no say in what the one after it finds.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from cdc.source import Limits
+from connectors.kafka.read.offset import KafkaOffset
+from connectors.kafka.read.planner import Planner
+
+
+class _Plan:
+    """A batch that a thread is planning. `end` is `start` when there is none; `error` is what it met instead."""
+
+    def __init__(self, planner: Planner, start: KafkaOffset, limits: Limits | None, wait_s: float) -> None:
+        self.start, self.limits, self.end = start, limits, start
+        self.error: Exception | None = None
+        self._asked = planner, start, limits, wait_s
+        self._thread = threading.Thread(target=self._run, name="plan-ahead", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until it is planned."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        planner, start, limits, wait_s = self._asked
+        try:
+            self.end = planner.ahead(start, limits, wait_s)
+        except Exception as error:  # noqa: BLE001 - kept, and raised to who asks for this batch
+            self.error = error
+
+
+class Ahead:
+    """Stands before the planner, which it alone asks. Not for use by two threads, but for `stop` and `lag`."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._plan: _Plan | None = None
+
+    def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
+        """As `Planner.next`; what was met while this batch was planned ahead is raised here."""
+        plan = self._settled()
+        end = start
+        if plan is not None and (plan.start, plan.limits) == (start, limits):
+            if plan.error is not None:
+                raise plan.error
+            end = plan.end
+        if end == start:
+            end = self._planner.next(start, limits, wait_s)
+        if end != start and self._planner.full and not self._planner.stopped:
+            self._plan = _Plan(self._planner, end, limits, wait_s)
+        return end
+
+    def bound(self) -> None:
+        """As `Planner.bound`; it counts from the batch on that is asked for next."""
+        self._settled()
+        self._planner.bound()
+
+    def lag(self) -> int:
+        """As `Planner.lag`: a batch that is planned ahead counts until it is asked for."""
+        return self._planner.lag(last=self._plan is not None)
+
+    def stop(self) -> None:
+        """Close the connection; what is being planned ends without a batch."""
+        self._planner.stop()
+
+    def _settled(self) -> _Plan | None:
+        """What was planned ahead, once nobody works with the planner."""
+        plan, self._plan = self._plan, None
+        if plan is not None:
+            plan.wait()
+        return plan
