@@ -141,6 +141,7 @@ class PipelineOptions(LifeOptions, SparkOptions, TraceOptions):
         "schema.operator.uid": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
         "operator.uid.prefix": "state belongs to the pipeline: `cdc run --state-dir` says where it is",
         "sink.partitioning.strategy": "every key's changes stay in order without it",
+        "flink-conf": "there is no Flink; `spark` holds settings of Spark",
         "transform.decimal.precision.mode": "decimals always keep all their digits",
     }
 

@@ -30,6 +30,7 @@ _TOO_MANY = f"more than {MOST_WRITTEN} values"
 DEEPEST = 50
 _TOO_DEEP = ("nested too deeply", "a pipeline needs five levels or so")
 _TURNS_TEXT = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_TAGS = frozenset({"tag:yaml.org,2002:str", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map", "!"})
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
@@ -151,7 +152,7 @@ class _Builder:
         keys: dict[str, Place] = {}
         for (key, _), child in zip(node.value, nodes, strict=True):
             at = _place(key.start_mark)
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or _paired(key.value) is None:
                 self._report(at, "a key must be text", "quote the key")
             elif key.value == "<<" and key.style is None:
                 self._report(at, "merge keys (<<) are not supported", "an alias can stand for a whole value")
@@ -162,7 +163,12 @@ class _Builder:
         return Mapping(place, items, keys)
 
     def _scalar(self, node: yaml.ScalarNode, place: Place) -> Scalar:
-        written: str = node.value
+        written = _paired(node.value)
+        if written is None:
+            self._report(
+                place, "half of a surrogate pair", "write the character itself, or both halves: \\ud83d\\ude00"
+            )
+            return Scalar(place, "", None, broken=True)
         if self.env is None or "${" not in written:
             tagged = self.text.startswith("!", node.start_mark.index)  # `!!str 5` leaves no other trace
             value = written if tagged or node.style is not None else typed(written)
@@ -185,6 +191,16 @@ def typed(text: str) -> bool | int | float | str | None:
     if _INT.fullmatch(text):
         return int(text) if len(text) <= 40 else text
     return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _paired(text: str) -> str | None:
+    """The text with both halves of a surrogate pair, as JSON writes some characters, as one; None for half a pair."""
+    if not _SURROGATE.search(text):
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return None
 
 
 def _place(mark: Any) -> Place:

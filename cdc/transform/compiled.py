@@ -18,6 +18,7 @@ from cdc.transform.engine import Engine, ExpressionFailed, Statement
 from cdc.transform.failures import Counts, Expression, explain, tolerant
 from cdc.transform.images import passed_kinds
 from cdc.transform.left_out import without_failing
+from cdc.transform.limits import in_range
 from cdc.transform.models import refuse_deciding
 from cdc.transform.operators import condition
 from cdc.transform.outputs import Output, outputs, resulting_schema
@@ -252,7 +253,8 @@ def _text(rule: Rule) -> SqlText:
 
 def _sql(rule: Rule, output: Output, translator: Translator) -> str:
     try:
-        return translator.sql(output.node)
+        sql = translator.sql(output.node)
+        return sql if output.node.op == "literal" else in_range(sql, output.node.type)
     except ExpressionError as error:
         raise SpecError([_text(rule).problem(each) for each in error.mistakes]) from error
 

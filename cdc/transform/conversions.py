@@ -7,6 +7,7 @@ name says. A value that does not fit fails (CAST) or is NULL (TRY_CAST); fractio
 from __future__ import annotations
 
 from cdc.schema import DataType, Kind
+from cdc.transform.limits import in_range, is_json
 from cdc.transform.types import (
     BINARIES,
     FLOATS,
@@ -37,9 +38,10 @@ _NAMES = {
 _NUMBER = r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"
 _WHOLE = r"\s*[+-]?[0-9]+\s*"
 _DAY = r"\s*[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}\s*"
-_MOMENT = r"\s*[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?\s*"
+_CLOCK = r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"
+_MOMENT = rf"\s*[0-9]{{4}}-[0-9]{{1,2}}-[0-9]{{1,2}}([ T]{_CLOCK})?\s*"
 _ZONED = _MOMENT.removesuffix(r"\s*") + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?\s*"
-_TIME = r"^\s*([+-]?)([0-9]{1,3}):([0-9]{2})(?::([0-9]{2})(?:[.]([0-9]{1,6}))?)?\s*$"
+_TIME = r"^\s*([+-]?)([0-7]?[0-9]{1,2}|8[0-2][0-9]|83[0-8]):([0-5][0-9])(?::([0-5][0-9])(?:[.]([0-9]{1,6}))?)?\s*$"
 DAY_US = 86_400_000_000
 
 
@@ -174,8 +176,11 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
     name, kind = engine_type(to), to.kind
     if kind in INTEGER_DIGITS:
         return _guarded(sql, _WHOLE, f"{word}(trim({sql}) AS {name})", to, safe=safe)
-    if kind is Kind.DECIMAL or kind in FLOATS:
+    if kind is Kind.DECIMAL:
         return _guarded(sql, _NUMBER, f"{word}(trim({sql}) AS {name})", to, safe=safe)
+    if kind in FLOATS:
+        value = in_range(f"{word}(trim({sql}) AS {name})", to)
+        return _guarded(sql, _NUMBER, f"TRY({value})" if safe else value, to, safe=safe)
     if kind is Kind.BOOLEAN:
         return _boolean(sql, safe=safe)
     if kind is Kind.DATE:
@@ -188,7 +193,7 @@ def _from_text(sql: str, to: DataType, *, safe: bool) -> str:
         return _guarded(sql, _TIME.strip("^$"), _time_value(sql, to), to, safe=safe)
     if kind is Kind.JSON:
         otherwise = "NULL" if safe else failing("the text is not JSON")
-        return f"(CASE WHEN {sql} IS NULL THEN NULL WHEN json_valid({sql}) THEN {sql} ELSE {otherwise} END)"
+        return f"(CASE WHEN {sql} IS NULL THEN NULL WHEN {is_json(sql)} THEN {sql} ELSE {otherwise} END)"
     return f"encode({sql})"
 
 

@@ -56,8 +56,8 @@ For the projection and the filter of [transform rules](transform.md).
 
 Expressions are SQL: NULL is unknown, numbers of different types compare by value, `AND`, `OR`, `CASE` and `COALESCE`
 look at an operand only where those before it leave the answer open. Text is compared character by character, in case.
-A value that an expression fails on (a division by zero, a number that does not fit, text that is no number) stops the
-pipeline with table, key, column and expression, or is NULL and counted where the rule says `on-error: null`.
+A value that an expression fails on (a division by zero, a number or a date that does not fit, text that is no number)
+stops the pipeline with table, key, column and expression, or is NULL and counted where the rule says `on-error: null`.
 Nothing is rounded silently: decimals compute with up to 38 digits, and a result that needs more fails.
 
 ## Operators

@@ -59,6 +59,14 @@ def test_a_byte_order_mark_is_skipped() -> None:
     assert tree.plain(root) == {"a": 1}
 
 
+def test_characters_that_json_writes_as_two_halves_are_whole() -> None:
+    assert load('{"a": "\\ud83d\\ude00!"}') == {"a": "\U0001f600!"}
+    root, problems = read("p.yaml", b'a: "\\ud83d"', env={}, read_file=str)
+    assert [problem.message for problem in problems] == ["half of a surrogate pair"]
+    assert isinstance(root, Mapping)
+    assert root.items["a"].broken
+
+
 def test_aliases_stand_for_whole_values() -> None:
     assert load("a: &x [1, 2]\nb: *x\n") == {"a": [1, 2], "b": [1, 2]}
 

@@ -127,6 +127,12 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("DATE_TRUNC('month', t)", "TIMESTAMP(3)", dt.datetime(2024, 1, 1), None),
     ("DATE_FORMAT(t, 'yyyy/MM/dd HH:mm:ss.SSS')", "STRING", "2024/01/31 03:04:05.678", None),
     ("DATE_FORMAT(t, 'ss.SSSSSSSSS/yyyy')", "STRING", "05.678000000/2024", None),
+    ("TRY_CAST('1e400' AS DOUBLE)", "DOUBLE", None, None),
+    ("TRY_CAST('-1e39' AS FLOAT)", "FLOAT", None, None),
+    ("TRY_CAST('9999-12-31 24:00:00' AS TIMESTAMP(6))", "TIMESTAMP(6)", None, None),
+    ("TRY_CAST('838:59:59.5' AS TIME(1))", "TIME(1)", LONGEST, LONGEST),
+    ("TRY_PARSE_JSON('{\"a\": nan}')", "JSON", None, None),
+    ("TRY_PARSE_JSON('{\"info\": \", ] nan\"}')", "JSON", '{"info": ", ] nan"}', '{"info": ", ] nan"}'),
     *(
         (f"TO_TIMESTAMP('1969-02-01 03:04:05.{digits}', 'yyyy-MM-dd HH:mm:ss.{'S' * len(digits)}')", "TIMESTAMP(3)",
          dt.datetime(1969, 2, 1, 3, 4, 5, 678000), dt.datetime(1969, 2, 1, 3, 4, 5, 678000))
@@ -240,6 +246,17 @@ FAILING = [
     ("PARSE_JSON(s)", "not JSON"),
     ("TO_TIMESTAMP(s)", "not a value of type TIMESTAMP"),
     ("SUBSTRING(s, 1, n - 9)", "negative length"),
+    ("TIMESTAMPADD(YEAR, n * 1140, day)", "outside of the years 1 to 9999"),
+    ("day - INTERVAL '2100' YEAR", "outside of the years 1 to 9999"),
+    ("TIMESTAMPADD(YEAR, n * 1140, t)", "outside of the years 1 to 9999"),
+    ("TIMESTAMPADD(YEAR, n * 1140, l)", "outside of the years 1 to 9999"),
+    ("g * 1e308", "too large for DOUBLE"),
+    ("CAST(v || '1e39' AS FLOAT)", "not a value of type FLOAT"),
+    ("CAST(REPLACE(v, 'abc', '1e39') AS FLOAT)", "too large for DOUBLE or FLOAT"),
+    ("PARSE_JSON(REPLACE(v, 'abc', '[NaN]'))", "not JSON"),
+    ("PARSE_JSON(REPLACE(v, 'abc', '[1, ]'))", "not JSON"),
+    ("CAST(REPLACE(v, 'abc', '10:60:00') AS TIME)", "not a value of type TIME"),
+    ("CAST(REPLACE(v, 'abc', '839:00:00') AS TIME)", "not a value of type TIME"),
 ]
 
 

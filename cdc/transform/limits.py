@@ -1,0 +1,90 @@
+"""What no sink can hold, found where a value is computed: dates beyond the year 9999, numbers beyond DOUBLE, odd JSON.
+
+Functions on whole arrays for the engine, and the SQL that calls them: an expression written twice would be computed
+twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdc.schema import DataType, Kind
+from cdc.transform.types import SqlType
+
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_FIRST_US, _LAST_US = _FIRST_DAY * 86_400_000_000, (_LAST_DAY + 1) * 86_400_000_000 - 1
+_LONGEST_US = 3_020_399_999_999  # 838:59:59.999999
+_YEARS = "the result is outside of the years 1 to 9999"
+_SUSPECT = r"(?i)nan|inf|,\s*[\]}]"
+"""What the engine takes for JSON and other systems do not; in JSON proper it stands in text only."""
+
+_IN_RANGE = {
+    Kind.DATE: "cdc_date({0})",
+    Kind.TIMESTAMP: "make_timestamp(cdc_moment(epoch_us({0})))",
+    Kind.TIMESTAMP_LTZ: "make_timestamptz(cdc_moment(epoch_us({0})))",
+    Kind.TIME: "cdc_time({0})",
+    Kind.DOUBLE: "cdc_finite({0})",
+    Kind.FLOAT: "CAST(cdc_finite(CAST({0} AS DOUBLE)) AS FLOAT)",
+}
+
+
+def in_range(sql: str, kind: SqlType) -> str:
+    """SQL of the same value, which fails where no sink can hold it."""
+    return _IN_RANGE.get(kind.kind, "{0}").format(sql) if isinstance(kind, DataType) else sql
+
+
+def is_json(sql: str) -> str:
+    """SQL that tells whether text is JSON."""
+    plain = f"NOT regexp_matches({sql}, '{_SUSPECT}')"
+    return f"(json_valid({sql}) AND CASE WHEN {plain} THEN TRUE ELSE cdc_json({sql}) END)"
+
+
+def _between(low: int, high: int, kind: pa.DataType, message: str) -> Callable[[Any], Any]:
+    def checked(values: Any) -> Any:
+        found = pc.min_max(values.cast(kind)).as_py()
+        if found["min"] is not None and (found["min"] < low or found["max"] > high):
+            raise ValueError(f"cdc: {message}")
+        return _one(values)
+
+    return checked
+
+
+def _finite(values: Any) -> Any:
+    if pc.all(pc.is_finite(values)).as_py() is False:
+        raise ValueError("cdc: the result is too large for DOUBLE or FLOAT")
+    return _one(values)
+
+
+def _strict_json(texts: Any) -> Any:
+    return pa.array([None if text is None else _is_strict(text) for text in texts.to_pylist()], pa.bool_())
+
+
+def _is_strict(text: str) -> bool:
+    try:
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _one(values: Any) -> Any:
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+CHECKS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "cdc_date": ("DATE", "DATE", _between(_FIRST_DAY, _LAST_DAY, pa.int32(), _YEARS)),
+    "cdc_moment": ("BIGINT", "BIGINT", _between(_FIRST_US, _LAST_US, pa.int64(), _YEARS)),
+    "cdc_time": ("BIGINT", "BIGINT", _between(-_LONGEST_US, _LONGEST_US, pa.int64(), "the result is beyond 838:59:59")),
+    "cdc_finite": ("DOUBLE", "DOUBLE", _finite),
+    "cdc_json": ("VARCHAR", "BOOLEAN", _strict_json),
+}
+"""The functions by their names in the engine: type of the argument, type of the result, and what they do."""
