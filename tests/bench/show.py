@@ -89,6 +89,19 @@ def _kafka(found: Figures) -> Iterator[str]:
     yield ""
     yield "changes into Kafka: encoding alone, the sink, a plain produce loop over the same messages"
     yield from _lines(("what", "rows/s", "CPU s per M rows"), write)
+    whole, fresh = found["whole"], found["fresh"]
+    yield ""
+    yield (
+        f"MySQL into Kafka, debezium-json, exactly once: {whole['rows_per_s']:,} rows/s, after the first batch "
+        f"{whole['rows_per_s_after_first_batch'] or 0:,}; {whole['cpu_s_per_million'] or 0:.2f} CPU s per M rows "
+        f"(other load {whole['other_cores']:.1f})"
+    )
+    yield (
+        f"from a commit to a read_committed consumer at {fresh['rows_per_s']:,} rows/s: p50 {fresh['p50_s']:.2f} s, "
+        f"p99 {fresh['p99_s']:.2f} s (other load {fresh['other_cores']:.1f})"
+    )
+    sizes = ", ".join(f"{run['pss_mb']:,.0f} MB with {rows} messages" for rows, run in found["memory"].items())
+    yield f"memory of a run that finds a backlog: {sizes}"
 
 
 def _loads(found: Figures) -> Iterator[str]:
