@@ -43,6 +43,7 @@ class TablePlan:
         rules: the transform rules that its rows come through, each once.
         filter: what passes, as written; and
         computed: how columns are computed, by name, as written: both where all rows come through one rule.
+        gone: what becomes of the rows of one of several source tables that is truncated or dropped.
     """
 
     source: TableId
@@ -56,6 +57,7 @@ class TablePlan:
     rules: tuple[str, ...] = ()
     filter: str = ""
     computed: Mapping[str, str] = field(default_factory=dict)
+    gone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ def make_plan(
         for target in routing.table.targets(table):
             sources.setdefault(target.table, {})[table] = with_shard(schema, target)
     plans = [_plan_table(sink, own, found.after.sinks[sink], describes) for sink, own in sources.items()]
+    plans = [replace(plan, gone=_rows_of_gone(plan, routing)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, describes) for plan in plans]
     plans.sort(key=lambda plan: (plan.source, plan.sink))
@@ -216,6 +219,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"    {_column(table, index)}" for index in range(len(table.schema.columns))]
         key = ", ".join(table.schema.primary_key)
         lines.append(f"    primary key ({key})" if key else "    no primary key: changes are appended")
+        lines += [f"    {table.gone}"] if table.gone else []
         lines += [f"  would run: {statement}" for statement in table.statements]
         lines += [f"  would stop: {table.refused}"] if table.refused else []
     return "\n".join(lines)
@@ -234,6 +238,13 @@ def _plan_table(
     except ChangeRefused as error:
         return replace(plan, actual=describes.describe(sink_table), refused=str(error))
     return replace(plan, actual=describes.describe(sink_table), statements=statements)
+
+
+def _rows_of_gone(plan: TablePlan, routing: Routing) -> str:
+    rules = {target.shard_gone for target in routing.table.targets(plan.source) if target.table == plan.sink}
+    if "delete" in rules and routing.policy.mirrors:
+        return "rows of one that is truncated or dropped go: the others are copied anew"
+    return "rows of one that is truncated or dropped stay here"
 
 
 def _with_stop(plan: TablePlan, policy: Policy, found: Derived, describes: Describes | None) -> TablePlan:

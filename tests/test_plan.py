@@ -165,7 +165,12 @@ def test_a_merged_table_shows_where_its_rows_are_from_and_why_its_columns_are_so
         "    note    VARCHAR(40)",
         "    x       DATE  (NULL for shop_1.orders, which lacks it)",
         "    primary key (id, origin)",
+        "    rows of one that is truncated or dropped stay here",
     ]
+    gone = "    shard-column: origin\n    shard-gone: delete\npipeline:\n  schema.change.behavior: evolve\n"
+    assert plan_text(make_plan(spec(ALL + gone), tables, None)).splitlines()[-1] == (
+        "    rows of one that is truncated or dropped go: the others are copied anew"
+    )
 
 
 def test_the_router_follows_the_rules() -> None:

@@ -41,7 +41,6 @@ class Tree:
         self._name_end = ends.astype(np.int64)
         self._name_at = self._name_end - np.array([len(text) for text in texts], np.int64)
         self._nodes = {path: node for node, path in enumerate(paths)}
-        self._stack = np.zeros((2, len(paths) + 1), np.int64)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -56,9 +55,10 @@ class Tree:
         starts, stops = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         kinds = np.full(shape, ABSENT, np.uint8)
         unknown, faults = np.full(len(texts), -1, np.int32), np.zeros(len(texts), np.int32)
+        stack, hints = np.zeros((2, len(self) + 1), np.int64)  # not kept: several threads may scan at once
         scan.walk(
             texts.address, texts.begins, texts.ends, self._names.ctypes.data, self._first, self._count,
-            self._name_at, self._name_end, self._stack[0], self._stack[1], starts, stops, kinds, unknown, faults,
+            self._name_at, self._name_end, stack, hints, starts, stops, kinds, unknown, faults,
         )  # fmt: skip
         return Scan(self, texts, starts, stops, kinds, unknown, faults)
 

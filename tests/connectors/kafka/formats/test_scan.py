@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from connectors.kafka.formats.scan import Texts, Tree
-from connectors.kafka.kernels import ABSENT, NULL, scan
+from connectors.kafka.kernels import ABSENT, INTEGER, NULL, scan
 
 _NAMES = ("a", "name", "a name of more than sixteen bytes", 'q"', "back\\", "x")
 _TREE = Tree({"a": None, "name": {"x": None, "a": None}, "a name of more than sixteen bytes": None, "x": None})
@@ -75,3 +76,13 @@ def test_brackets_in_strings_do_not_end_an_object(inside: str) -> None:
         text = ('{"k":"' + "x" * size + inside + '","l":[{}]}, {}').encode()
         texts = Texts.of([text])
         assert scan.value_end(texts.address, 0, len(text)) >> 4 == len(text) - 4
+
+
+def test_several_threads_may_look_for_the_same_members() -> None:
+    tree = Tree({"a": {"x": None, "y": None}, "b": {"x": None, "y": None}})
+    inside = [Texts.of([b'{"%c":{"x":1,"y":2}}' % name] * 50_000) for name in b"ab"]
+    with ThreadPoolExecutor(2) as threads:
+        for found in threads.map(tree.scan, inside * 8):
+            name, other = "ab" if (found.cells("a").kinds != ABSENT).all() else "ba"
+            assert (found.cells(name, "y").kinds == INTEGER).all()
+            assert (found.cells(other, "y").kinds == ABSENT).all()
