@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from loads import sink_of
-from pipeline import Batch, Pipeline, Sink
-from readers import Bench
+from pipeline import Pipeline, Sink, checked
+from readers import Bench, per_million
+from spend import cpu_of_tree
 from workload import Generator
 
 _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS), str(_TESTS / "job")]
 
-from standalone import SETTINGS, can_hide, standalone  # noqa: E402
+from standalone import SETTINGS, Cluster, can_hide, standalone  # noqa: E402
 
 from cdc_standins import start  # noqa: E402
 
@@ -29,6 +30,7 @@ _ROUNDS = 3
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 LOCAL, CLUSTER = "local[2]", "2 workers"
 STAND_IN = "a doris stand-in"
+_CPU = "cpu_s_per_million_after_first_batch"
 
 
 def cluster(bench: Bench, generator: Generator, rows: int) -> Figures:
@@ -43,23 +45,18 @@ def cluster(bench: Bench, generator: Generator, rows: int) -> Figures:
         on_cluster = {**dict(pair.split("=") for pair in SETTINGS.split(";")), **_HERE}
         masters = {LOCAL: (LOCAL, {}), CLUSTER: (workers.url, on_cluster)}
         for name in ("DuckDB", STAND_IN):
-            rates: dict[str, list[float]] = {each: [] for each in masters}
-            whole: dict[str, list[float]] = {each: [] for each in masters}
+            runs: dict[str, list[Figures]] = {each: [] for each in masters}
             for number in range(min(_ROUNDS, bench.repeat)):
                 for each, (master, settings) in masters.items():
                     bench.say(f"cluster: {name}, {each}, round {number + 1}")
                     run = f"{name.replace(' ', '-')}-{number}-{'local' if each == LOCAL else 'cluster'}"
                     with _sink(name, bench.folder / f"into-{run}") as sink:
                         pipeline = Pipeline(own / run, bench.server, r"orders\.*", began, sink)
-                        batches = _run(pipeline, master, settings, rows)
-                    rates[each].append(_steady(batches))
-                    whole[each].append(rows / (batches[-1].done - batches[0].planned))
-            found[name] = {"at": {each: {
-                "rows_per_s": round(statistics.median(whole[each])),
-                "rows_per_s_after_first_batch": round(statistics.median(rates[each])),
-                "of_all": [round(rate) for rate in rates[each]],
-            } for each in masters}}  # fmt: skip
-            found[name]["ratio"] = round(statistics.median(rates[CLUSTER]) / statistics.median(rates[LOCAL]), 2)
+                        runs[each].append(_run(pipeline, master, settings, rows, workers))
+            at = {each: _medians(runs[each]) | {"of_all": runs[each]} for each in masters}
+            found[name] = {
+                "at": at, "ratio": _ratio(at, "rows_per_s_after_first_batch"), "cpu_ratio": _ratio(at, _CPU),
+            }  # fmt: skip
     generator.run("DROP TABLE orders_large")
     return found
 
@@ -75,18 +72,34 @@ def _sink(name: str, folder: Path) -> Iterator[Sink]:
         yield sink_of(standin)
 
 
-def _run(pipeline: Pipeline, master: str, settings: Mapping[str, str], rows: int) -> list[Batch]:
+def _run(pipeline: Pipeline, master: str, settings: Mapping[str, str], rows: int, workers: Cluster) -> Figures:
+    """What comes behind the first batch with rows, which starts workers and loads kernels: rows and CPU seconds."""
+
+    def spent_by_workers() -> float:
+        return sum(cpu_of_tree(worker.process.pid) for worker in workers.workers)
+
     running = pipeline.start("--until-caught-up", "--master", master, spark=settings)
-    spent = running.wait()
+    pipeline.wait_for_rows(1, running, timeout_s=600)
+    before = cpu_of_tree(running.pid) + spent_by_workers()
+    seen = sum(batch.rows for batch in pipeline.batches())
+    spent = checked(running, running.wait())
     batches = [batch for batch in pipeline.batches() if batch.rows]  # the others are changes of schemas
-    if spent.code or sum(batch.rows for batch in batches) != rows:
-        raise RuntimeError(f"{sum(batch.rows for batch in batches)} of {rows} rows arrived: {running.words()}")
-    return batches
-
-
-def _steady(batches: list[Batch]) -> float:
-    """Rows per second behind the first batch, which starts workers and loads kernels."""
-    later = batches[1:]
-    if not later:
+    if sum(batch.rows for batch in batches) != rows:
+        raise RuntimeError(f"{sum(batch.rows for batch in batches)} of {rows} rows arrived")
+    if seen == rows:
         raise RuntimeError("all rows came in the first batch, which tells nothing: ask for more --rows")
-    return sum(batch.rows for batch in later) / (later[-1].done - batches[0].done)
+    later = batches[1:]
+    return {
+        "rows_per_s": round(rows / (batches[-1].done - batches[0].planned)),
+        "rows_per_s_after_first_batch": round(sum(each.rows for each in later) / (later[-1].done - batches[0].done)),
+        _CPU: round(per_million(spent.cpu_s + spent_by_workers() - before, rows - seen), 2),
+        "other_cores": spent.other_cores,
+    }
+
+
+def _medians(runs: list[Figures]) -> Figures:
+    return {what: round(statistics.median(run[what] for run in runs), 2) for what in runs[0]}
+
+
+def _ratio(at: Mapping[str, Figures], what: str) -> float:
+    return round(at[CLUSTER][what] / at[LOCAL][what], 2)

@@ -104,7 +104,7 @@ class Pipeline:
                 found.append(Batch(number, fields["rows"], planned, done, fields["duration_s"]))
         return found
 
-    def wait_for_rows(self, rows: int, running: Contained, timeout_s: float = 120) -> None:
+    def wait_for_rows(self, rows: int, running: Contained, timeout_s: float = 600) -> None:
         """Wait until this run has committed that many rows. Raises RuntimeError when it ends or takes too long."""
         deadline = time.monotonic() + timeout_s
         while sum(batch.rows for batch in self._lines()) < rows:

@@ -131,7 +131,7 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
         record("rules", lambda: _rules(bench, generator, options))
         record("ruled_tables", lambda: ruled_tables(bench, generator, max(10, int(1000 * options.factor))))
     if "kafka" in options.steps:
-        record("kafka", lambda: kafka(bench, options.factor))
+        record("kafka", lambda: kafka(bench, generator, options.factor, 10 if options.quick else 20))
     if "loads" in options.steps:
         record("loads", lambda: loads(bench, generator, options.factor, 10 if options.quick else 20))
     if "snapshot" in options.steps:

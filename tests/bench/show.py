@@ -89,6 +89,19 @@ def _kafka(found: Figures) -> Iterator[str]:
     yield ""
     yield "changes into Kafka: encoding alone, the sink, a plain produce loop over the same messages"
     yield from _lines(("what", "rows/s", "CPU s per M rows"), write)
+    whole, fresh = found["whole"], found["fresh"]
+    yield ""
+    yield (
+        f"MySQL into Kafka, debezium-json, exactly once: {whole['rows_per_s']:,} rows/s, after the first batch "
+        f"{whole['rows_per_s_after_first_batch'] or 0:,}; {whole['cpu_s_per_million'] or 0:.2f} CPU s per M rows "
+        f"(other load {whole['other_cores']:.1f})"
+    )
+    yield (
+        f"from a commit to a read_committed consumer at {fresh['rows_per_s']:,} rows/s: p50 {fresh['p50_s']:.2f} s, "
+        f"p99 {fresh['p99_s']:.2f} s (other load {fresh['other_cores']:.1f})"
+    )
+    sizes = ", ".join(f"{run['pss_mb']:,.0f} MB with {rows} messages" for rows, run in found["memory"].items())
+    yield f"memory of a run that finds a backlog: {sizes}"
 
 
 def _loads(found: Figures) -> Iterator[str]:
@@ -129,15 +142,24 @@ def _snapshot(found: Figures) -> Iterator[str]:
 
 def _cluster(found: Figures) -> Iterator[str]:
     rows = [
-        (sink, place, f"{run['rows_per_s']:,}", f"{run['rows_per_s_after_first_batch']:,}")
+        (
+            sink,
+            place,
+            f"{run['rows_per_s']:,.0f}",
+            f"{run['rows_per_s_after_first_batch']:,.0f}",
+            f"{run['cpu_s_per_million_after_first_batch']:.2f}",
+            f"{run['other_cores']:.1f}",
+        )
         for sink, both in found.items()
         for place, run in both["at"].items()
     ]
     yield ""
     yield "the same inserts with the same cores"
-    yield from _lines(("into", "where", "rows/s", "after 1st batch"), rows)
+    heads = ("into", "where", "rows/s", "after 1st batch", "CPU s per M rows after it", "other load")
+    yield from _lines(heads, rows)
     for sink, both in found.items():
-        yield f"{sink}: rows/s of the cluster are {both['ratio']:.2f} times those of local[2]"
+        text = f"{both['ratio']:.2f} times the rows/s of local[2], {both['cpu_ratio']:.2f} times the CPU seconds"
+        yield f"{sink}: the cluster has {text}"
 
 
 def _whole(found: Figures, sink: str = "DuckDB") -> Iterator[str]:

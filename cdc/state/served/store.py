@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -89,9 +89,9 @@ def _put(file: IO[bytes], fields: Mapping[str, Any], data: bytes | Path) -> None
     file.flush()
 
 
-@cache
+@lru_cache(maxsize=16)
 def _line(door: Door, process: int) -> Line:
-    """One for each process; the child of a fork has its own."""
+    """One for each process; the child of a fork has its own. Those of runs that ended are closed as they go."""
     return Line(door)
 
 

@@ -6,7 +6,7 @@ import pytest
 from ddl_tables import catalog
 
 from cdc.errors import UnsupportedChange
-from cdc.schema import AddColumn, AlterColumnType, DropColumn, SchemaChange, TableId
+from cdc.schema import AddColumn, AlterColumnType, CreateTable, DropColumn, DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.schema.table import table_schema
 
@@ -192,3 +192,42 @@ def test_without_the_option_the_copy_is_a_new_table() -> None:
     result = gh_ost(one, "ADD x INT")
     assert result.delta.arrived == [T]
     assert not result.delta.uncertain
+
+
+@pytest.mark.parametrize("rename", ["ALTER /* gh-ost */ TABLE {} RENAME {}", "RENAME /* gh-ost */ TABLE {} TO {}"])
+def test_a_cut_over_in_two_statements_copies_the_table_anew(rename: str) -> None:
+    """Between the two there is no table: nothing tells that nobody wrote to another one of its name."""
+    one = known()
+    one.copied = T.__eq__
+    for step in ("CREATE /* gh-ost */ TABLE _t_gho LIKE t", "ALTER /* gh-ost */ TABLE _t_gho ADD x INT"):
+        one.apply(step, "shop")
+    left = one.apply(rename.format("t", "_t_del"), "shop")
+    assert not left.changes
+    assert "no longer followed" in left.notices[0]
+    result = one.apply(rename.format("_t_gho", "t"), "shop")
+    assert result.delta.arrived == [T]
+    assert [type(change) for change in result.changes] == [DropTable, CreateTable]
+    assert not one.apply("DROP TABLE IF EXISTS _t_del", "shop").captured
+
+
+def test_the_statements_around_a_change_concern_nobody() -> None:
+    """gh-ost's log table with its heartbeats, and what is left behind by a run that was given up."""
+    one = known()
+    for statement in (
+        "drop /* gh-ost */ table if exists `shop`.`_t_ghc`",
+        "create /* gh-ost */ table `shop`.`_t_ghc` (id bigint unsigned auto_increment, last_update timestamp not null "
+        "DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, hint varchar(64) charset ascii not null, value "
+        "varchar(4096) charset ascii not null, primary key(id), unique key hint_uidx(hint)) auto_increment=256",
+        "create /* gh-ost */ table `shop`.`_t_gho` like `shop`.`t`",
+        "alter /* gh-ost */ table `shop`.`_t_gho` engine=innodb",
+        "drop /* gh-ost */ table if exists `shop`.`_t_gho`",
+        "drop /* gh-ost */ table if exists `shop`.`_t_ghc`",
+        "CREATE TABLE `shop`.`__t_new` LIKE `shop`.`t`",
+        *TRIGGERS,
+        "DROP TRIGGER IF EXISTS `shop`.`pt_osc_shop_t_del`",
+        "DROP TABLE IF EXISTS `shop`.`__t_new`",
+    ):
+        result = one.apply(statement, "shop")
+        assert not result.captured
+        assert not result.notices
+    assert not one.marks

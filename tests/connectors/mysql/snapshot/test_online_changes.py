@@ -53,25 +53,25 @@ def pt_osc(server: MySqlServer, database: str) -> None:
     )
 
 
-def test_tables_keep_their_rows_or_are_copied_beside_them(mysql_server: MySqlServer, tmp_path: Path) -> None:
-    database = mysql_server.new_database("online")
+def test_tables_keep_their_rows_or_are_copied_beside_them(any_server: MySqlServer, tmp_path: Path) -> None:
+    database = any_server.new_database("online")
     table = TableId(database, "t")
     values = ", ".join(f"({number}, 'row {number}')" for number in range(ROWS))
     create = "CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(40))"
-    mysql_server.execute(create, f"INSERT INTO t VALUES {values}", database=database)
-    steps = Steps(mysql_server, database, tmp_path, **{"scan.parse.online.schema.changes.enabled": True})
-    steps.finish(mysql_server)
+    any_server.execute(create, f"INSERT INTO t VALUES {values}", database=database)
+    steps = Steps(any_server, database, tmp_path, **{"scan.parse.online.schema.changes.enabled": True})
+    steps.finish(any_server)
     steps.changes.clear()
-    gh_ost(mysql_server, database)
-    steps.finish(mysql_server)
+    gh_ost(any_server, database)
+    steps.finish(any_server)
     assert [type(change) for change in steps.changes] == [AddColumn]
-    same(steps, mysql_server, table, COLUMNS)
+    same(steps, any_server, table, COLUMNS)
     assert steps.inserts == ROWS + 1
     assert steps.sink.problems == []
 
     steps.changes.clear()
-    pt_osc(mysql_server, database)
-    steps.finish(mysql_server)
+    pt_osc(any_server, database)
+    steps.finish(any_server)
     assert {CopyTable, TableCopied} <= {type(change) for change in steps.changes}
-    same(steps, mysql_server, table, ("id", "remark", "seen"))
+    same(steps, any_server, table, ("id", "remark", "seen"))
     assert steps.sink.tables == {table}
