@@ -34,6 +34,10 @@ _WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
 """Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is said now to tests/golden")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """As `--dist loadfile` does, but all that asks the broker goes to one process: each has a broker of its own, and
@@ -60,6 +64,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.enable()
         atexit.register(gc.unfreeze)  # DuckDB's binding counts what is left at the very end
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """`pytest tests/spec tests/transform --update-golden`."""
+    return bool(request.config.getoption("--update-golden"))
 
 
 @pytest.fixture
