@@ -203,6 +203,15 @@ def test_a_connection_that_breaks_is_made_anew(server: StateServer) -> None:
     assert there.read("pipeline.json") is not None
 
 
+def test_the_answer_to_a_question_that_was_given_up_is_not_that_to_the_next(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "source")
+    there.write("a.json", b"1")
+    there.write("b.json", b"2")
+    with patch("cdc.state.served.store.receive", side_effect=MemoryError), pytest.raises(MemoryError):
+        there.read("a.json")
+    assert there.read("b.json") == b"2"
+
+
 @pytest.mark.parametrize("wrong", ["token", "certificate"])
 def test_only_executors_of_the_run_are_answered(state: StateDir, door: Door, wrong: str) -> None:
     other = StateServer(state, LOCAL, LOCAL)
