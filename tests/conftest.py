@@ -27,7 +27,9 @@ _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
 
 # No example is to fail as the machine was busy while it ran.
-hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("unhurried")
 
 _WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 import secrets
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +21,8 @@ from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.run import held
 from cdc.state.served.server import StateServer
-from cdc.state.served.store import ServedStop, ServedStore
-from cdc.state.served.wire import Door
+from cdc.state.served.store import ServedStop, ServedStore, _line
+from cdc.state.served.wire import Door, begin
 
 LOCAL = "127.0.0.1"
 
@@ -117,20 +120,49 @@ def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) 
         server.close()
 
 
-def test_a_disk_that_is_full_on_the_driver_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
+@pytest.mark.parametrize("refusing", ["make_folder", "durable"])
+def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
+    state: StateDir, door: Door, refusing: str
+) -> None:
     there = ServedStore(door, "sink")
     path = there.bulk("staging/1/0-0.arrows")
     path.parent.mkdir(parents=True)
     path.write_bytes(bytes(2_000_000))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
-        patch("cdc.state.served.server._written", side_effect=StateError("no space left")),
-        pytest.raises(StateError, match="no space left"),
+        patch(f"cdc.state.served.server.{refusing}", side_effect=full),
+        pytest.raises(StateError, match="cannot write the state: No space left") as caught,
     ):
         there.keep(path)
+    assert not isinstance(caught.value, StateUnavailable), "the driver was reached"
     assert path.exists()
-    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
     there.keep(path)  # over the same connection
     assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
+
+
+def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "sink")
+    path = there.bulk("staging/1/0-0.arrows")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"few rows")
+    with (
+        patch("cdc.state.durable.close_synced", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+        pytest.raises(StateError, match="cannot write the state: No space left") as caught,
+    ):
+        there.keep(path)
+    assert not isinstance(caught.value, StateUnavailable)
+    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
+
+
+def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, state: StateDir) -> None:
+    line = _line(server.door, os.getpid())
+    file = line._connected()
+    begin(file, {"op": "keep", "folder": "sink", "path": "staging/1/0-0.arrows"}, 5_000_000)
+    file.write(bytes(2_000_000))
+    file.close()
+    for thread in [each for each in threading.enumerate() if each.name == "state-for-executor"]:
+        thread.join(10)
+    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
 
 
 def test_errors_of_the_state_cross(state: StateDir, door: Door) -> None:

@@ -10,7 +10,7 @@ import secrets
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -95,7 +95,7 @@ class StateServer:
                 finally:
                     with self._lock:
                         self._open.discard(wrapped)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, _Broken) as error:
             log.debug("a connection to the state has ended: %s", error)
         finally:
             connection.close()
@@ -120,7 +120,7 @@ class StateServer:
 
     def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
         """A file of staged rows: synced, and kept by the store, before the answer. The same one may come twice."""
-        left = pieces(file, size)
+        left = _incoming(file, size)
         try:
             store = self._store(fields)
             path = store.bulk("") / _checked(fields["path"])
@@ -129,9 +129,9 @@ class StateServer:
                 make_folder(path.parent)
                 with durable(spare, path) as staged:
                     for piece in left:
-                        _written(staged, piece, spare)
+                        staged.write(piece)
                 store.keep(path)
-            except FileNotFoundError as error:  # the batch's folder went meanwhile: nobody wants these rows any more
+            except OSError as error:  # also when the batch's folder went meanwhile: nobody wants these rows any more
                 raise state_error(path, error) from error
         except CdcError as error:
             for _ in left:  # the next message begins behind them
@@ -183,12 +183,16 @@ class StateServer:
         return {"stopping": self._state.stop_requested()}, b""
 
 
-def _written(staged: IO[bytes], piece: bytes, spare: Path) -> None:
-    """Write a piece; what the disk refuses is not taken for an end of the connection."""
+class _Broken(Exception):
+    """The connection has ended in the middle of a file: not to be taken for what the disk refuses."""
+
+
+def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """So many bytes, in pieces. Raises _Broken."""
     try:
-        staged.write(piece)
+        yield from pieces(file, size)
     except OSError as error:
-        raise state_error(spare, error) from error
+        raise _Broken(str(error)) from error
 
 
 def _checked(name: str) -> Path:
