@@ -189,7 +189,9 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
 def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
     """Those of the tables that their rule does not fit, and why."""
     found: dict[TableId, SpecError] = {}
-    for table, schema in sorted(tables.items()) if rules is not None else ():
+    if rules is None:
+        return found
+    for table, schema in sorted(tables.items()):
         try:
             rules.result(table, schema)
         except SpecError as error:
