@@ -279,7 +279,7 @@ def test_a_value_that_does_not_fit_fails_and_is_named(expression: str, reason: s
 
 @pytest.mark.parametrize("expression", ["REPEAT('ab', 1000000000)", "LPAD('a', 1000000000, 'b')"])
 def test_a_constant_text_that_is_too_long_is_refused_before_any_row(expression: str, engine: Engine) -> None:
-    with pytest.raises(SpecError, match="cannot be evaluated: .* more than 16777216|longer than 67108864 bytes"):
+    with pytest.raises(SpecError, match=r"cannot be evaluated: .*(than 16777216 char|than 67108864 bytes)"):
         compiled(engine=engine, projection=f"id, {expression} AS answer")
 
 
