@@ -1,8 +1,9 @@
 """Plans the next batch while the tasks of the last one run. Stream reader process.
 
-Only behind a full batch: more is there for certain, and nothing is gained by planning less of it later. What was
-planned ahead counts once it is asked for, from exactly where it begins. Nothing is written meanwhile: a process that
-is about to end has no say in what the one after it finds.
+Only behind a full batch: more is there for certain, and nothing is gained by planning less of it later. And not when it
+is time to look for new partitions, which would not be found as long as much is there. What was planned ahead counts
+once it is asked for, from exactly where it begins. Nothing is written meanwhile: a process that is about to end has no
+say in what the one after it finds.
 """
 
 from __future__ import annotations
@@ -53,8 +54,9 @@ class Ahead:
             end = plan.end
         if end == start:
             end = self._planner.next(start, limits, wait_s)
-        if end != start and self._planner.full and not self._planner.stopped:
-            self._plan = _Plan(self._planner, end, limits, wait_s)
+        planner = self._planner
+        if end != start and planner.full and not planner.looks and not planner.stopped:
+            self._plan = _Plan(planner, end, limits, wait_s)
         return end
 
     def bound(self) -> None:

@@ -138,6 +138,11 @@ class Planner:
         self._rest()
         return end
 
+    @property
+    def looks(self) -> bool:
+        """Whether it is time to look for new partitions, which only `next` does."""
+        return not self._looked_s or time.monotonic() - self._looked_s >= self._options.discovery_interval_s
+
     def _rest(self) -> None:
         reader = self._reader
         if reader is not None:
@@ -228,10 +233,9 @@ class Planner:
 
     def _discovered(self, start: KafkaOffset) -> dict[str, int]:
         """Partitions that are new, with where they begin."""
-        now = time.monotonic()
-        if (self._looked_s and now - self._looked_s < self._options.discovery_interval_s) or self.stopped:
+        if not self.looks or self.stopped:
             return {}
-        self._looked_s = now
+        self._looked_s = time.monotonic()
         names = startup.find_partitions(self._cluster, self._policy, self._options)
         new = [name for name in names if name not in start.partitions]
         if self._ends is not None:

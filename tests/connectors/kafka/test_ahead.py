@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from debezium_messages import INT64, TEXT, envelope, with_schema
@@ -131,3 +133,19 @@ def test_other_limits_are_kept_to(tmp_path: Path) -> None:
     follower = Follower(_log(narrow=18, wide=0), tmp_path)
     follower.at = _next(follower, _SIX)
     assert _next(follower, Limits(1 << 30, 3))["t/0"] == 9
+
+
+def test_new_partitions_are_found_while_batches_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, later_s = TopicLog(t=1), [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + later_s[0])
+    log.write_keyed("t", *((_KEY, _insert(number, _NARROW)) for number in range(60)))
+    follower = Follower(log, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("connectors.kafka.read.planner.time", clock)
+        follower.at = _next(follower, _SIX)
+        log.logs["t", 1] = [(_KEY, _insert(100, _NARROW))]
+        later_s[0] = 31.0  # beyond scan.topic-partition-discovery.interval
+        for _ in range(4):
+            follower.at = _next(follower, _SIX)
+    assert "t/1" in follower.at
+    assert follower.at["t/0"] < 60
