@@ -27,11 +27,17 @@ _SERVERS = str(Path(__file__).parent / "devservers")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.get("PYTHONPATH", "")]))
 
 # No example is to fail as the machine was busy while it ran.
-hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("unhurried")
 
 _WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
 """Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is said now to tests/golden")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -60,6 +66,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.enable()
         atexit.register(gc.unfreeze)  # DuckDB's binding counts what is left at the very end
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """`pytest tests/spec tests/transform --update-golden`."""
+    return bool(request.config.getoption("--update-golden"))
 
 
 @pytest.fixture

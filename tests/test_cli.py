@@ -174,6 +174,21 @@ def test_output_that_nobody_can_read_is_no_internal_error(redirected: str, code:
     assert (done.returncode, done.stdout, done.stderr.lstrip("\n")) == (code, "", said)
 
 
+@pytest.mark.parametrize("arguments", [("schema",), ("--version",), ("validate", DEMO)])
+def test_output_that_its_reader_has_closed_ends_a_command_as_the_signal_for_it_would(
+    arguments: tuple[str | Path, ...],
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "cdc", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_the_exit_code_tells_of_mistakes_that_cannot_be_printed() -> None:
     done = subprocess.run(["sh", "-c", '"$0" -m cdc validate "$1" 2>&-', sys.executable, FIVE], check=False)
     assert done.returncode == 2

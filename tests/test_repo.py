@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,12 @@ def test_no_file_holds(what: str) -> None:
 def test_no_large_file_is_committed() -> None:
     sizes = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked()}
     assert {name: size for name, size in sizes.items() if size > LARGEST} == {}
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """They are modules of one name to pytest, which then collects none of the later one's tests."""
+    named = Counter(path.name for path in tracked() if path.name.startswith("test_") and path.suffix == ".py")
+    assert [name for name, count in named.items() if count > 1] == []
 
 
 def test_binaries_are_recorded_binlogs_only() -> None:

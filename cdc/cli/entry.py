@@ -9,6 +9,9 @@ from cdc.cli.output import complain
 from cdc.cli.root import app
 from cdc.signals import ignore, leave_at_once
 
+CLOSED_PIPE = 141
+"""Exit code when whoever read the output has closed it: as of a program that SIGPIPE ends."""
+
 
 def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
@@ -18,7 +21,7 @@ def main() -> None:
     try:
         app()
     except SystemExit as error:
-        code = error.code
+        code = CLOSED_PIPE if isinstance(error.__context__, BrokenPipeError) else error.code
     except Exception as error:  # the outermost frame: whatever comes here ends the process
         if os.environ.get("CDC_DEBUG") == "1":
             raise
@@ -83,7 +86,7 @@ def _leave(code: int) -> None:
         try:
             stream.flush()
         except OSError as error:
-            code = code or _told(error)
+            code = code or (CLOSED_PIPE if isinstance(error, BrokenPipeError) else _told(error))
             _give_up(number)
     if "pyspark" in sys.modules:
         os._exit(code)

@@ -14,7 +14,7 @@ EXIT_CODES = """
 Exit codes: 0 done; 1 a test of `cdc test` failed, or `cdc verify` has not found all
 tables equal; 2 the pipeline file or the command line is wrong; 3 the source
 failed; 4 the sink failed; 5 the engine failed (Spark, Java, the state directory); 130 a second signal ended the run at
-once. CDC_DEBUG=1 shows where an error came from.
+once; 141 the output was closed by its reader. CDC_DEBUG=1 shows where an error came from.
 """
 
 app = typer.Typer(

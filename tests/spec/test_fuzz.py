@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc.errors import Problem, SpecError
@@ -54,13 +54,13 @@ def checks(data: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(PIPELINES)
 def test_any_options_are_checked(pipeline: dict[str, Any]) -> None:
     checks(json.dumps(pipeline).encode())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(st.dictionaries(KEYS, TREES, max_size=6))
 def test_any_tree_is_checked(tree: dict[str, Any]) -> None:
     checks(json.dumps(tree).encode())

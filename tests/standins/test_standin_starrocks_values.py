@@ -6,7 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdc_standins.starrocks import fields
@@ -26,7 +26,7 @@ KINDS = [
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-(10**20), max_value=10**20).map(str)
 TIMES = st.datetimes().map(str)
 TEXTS = st.one_of(st.integers().map(str), NUMBERS, TIMES, st.dates().map(str), st.text(max_size=8))
-unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=60)
 FIELDS = st.lists(st.one_of(st.none(), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))), max_size=6)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import pickle
 import secrets
 import socket
+import struct
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +23,8 @@ from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.run import held
 from cdc.state.served.server import StateServer
-from cdc.state.served.store import ServedStop, ServedStore
-from cdc.state.served.wire import Door
+from cdc.state.served.store import ServedStop, ServedStore, _line
+from cdc.state.served.wire import Door, begin, trusting
 
 LOCAL = "127.0.0.1"
 
@@ -117,20 +122,49 @@ def test_a_staged_file_is_in_the_object_store_before_the_answer(tmp_path: Path) 
         server.close()
 
 
-def test_a_disk_that_is_full_on_the_driver_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
+@pytest.mark.parametrize("refusing", ["make_folder", "durable"])
+def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
+    state: StateDir, door: Door, refusing: str
+) -> None:
     there = ServedStore(door, "sink")
     path = there.bulk("staging/1/0-0.arrows")
     path.parent.mkdir(parents=True)
     path.write_bytes(bytes(2_000_000))
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
-        patch("cdc.state.served.server._written", side_effect=StateError("no space left")),
-        pytest.raises(StateError, match="no space left"),
+        patch(f"cdc.state.served.server.{refusing}", side_effect=full),
+        pytest.raises(StateError, match="cannot write the state: No space left") as caught,
     ):
         there.keep(path)
+    assert not isinstance(caught.value, StateUnavailable), "the driver was reached"
     assert path.exists()
-    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
     there.keep(path)  # over the same connection
     assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
+
+
+def test_a_disk_that_gets_full_only_as_a_file_is_synced_is_the_error_of_the_task(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "sink")
+    path = there.bulk("staging/1/0-0.arrows")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"few rows")
+    with (
+        patch("cdc.state.durable.close_synced", side_effect=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))),
+        pytest.raises(StateError, match="cannot write the state: No space left") as caught,
+    ):
+        there.keep(path)
+    assert not isinstance(caught.value, StateUnavailable)
+    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
+
+
+def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, state: StateDir) -> None:
+    line = _line(server.door, os.getpid())
+    file = line._connected()
+    begin(file, {"op": "keep", "folder": "sink", "path": "staging/1/0-0.arrows"}, 5_000_000)
+    file.write(bytes(2_000_000))
+    file.close()
+    for thread in [each for each in threading.enumerate() if each.name == "state-for-executor"]:
+        thread.join(10)
+    assert list((state.sink.bulk("staging") / "1").iterdir()) == []
 
 
 def test_errors_of_the_state_cross(state: StateDir, door: Door) -> None:
@@ -169,6 +203,15 @@ def test_a_connection_that_breaks_is_made_anew(server: StateServer) -> None:
     assert there.read("pipeline.json") is not None
 
 
+def test_the_answer_to_a_question_that_was_given_up_is_not_that_to_the_next(state: StateDir, door: Door) -> None:
+    there = ServedStore(door, "source")
+    there.write("a.json", b"1")
+    there.write("b.json", b"2")
+    with patch("cdc.state.served.store.receive", side_effect=MemoryError), pytest.raises(MemoryError):
+        there.read("a.json")
+    assert there.read("b.json") == b"2"
+
+
 @pytest.mark.parametrize("wrong", ["token", "certificate"])
 def test_only_executors_of_the_run_are_answered(state: StateDir, door: Door, wrong: str) -> None:
     other = StateServer(state, LOCAL, LOCAL)
@@ -180,6 +223,51 @@ def test_only_executors_of_the_run_are_answered(state: StateDir, door: Door, wro
         other.close()
     assert door.token not in repr(door)
     assert "BEGIN" not in repr(door)
+
+
+def test_executors_are_let_in_once_there_are_threads_again(server: StateServer) -> None:
+    start, refused = threading.Thread.start, threading.Event()
+
+    def none_left(thread: threading.Thread) -> None:
+        if thread.name == "state-for-executor":
+            refused.set()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with (
+        patch.object(threading.Thread, "start", none_left),
+        socket.create_connection((LOCAL, server.door.port)) as turned_away,
+    ):
+        assert refused.wait(10)
+        assert turned_away.recv(1) == b""
+    ServedStore(server.door).check()
+
+
+def test_those_who_do_not_say_who_they_are_take_no_more_than_their_share(state: StateDir) -> None:
+    with patch("cdc.state.served.server._STRANGERS", 2):
+        server = StateServer(state, LOCAL, LOCAL)
+        server.start()
+        silent = [socket.create_connection((LOCAL, server.door.port)) for _ in range(3)]
+        assert silent[2].recv(1) == b""
+        for each in silent:
+            each.close()
+        store = ServedStore(server.door)
+        for _ in range(3):
+            store.check()
+        server.close()
+
+
+@pytest.mark.parametrize("hello", [b"[]", '{"token": "h\u00e9"}'.encode(), b"[" * 490, b"{" * 5000])
+def test_strangers_end_nothing_but_their_own_connection(server: StateServer, hello: bytes) -> None:
+    failed: list[object] = []
+    with patch.object(threading, "excepthook", failed.append):
+        plain = socket.create_connection((LOCAL, server.door.port), 10)
+        with trusting(server.door.certificate).wrap_socket(plain) as stranger:
+            stranger.sendall(struct.pack("!IQ", len(hello), 0) + hello)
+            with contextlib.suppress(ConnectionError):
+                assert stranger.recv(1) == b""
+    ServedStore(server.door).check()
+    assert failed == []
 
 
 def test_ports_in_use_are_passed_over(state: StateDir) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import io
 import json
 import logging
 import secrets
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,10 @@ from cdc.state.served.wire import BUFFER, Door, exactly, kept_alive, new_certifi
 log = logging.getLogger(__name__)
 
 _GREETING_S = 20.0
+_HELLO = 512
+_STRANGERS = 512
+"""So many connections at a time may have not said yet whose they are."""
+_AGAIN_S = 0.2
 _TRIED_PORTS = 32
 _SPARE = ".tmp"
 
@@ -45,10 +50,12 @@ class StateServer:
         self._listening = _listening(bind, port)
         own = int(self._listening.getsockname()[1])
         self.door = Door(host, own, secrets.token_hex(32), certificate, state.store.where().rstrip("/"))
+        self._token = self.door.token.encode()
         self._lock = threading.Lock()
         self._logs: dict[tuple[str, str], AppendLog] = {}
         self._open = set[socket.socket]()
-        self._closed = False
+        self._closed = threading.Event()
+        self._strangers = threading.BoundedSemaphore(_STRANGERS)
         self._operations: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
             "read": self._read, "names": self._names, "log": self._log, "write": self._write, "remove": self._remove,
             "note": self._note, "stopping": self._stopping,
@@ -62,30 +69,42 @@ class StateServer:
     def close(self) -> None:
         """Answer nobody any more."""
         with self._lock:
-            self._closed, left = True, set(self._open)
+            self._closed.set()
+            left = set(self._open)
         for connection in (self._listening, *left):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
     def _accept(self) -> None:
-        while True:
+        """Goes on also without a file or a thread for one more: there may be one in a moment."""
+        while not self._closed.is_set():
             try:
                 connection, _ = self._listening.accept()
-            except OSError as error:
-                if self._closed:
-                    return
-                log.warning("an executor's connection was not accepted: %s", error)
-                continue
+                self._let_in(connection)
+            except (OSError, RuntimeError) as error:
+                if not self._closed.wait(_AGAIN_S):
+                    log.warning("an executor's connection was not accepted: %s", error)
+
+    def _let_in(self, connection: socket.socket) -> None:
+        """A thread for a connection. Raises RuntimeError."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(connection.close)
+            if not self._strangers.acquire(blocking=False):
+                raise RuntimeError(f"{_STRANGERS} others have not said who they are")
+            stack.callback(self._strangers.release)
             threading.Thread(target=self._serve, args=(connection,), name="state-for-executor", daemon=True).start()
+            stack.pop_all()
 
     def _serve(self, connection: socket.socket) -> None:
         """One executor's connection until it ends, which it may at any moment."""
         try:
-            connection.settimeout(_GREETING_S)
-            with self._tls.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped = self._greeted(connection)
+            if wrapped is None:
+                return
+            with wrapped:
                 with self._lock:
-                    if self._closed:
+                    if self._closed.is_set():
                         return
                     self._open.add(wrapped)
                 try:
@@ -95,15 +114,30 @@ class StateServer:
                 finally:
                     with self._lock:
                         self._open.discard(wrapped)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, _Broken) as error:
             log.debug("a connection to the state has ended: %s", error)
         finally:
             connection.close()
 
+    def _greeted(self, connection: socket.socket) -> ssl.SSLSocket | None:
+        """The connection, of who has the token; None of others. What they say comes in one record of TLS, so nobody
+        takes long, or much memory, before it is known who it is."""
+        try:
+            connection.settimeout(_GREETING_S)
+            wrapped = self._tls.wrap_socket(connection, server_side=True)
+            try:
+                hello = receive(io.BytesIO(wrapped.recv(_HELLO)))
+                if hello is not None and hmac.compare_digest(str(hello[0].get("token")).encode(), self._token):
+                    return wrapped
+            except BaseException:
+                wrapped.close()
+                raise
+            wrapped.close()
+            return None
+        finally:
+            self._strangers.release()
+
     def _converse(self, connection: ssl.SSLSocket, file: IO[bytes]) -> None:
-        hello = receive(file)
-        if hello is None or not hmac.compare_digest(str(hello[0].get("token")), self.door.token):
-            return
         send(file, {})
         kept_alive(connection)
         while (message := receive(file)) is not None:
@@ -120,7 +154,7 @@ class StateServer:
 
     def _keep(self, fields: Mapping[str, Any], file: IO[bytes], size: int) -> Answer:
         """A file of staged rows: synced, and kept by the store, before the answer. The same one may come twice."""
-        left = pieces(file, size)
+        left = _incoming(file, size)
         try:
             store = self._store(fields)
             path = store.bulk("") / _checked(fields["path"])
@@ -129,9 +163,9 @@ class StateServer:
                 make_folder(path.parent)
                 with durable(spare, path) as staged:
                     for piece in left:
-                        _written(staged, piece, spare)
+                        staged.write(piece)
                 store.keep(path)
-            except FileNotFoundError as error:  # the batch's folder went meanwhile: nobody wants these rows any more
+            except OSError as error:  # also when the batch's folder went meanwhile: nobody wants these rows any more
                 raise state_error(path, error) from error
         except CdcError as error:
             for _ in left:  # the next message begins behind them
@@ -183,12 +217,16 @@ class StateServer:
         return {"stopping": self._state.stop_requested()}, b""
 
 
-def _written(staged: IO[bytes], piece: bytes, spare: Path) -> None:
-    """Write a piece; what the disk refuses is not taken for an end of the connection."""
+class _Broken(Exception):
+    """The connection has ended in the middle of a file: not to be taken for what the disk refuses."""
+
+
+def _incoming(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """So many bytes, in pieces. Raises _Broken."""
     try:
-        staged.write(piece)
+        yield from pieces(file, size)
     except OSError as error:
-        raise state_error(spare, error) from error
+        raise _Broken(str(error)) from error
 
 
 def _checked(name: str) -> Path:

@@ -58,6 +58,9 @@ class Line:
             where = f"{self._door.host}:{self._door.port}"
             reason = f"the machine {socket.gethostname()} does not reach the driver of the run: {error}"
             raise StateUnavailable(reason, where=where, hint=_HINT) from error
+        except BaseException:  # the answer may come yet: it is not that to the next question
+            self._file = None
+            raise
         if "error" in answer:
             raise from_json(answer["error"])
         return answer, body

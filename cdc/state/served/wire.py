@@ -66,7 +66,10 @@ def receive(file: IO[bytes]) -> tuple[dict[str, Any], int] | None:
     length, size = _HEAD.unpack(head)
     if length > _LONGEST:
         raise ConnectionError("that is no message of cdc")
-    return json.loads(exactly(file, length)), size
+    fields = json.loads(exactly(file, length))
+    if not isinstance(fields, dict):
+        raise ConnectionError("that is no message of cdc")
+    return fields, size
 
 
 def exactly(file: IO[bytes], size: int) -> bytes:

@@ -122,7 +122,9 @@ class Log:
 @pytest.mark.parametrize("shared", [0, 10_000], ids=["each alone", "sharing"])
 @pytest.mark.parametrize("key", [(), ("id", "part"), ("part", "id", "span")], ids=["no key", "key", "odd key"])
 @settings(
-    max_examples=8, deadline=None, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=8,
+    phases=(Phase.generate,),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_the_table_equals_the_model(

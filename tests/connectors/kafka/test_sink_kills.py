@@ -1,6 +1,6 @@
 """Processes that kill themselves with SIGKILL at every step of a task, and in its replay: readers see each change once.
 
-    python tests/connectors/kafka/test_kills.py JSON     one process, in which each try is a fork that may die
+    python tests/connectors/kafka/test_sink_kills.py JSON     one process, in which each try is a fork that may die
 
 What a killed process leaves is an open transaction, which is what the next one has to settle.
 """
