@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from cdc.errors import ChangeRefused, EngineError, Problem, SpecError
 from cdc.evolution.merge import merge_all
 from cdc.flow.altered import check_expected, check_there
+from cdc.flow.held import Held
 from cdc.flow.route import check_collisions
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_tables import Sides, with_shard
@@ -111,16 +112,19 @@ def make_plan(
     tables: Mapping[TableId, TableSchema],
     describes: Describes | None,
     known: Collection[TableId] = (),
+    paused: Collection[TableId] = (),
 ) -> Plan:
     """Plan for the tables the source has now; asks the sink what is there, and marks tables that a run would stop at.
 
-    `known` are sink tables of the runs before: they may differ, as changes of theirs were held back.
+    `known` are sink tables of the runs before: they may differ, as changes of theirs were held back. Source tables that
+    are `paused` are left out where their rule does not fit them, with a note, as a run does.
 
     Raises SpecError on collisions, and with every mistake of the rules.
     """
     check_routes(spec, tables)
     rules, routing = made_rules(spec), made_routing(spec)
-    made = check_rules(rules, tables)
+    misfits = unfit(rules, {table: schema for table, schema in tables.items() if table in paused})
+    made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in misfits})
     found = check_merges(routing, made)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
     for table, schema in sorted(made.items()):
@@ -131,7 +135,11 @@ def make_plan(
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, describes) for plan in plans]
     plans.sort(key=lambda plan: (plan.source, plan.sink))
-    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec))
+    notes = tuple(
+        f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
+        for table, error in misfits.items()
+    )
+    return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec), notes)
 
 
 def behavior_text(spec: PipelineSpec) -> str:
@@ -178,6 +186,19 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
     return made
 
 
+def unfit(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> Mapping[TableId, SpecError]:
+    """Those of the tables that their rule does not fit, and why."""
+    found: dict[TableId, SpecError] = {}
+    if rules is None:
+        return found
+    for table, schema in sorted(tables.items()):
+        try:
+            rules.result(table, schema)
+        except SpecError as error:
+            found[table] = error
+    return found
+
+
 def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
     """Connect to source and sink and plan; `state` is of the runs before, None when there were none.
 
@@ -196,11 +217,12 @@ def plan_file(spec: PipelineSpec, state: StateDir | None = None) -> Plan:
             raise EngineError(f"a connector cannot be loaded: {error}", hint="install what it needs") from error
         describes = cast("Describes", sink) if hasattr(sink, "describe") and hasattr(sink, "statements") else None
         try:
-            known = () if state is None else known_tables(state)
-            plan = make_plan(spec, source.tables(), describes, known)
             if state is None:
-                return plan
-            return replace(plan, notes=tuple(notes_since(state, made_rules(spec), describes, spec.sink)))
+                return make_plan(spec, source.tables(), describes)
+            paused = Held(state).tables().paused
+            plan = make_plan(spec, source.tables(), describes, known_tables(state), paused)
+            since = notes_since(state, made_rules(spec), describes, spec.sink, paused)
+            return replace(plan, notes=(*plan.notes, *since))
         finally:
             close(source)
 

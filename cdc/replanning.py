@@ -32,11 +32,15 @@ def known_tables(state: StateDir) -> Collection[TableId]:
 
 
 def notes_since(
-    state: StateDir, rules: Rules | None, describes: Describes | None, sink: object = None
+    state: StateDir,
+    rules: Rules | None,
+    describes: Describes | None,
+    sink: object = None,
+    paused: Collection[TableId] = (),
 ) -> Sequence[str]:
     """Lines about what was edited or altered since the last decided batch; none before the first run.
 
-    `sink` are the options of the sink.
+    `sink` are the options of the sink. Of the rules of `paused` tables nothing is said: a run goes on without them.
 
     Raises StateError for a damaged state, SinkError.
     """
@@ -46,19 +50,21 @@ def notes_since(
     if decision is None:
         return ()
     stages = decision.all_stages(RouteStage.name)
-    notes = list(_edited(state, rules, last, with_rules=RuleStage.name in stages))
+    notes = list(_edited(state, rules, last, paused, with_rules=RuleStage.name in stages))
     kept = Fingerprints(state.store).read()
     if kept is not None and (moved := moved_rows(kept.naming, sink, SinkSchemas(state.store).at(last))):
         notes.append(f"a run would stop: {moved}")
     return [*notes, *_altered(state, describes, last)]
 
 
-def _edited(state: StateDir, rules: Rules | None, last: int, *, with_rules: bool) -> Iterator[str]:
+def _edited(
+    state: StateDir, rules: Rules | None, last: int, paused: Collection[TableId], *, with_rules: bool
+) -> Iterator[str]:
     store = state.store
     if not with_rules and rules is None:
         return
     logs = schemas_of(store) if with_rules else (routed_schemas(store),) * 2
-    sources, behind = (log.at(last) for log in logs)
+    sources, behind = ({table: schema for table, schema in log.at(last).items() if table not in paused} for log in logs)
     before = kept_texts(store) if with_rules else texts_of(None, sources)
     try:
         for table, text in told_edits(before, texts_of(rules, sources), edits(rules, sources, behind)):

@@ -191,6 +191,19 @@ def test_a_plan_shows_what_the_rules_make_of_the_tables() -> None:
     ]
 
 
+def test_a_paused_table_that_its_rule_does_not_fit_is_a_note() -> None:
+    rules = RULE.format("line")
+    planned = make_plan(spec(rules), TABLES, Described(), paused={TableId("shop", "orders")})
+    assert [str(table.source) for table in planned.tables] == ["shop.log"]
+    (note,) = planned.notes
+    assert note.startswith(
+        "shop.orders: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: "
+    )
+    assert "there is no column line" in note
+    with pytest.raises(SpecError, match="there is no column line in shop"):
+        make_plan(spec(rules), TABLES, Described())
+
+
 def test_unknown_columns_of_all_tables_are_told_before_anything_starts() -> None:
     with pytest.raises(SpecError) as caught:
         make_plan(spec(RULE.format("id, note, lin")), TABLES, None)

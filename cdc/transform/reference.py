@@ -12,7 +12,7 @@ from cdc.transform.types import Array
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
 
 RESULTS = {
-    "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
+    "REPLACE": "STRING", "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
     "FLOOR": "like x; a decimal without its fraction",
     "ROUND": "like x", "MOD": "like `x % y`", "UUID": "CHAR(36)", "IF": "common type", "COALESCE": "common type",
     "NULLIF": "like a", "GREATEST": "common type", "LEAST": "common type", "CURRENT_TIMESTAMP": "TIMESTAMP_LTZ(3)",
@@ -58,6 +58,8 @@ Expressions are SQL: NULL is unknown, numbers of different types compare by valu
 look at an operand only where those before it leave the answer open. Text is compared character by character, in case.
 A value that an expression fails on (a division by zero, a number or a date that does not fit, text that is no number)
 stops the pipeline with table, key, column and expression, or is NULL and counted where the rule says `on-error: null`.
+So does a text that `REPEAT`, or `REPLACE` by what is no constant, would make longer than 64 MiB, and one that `LPAD` or
+`RPAD` would fill to more than 16,777,216 characters: it is refused before it is made.
 Nothing is rounded silently: decimals compute with up to 38 digits, and a result that needs more fails.
 
 ## Operators

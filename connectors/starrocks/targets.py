@@ -71,10 +71,11 @@ class Targets:
 
 
 _LOCK = threading.Lock()
-_TARGETS: dict[tuple[str, Store, object], Targets] = {}
+_TARGETS: dict[tuple[str, str, object], Targets] = {}
 
 
 def targets_of(sql: SqlClient, pipeline: str, store: Store) -> Targets:
-    """What this process knows of the pipeline's tables: the sink object itself is new in every task."""
+    """What this process knows of the pipeline's tables: the sink object itself is new in every task, and the store
+    in every run, which an executor may outlive."""
     with _LOCK:
-        return _TARGETS.setdefault((pipeline, store, sql.servers), Targets(sql))
+        return _TARGETS.setdefault((pipeline, store.where(), sql.servers), Targets(sql))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdc.errors import TransformError
+from cdc.errors import SpecError, TransformError
 from cdc.transform.engine import Engine
 from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
@@ -96,6 +96,9 @@ CASES: list[tuple[str, str, Any, Any]] = [
     ("LEFT(s, -1)", "STRING", "", None),
     ("REPLACE(v, 'b', '-')", "STRING", "a-c", None),
     ("REPEAT(v, 2)", "STRING", "abcabc", None),
+    ("REPEAT(v, -1) || REPEAT('', 1000000000)", "STRING", "", None),
+    ("REPLACE(v, 'b', s)", "STRING", "aHello Wörldc", None),
+    ("CHAR_LENGTH(REPLACE(REPEAT(v, 5000), 'z', REPEAT(s, 5000)))", "INT", 15000, None),
     ("STARTSWITH(s, 'Hel') AND ENDSWITH(s, 'ld')", "BOOLEAN", True, None),
     ("SPLIT_INDEX('a,b', ',', 1)", "STRING", "b", "b"),
     ("SPLIT_INDEX('a,b', ',', 2)", "STRING", None, None),
@@ -246,6 +249,10 @@ FAILING = [
     ("PARSE_JSON(s)", "not JSON"),
     ("TO_TIMESTAMP(s)", "not a value of type TIMESTAMP"),
     ("SUBSTRING(s, 1, n - 9)", "negative length"),
+    ("REPEAT(v, 1000000000 + n)", "would be longer than 67108864 bytes"),
+    ("LPAD(v, 1000000000 + n, 'xy')", "filled to more than 16777216 characters"),
+    ("RPAD(v, 1000000000 + n, 'xy')", "filled to more than 16777216 characters"),
+    ("REPLACE(REPEAT('a', 10000 + n), 'a', REPEAT(v, 10000))", "would be longer than 67108864 bytes"),
     ("TIMESTAMPADD(YEAR, n * 1140, day)", "outside of the years 1 to 9999"),
     ("day - INTERVAL '2100' YEAR", "outside of the years 1 to 9999"),
     ("TIMESTAMPADD(YEAR, n * 1140, t)", "outside of the years 1 to 9999"),
@@ -268,6 +275,19 @@ def test_a_value_that_does_not_fit_fails_and_is_named(expression: str, reason: s
     assert "shop.orders" in str(caught.value)
     assert "id=1" in str(caught.value)
     assert "column answer" in str(caught.value)
+
+
+@pytest.mark.parametrize("expression", ["REPEAT('ab', 1000000000)", "LPAD('a', 1000000000, 'b')"])
+def test_a_constant_text_that_is_too_long_is_refused_before_any_row(expression: str, engine: Engine) -> None:
+    with pytest.raises(SpecError, match=r"cannot be evaluated: .*(than 16777216 char|than 67108864 bytes)"):
+        compiled(engine=engine, projection=f"id, {expression} AS answer")
+
+
+def test_a_text_that_is_too_long_is_null_where_the_rule_says_so(engine: Engine) -> None:
+    made = compiled(engine=engine, projection="id, REPEAT(v, 999999993 * (n - 6) + n) AS answer", on_error="null")
+    assert [row["answer"] for _, row in applied(made, [("+I", ROW), ("+I", ROW | {"id": 2, "n": 6})])] == [
+        None, "abc" * 6
+    ]  # fmt: skip
 
 
 def test_a_hash_is_keyed_and_the_same_for_equal_values(engine: Engine) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cdc.transform.catalogue.function import Function, aliases, constant
 from cdc.transform.conversions import failing, text_literal
-from cdc.transform.typed import Typed, mistake
+from cdc.transform.syntax import Span
+from cdc.transform.typed import Typed, call, mistake
 from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
 
 _G, _R = "Text", "Regular expressions"
@@ -14,6 +15,14 @@ _FIND = (
 )
 _FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
 _SHORT = "CASE WHEN {1} < -length({0}) THEN '' "
+LONGEST = 64 * 1024 * 1024
+"""Bytes of a text that a function makes longer than what it was given. The engine would make gigabytes of one value."""
+_MOST = LONGEST // 4
+"""Characters that LPAD and RPAD fill to: one has four bytes at most."""
+_TOO_LONG = failing(f"the text would be longer than {LONGEST} bytes")
+# Too long a text is refused in an argument: the engine evaluates constant parts of CASE before it looks which counts.
+_TIMES = f"CASE WHEN {{1}} > {LONGEST} // nullif(strlen({{0}}), 0) THEN {_TOO_LONG} ELSE greatest({{1}}, 0) END"
+_FILLED = f"CASE WHEN {{1}} > {_MOST} THEN {failing(f'filled to more than {_MOST} characters')} ELSE {{1}} END"
 _NULLS = "NULL arguments: older functions of Flink CDC stop the job with a null pointer error"
 
 
@@ -24,6 +33,24 @@ def _replacement(args: list[str], node: Typed) -> str:
     text = constant(node.args[2])
     text = re.sub(r"\$(\d)", r"\\\1", text.replace("\\", "\\\\")) if "$" in text or "\\" in text else text
     return f"regexp_replace({args[0]}, {args[1]}, {text_literal(text)}, 'g')"
+
+
+def _replace(args: list[Typed], span: Span) -> Typed:
+    return call("REPLACE", STRING, args, span, fails=args[2].op != "literal")
+
+
+def _replaced(args: list[str], node: Typed) -> str:
+    """A constant makes a text longer by what stands in the rule; anything else could by as much as it is each time."""
+    text, what, by = args
+    if node.args[2].op != "literal":
+        more = f"(strlen({by}) - strlen({what}))"
+        most = f"strlen({text}) // nullif(strlen({what}), 0) * {more}"
+        found = f"(strlen({text}) - strlen(replace({text}, {what}, ''))) // nullif(strlen({what}), 0) * {more}"
+        by = (
+            f"CASE WHEN {most} > {LONGEST} THEN CASE WHEN strlen({text}) + {found} > {LONGEST} "
+            f"THEN {_TOO_LONG} ELSE {by} END ELSE {by} END"
+        )
+    return f"replace({text}, {what}, {by})"
 
 
 def _group(node: Typed, index: int) -> int:
@@ -66,16 +93,18 @@ _BASE: tuple[Function, ...] = (
     Function("RTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("rtrim({0}, ' ')", "rtrim({0}, {1})"),
              "Without blanks (or those characters) at the end."),
     Function("LPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
-             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE lpad({0}, CAST({1} AS INTEGER), {2}) END",
+             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL "
+             f"ELSE lpad({{0}}, CAST({_FILLED} AS INTEGER), {{2}}) END",
              "Filled at the start to n characters, or cut to them; NULL for a negative n or an empty pad.",
              nulls="always", fails=True),
     Function("RPAD", _G, "s TEXT, n INT, pad TEXT", STRING,
-             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL ELSE rpad({0}, CAST({1} AS INTEGER), {2}) END",
+             "CASE WHEN {1} < 0 OR {2} = '' THEN NULL "
+             f"ELSE rpad({{0}}, CAST({_FILLED} AS INTEGER), {{2}}) END",
              "Filled at the end to n characters, or cut to them; NULL for a negative n or an empty pad.",
              nulls="always", fails=True),
-    Function("REPLACE", _G, "s TEXT, what TEXT, by TEXT", STRING, "replace({0}, {1}, {2})",
+    Function("REPLACE", _G, "s TEXT, what TEXT, by TEXT", _replace, _replaced,
              "Every occurrence replaced; an empty `what` changes nothing."),
-    Function("REPEAT", _G, "s TEXT, n INT", STRING, "repeat({0}, greatest({1}, 0))",
+    Function("REPEAT", _G, "s TEXT, n INT", STRING, f"repeat({{0}}, {_TIMES})",
              "The text n times; empty for n below 1.", fails=True),
     Function("REVERSE", _G, "s TEXT", STRING, "reverse({0})", "The characters in reverse.",
              flink="Flink CDC has no such function.", example=("REVERSE('abc')", "cba", "an error")),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from cdc.errors import SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from connectors.kafka.client import ANSWER_S, Cluster
 from connectors.kafka.formats.groups import Messages
@@ -27,9 +31,11 @@ class DeadLetters:
             ("cdc.position", messages.where(number).encode()),
             ("cdc.reason", reason.encode()),
         ]
-        self._producer.produce(
-            self._topic, messages.value(number), messages.key(number), headers=headers, on_delivery=self._delivered
-        )
+        value, key = messages.value(number), messages.key(number)
+        while not self._taken(
+            self._producer, partial(self._producer.produce, self._topic, value, key, headers=headers)
+        ):
+            self._go_on()
         self._producer.poll(0)
 
     def finish(self) -> None:
@@ -37,11 +43,28 @@ class DeadLetters:
         if self._producer is None:
             return
         while self._producer.flush(ANSWER_S):
-            if self._policy.stopping():
-                break
+            self._go_on()
         if self._failed:
             raise self._cluster.error(
                 KafkaException(self._failed[0]), "writing dead letters", where=f"topic {self._topic}", need="WRITE"
+            )
+
+    def _taken(self, producer: Producer, produce: Callable[..., None]) -> bool:
+        """Whether the producer has room for a message; else it has been given a moment."""
+        try:
+            produce(on_delivery=self._delivered)
+        except BufferError:
+            producer.poll(ANSWER_S)
+            return False
+        return True
+
+    def _go_on(self) -> None:
+        """Raise SourceUnavailable once the run is asked to stop: what is not in the topic must not count as read."""
+        if self._policy.stopping():
+            raise SourceUnavailable(
+                "the run is to stop, and dead letters are not confirmed yet",
+                where=f"{self._cluster.where}: topic {self._topic}",
+                hint="the next run reads and writes them again",
             )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

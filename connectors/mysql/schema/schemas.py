@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 Wanted = Callable[[TableId], bool]
 
 
+RUNS = 32
+"""So many runs' logs are kept by a process: that of an executor may outlive many."""
 _NEWLY_CAPTURED = "-- captured from here on"
 
 
-@cache
+@lru_cache(maxsize=RUNS)
 def _shared(store: Store) -> SchemaHistory:
     """One reader's view per process: a task then reads only what was added since the last one."""
     return SchemaHistory(store)

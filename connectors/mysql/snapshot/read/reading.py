@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import lru_cache, partial
 from hashlib import md5
 from typing import Any
 
@@ -22,7 +22,7 @@ from cdc.state.store import Store
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.options import MySqlSourceOptions
-from connectors.mysql.schema.schemas import Schemas
+from connectors.mysql.schema.schemas import RUNS, Schemas
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.server_info import query
 from connectors.mysql.snapshot.chunk import Watermark
@@ -37,13 +37,13 @@ from connectors.mysql.snapshot.read.session import KeptSessions
 from connectors.mysql.snapshot.read.throttle import Throttle
 
 
-@cache
+@lru_cache(maxsize=RUNS)
 def _plan(store: Store) -> ChunkPlan:
     """One per process: a task then reads only what was added since the last one."""
     return ChunkPlan(store)
 
 
-@cache
+@lru_cache(maxsize=RUNS)
 def _watermarks(store: Store) -> Watermarks:
     return Watermarks(store)
 

@@ -1,0 +1,37 @@
+"""Executors that outlive runs, as those of `cdc serve` do: what a run has left in them goes."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import cast
+
+from cdc.state.served.store import ServedStore
+from cdc.state.served.wire import Door
+from connectors.mysql.schema import schemas
+from connectors.mysql.snapshot.read import reading
+from connectors.shared.sql.client import SqlClient
+from connectors.starrocks.targets import targets_of
+
+
+class NoServer:
+    servers = ("fe1",)
+
+
+def store_of_run(run: int) -> ServedStore:
+    return ServedStore(Door("driver", 4040, f"token-{run}", "certificate", "/state/shop"), "source")
+
+
+def test_logs_of_long_past_runs_are_forgotten() -> None:
+    for remembered in (schemas._shared, reading._plan, reading._watermarks):
+        first = weakref.ref(remembered(store_of_run(0)))
+        assert remembered(store_of_run(0)) is first()
+        for run in range(1, 100):
+            remembered(store_of_run(run))
+        gc.collect()
+        assert first() is None
+
+
+def test_the_tables_of_starrocks_are_known_over_runs() -> None:
+    sql = cast("SqlClient", NoServer())
+    assert len({id(targets_of(sql, "shop-1", store_of_run(run))) for run in range(5)}) == 1
