@@ -236,10 +236,8 @@ class Planner:
         if not self.looks or self.stopped:
             return {}
         self._looked_s = time.monotonic()
-        names = startup.find_partitions(self._cluster, self._policy, self._options)
-        new = [name for name in names if name not in start.partitions]
-        if self._ends is not None:
-            new = [name for name in new if name in self._ends]
+        names, ends = startup.find_partitions(self._cluster, self._policy, self._options), self._ends
+        new = [name for name in names if name not in start.partitions and (ends is None or name in ends)]
         if not new:
             return {}
         self._history.append([partition_entry(name) for name in new])
