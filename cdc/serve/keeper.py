@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from cdc.errors import CdcError, EngineError, NotNow, StateError
 from cdc.flow.restarts import Restarts
 from cdc.serve.control import ErrorView, LogLine, Outcome, PipelineView, RunView, State
+from cdc.serve.hints import for_a_server
 from cdc.serve.history import History
 from cdc.serve.log_file import LogFile
 from cdc.serve.times import Times
@@ -276,7 +277,7 @@ class Keeper:
         try:
             self._run_job(control)
         except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
-            return known(error)
+            return for_a_server(known(error))
         return None
 
     def _run_job(self, control: Control) -> None:

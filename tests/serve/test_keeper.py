@@ -13,7 +13,7 @@ import pytest
 from cdc_process import wait_for
 
 import cdc
-from cdc.errors import CdcError, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
+from cdc.errors import CdcError, EditRefused, NotNow, SourceUnavailable, StateError, TransformError, WorkerLost
 from cdc.job.control import Control
 from cdc.serve import keeper as module
 from cdc.serve.control import LogLine, PipelineView
@@ -163,6 +163,25 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
     kept.runs.ends.put(None)
     assert shown(keeper, "finished").next_run_s is None
     kept.none_begins()
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (
+            "take the edit back, or start anew with another --state-dir",
+            "take the edit back, or start anew with another pipeline.name (its state is in a folder of that name)",
+        ),
+        ("choose another --state-dir", "choose another --state-root of `cdc serve`"),
+    ],
+)
+def test_the_next_step_is_one_that_a_server_has(kept: Kept, hint: str, told: str) -> None:
+    keeper = kept.keep()
+    kept.begun()
+    kept.runs.ends.put(EditRefused("goes elsewhere", hint=hint))
+    error = shown(keeper, "failed").last_error
+    assert error is not None
+    assert (error.type, error.hint) == ("EditRefused", told)
 
 
 def test_what_failed_is_started_again_as_often_as_the_strategy_allows(kept: Kept) -> None:
