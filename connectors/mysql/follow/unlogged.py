@@ -7,7 +7,7 @@ one table whenever its rows come under another table id with no statement in bet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from cdc.schema import TableId
@@ -15,6 +15,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.log_end import End
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
+from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import read_tables, table_reader
@@ -31,55 +32,107 @@ _NEAR_BYTES = 64 << 20
 """From further behind the server's present says nothing of the log's."""
 
 
+_LIKE_ONE = 20
+"""Asking for this many tables together costs what asking for one alone does: a session of its own, mostly."""
+
+
 class Unlogged:
-    """Compares definitions over sessions of its own. Stream reader process; any thread, one at a time."""
+    """Compares definitions over sessions of its own. Stream reader process; any thread, one at a time.
+
+    What was found holds for all rows up to where the log ended then, so a server that has no room to keep its tables
+    open, and numbers them anew all the time, is not asked each time; nor is one whose log is far ahead.
+    """
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
+        self._end: End | None = None
+        self._settled: dict[TableId, tuple[MySqlTable, LogPosition]] = {}
+        self._asked, self._most_asked = 0, _FEW
 
     def __call__(
-        self, known: Mapping[TableId, MySqlTable], at: LogPosition
+        self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
     ) -> Mapping[TableId, MySqlTable | None] | None:
         """Of the definitions that hold at a position, those that the server has otherwise though its log does not say
         so behind the position: what it has instead, None for a table that is gone.
 
-        None when the position is too far behind to tell, or the run is to stop. Raises SourceError.
+        `others` are looked at with them now and then, so that they need not be asked for alone. None when the position
+        is too far behind to tell, or the run is to stop. Raises SourceError.
         """
-        differing = self._differing(known, at)
+        open_ones = {table: was for table, was in known.items() if not self._is_settled(table, was, at)}
+        if not open_ones:
+            return {}
+        differing = self._differing(open_ones, at, others)
         if not differing:
             return differing
         if not self._streams.retry.wait(CONFIRM_S):
             return None
-        again = self._differing({table: known[table] for table in differing}, at)
+        again = self._differing({table: known[table] for table in differing}, at, dict)
         if again is None:
             return None
         return {table: now for table, now in again.items() if differing[table] == now}
 
+    def _is_settled(self, table: TableId, was: MySqlTable, at: LogPosition) -> bool:
+        before, end = self._settled.get(table, (None, at))
+        return before == was and _place(at) < _place(end)
+
+    def _is_far(self, at: LogPosition) -> bool:
+        return self._end is not None and self._end.bytes_behind(at) > _NEAR_BYTES
+
     def _differing(
-        self, known: Mapping[TableId, MySqlTable], at: LogPosition
+        self, known: Mapping[TableId, MySqlTable], at: LogPosition, others: Callable[[], Mapping[TableId, MySqlTable]]
     ) -> dict[TableId, MySqlTable | None] | None:
+        if self._is_far(at):  # as the log ended when it was asked for last: it has not become shorter
+            return None
         connection = self._streams.session()
         try:
-            found = _read(connection, known)
-            file, position, _ = end_of_log(connection)
-            end = LogPosition(file, position)
-            if End(end, files=list_logs(connection)).bytes_behind(at) > _NEAR_BYTES:
+            before = _end_of(connection)
+            self._end = End(before, files=list_logs(connection))
+            if self._is_far(at):
                 return None
-            differing = {table: found.get(table) for table, was in known.items() if difference(was, found.get(table))}
+            beside = self._beside(others)
+            found = _read(connection, known, beside)
+            alike = {t: was for t, was in {**beside, **known}.items() if not difference(was, found.get(t))}
+            self._settled.update({table: (was, before) for table, was in alike.items()})
+            differing = {table: found.get(table) for table in known if table not in alike}
             if not differing:
                 return {}
-            info = server_info(connection)
+            end, info = _end_of(connection), server_info(connection)
         finally:
             connection.close()
         names, open_stream = info.lower_case_table_names, partial(self._streams.at, server=info.identity)
         told = changed_between(open_stream, at, end, differing.__contains__, differing, Dialect.of(info.version), names)
+        self._settled.update({table: (known[table], before) for table in told & known.keys()})
         return {table: now for table, now in differing.items() if table not in told}
 
+    def _beside(self, others: Callable[[], Mapping[TableId, MySqlTable]]) -> Mapping[TableId, MySqlTable]:
+        """The others, once asking for them all costs no more than what was asked since they were."""
+        self._asked += 1
+        if self._asked <= self._most_asked:
+            return {}
+        found = others()
+        self._most_asked = max(_FEW, len(found) // _LIKE_ONE)
+        if self._asked <= self._most_asked:
+            return {}
+        self._asked = 0
+        return found
 
-def _read(connection: MySqlConnection, known: Mapping[TableId, MySqlTable]) -> dict[TableId, MySqlTable]:
-    """The server's definitions. Where it writes a name in another case it is asked for that table alone."""
-    found = {} if len(known) <= _FEW else read_tables(connection, known.__contains__)
-    missing = [table for table in known if table not in found]
+
+def _place(at: LogPosition) -> tuple[int, int]:
+    return file_number(at.file), at.position
+
+
+def _end_of(connection: MySqlConnection) -> LogPosition:
+    file, position, _ = end_of_log(connection)
+    return LogPosition(file, position)
+
+
+def _read(
+    connection: MySqlConnection, known: Mapping[TableId, MySqlTable], others: Mapping[TableId, MySqlTable]
+) -> dict[TableId, MySqlTable]:
+    """The server's definitions. Where it writes a known name in another case it is asked for that table alone."""
+    wanted = known.keys() | others.keys()
+    found = {} if len(wanted) <= _FEW else read_tables(connection, wanted.__contains__)
+    missing = [table for table in (known if found else wanted) if table not in found]
     one = table_reader(connection)
     alone = ((table, one(table)) for table in missing)
     return {**found, **{table: definition for table, definition in alone if definition is not None}}

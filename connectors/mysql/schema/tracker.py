@@ -23,7 +23,10 @@ from connectors.mysql.server.positions import LogPosition
 Reread = Callable[[Collection[TableId], LogPosition], Mapping[TableId, MySqlTable]]
 """Those of the tables that the server has, with definitions that hold from a position of its log on."""
 
-Unlogged = Callable[[Mapping[TableId, MySqlTable], LogPosition], Mapping[TableId, MySqlTable | None] | None]
+Unlogged = Callable[
+    [Mapping[TableId, MySqlTable], LogPosition, Callable[[], Mapping[TableId, MySqlTable]]],
+    Mapping[TableId, MySqlTable | None] | None,
+]
 """As `connectors.mysql.follow.unlogged` says."""
 
 _FROM_METADATA = "-- from the metadata of its rows"
@@ -33,6 +36,7 @@ _FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALT
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
 _TABLE_ID = 6  # bytes
+_STATED = b""  # for the id of a table that a statement has just defined
 
 
 class Tracker:
@@ -74,7 +78,7 @@ class Tracker:
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         touched = result.touched | {change.table for change in result.changes}
         for table in touched:
-            self._ids.pop(table, None)
+            self._ids[table] = _STATED
         return touched
 
     def compare(self, at: LogPosition) -> bool:
@@ -86,7 +90,7 @@ class Tracker:
         if self._unlogged is None:
             return True
         known = {table: found for table, found in self._catalog.captured.items() if table not in self._described}
-        found = self._unlogged(known, at)
+        found = self._unlogged(known, at, dict)
         if found is None:
             return False
         self._compared = True
@@ -132,11 +136,12 @@ class Tracker:
         """A server numbers a table anew when it opens it again: as others need the room, or after an ALTER."""
         number = bytes(buffer.body(index)[:_TABLE_ID])
         before, self._ids[table] = self._ids.get(table), number
-        unsuspected = before is None and self._compared
+        unsuspected = before == _STATED and self._compared
         if self._unlogged is None or number == before or unsuspected or table in self._described:
             return frozenset()
         at = _transaction_of(buffer, index)
-        definition = (self._unlogged({table: self._catalog.tables[table]}, at) or {}).get(table)
+        found = self._unlogged({table: self._catalog.tables[table]}, at, lambda: self._catalog.captured)
+        definition = (found or {}).get(table)
         return frozenset() if definition is None else self._redefine([definition], at)
 
     def _redefine(self, tables: Collection[MySqlTable], at: LogPosition) -> frozenset[TableId]:

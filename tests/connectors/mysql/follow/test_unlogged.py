@@ -14,13 +14,20 @@ from servers import source_of
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.flow.offsets import numbered
+from cdc.schema import TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing.memory import LocalPipeline
 from cdc_services.server import MySqlServer
 from connectors.duckdb.options import DuckDbSinkOptions
 from connectors.mysql.follow import unlogged
+from connectors.mysql.follow.streams import Streams
+from connectors.mysql.follow.unlogged import Unlogged
 from connectors.mysql.options import MySqlSourceOptions
+from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.information_schema import read_tables
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.server_info import end_of_log
 from connectors.mysql.source import MySqlSource
 
 pytestmark = pytest.mark.mysql
@@ -113,6 +120,51 @@ def test_rows_that_do_not_fit_stop_it_and_the_named_way_leads_out(
     assert differences(any_server, runs.pipeline, [database]) == []
 
 
+class Counted(Streams):
+    """Counts the sessions that are opened."""
+
+    opened = 0
+
+    def session(self, *, patient: bool = True) -> MySqlConnection:
+        self.opened += 1
+        return super().session(patient=patient)
+
+
+def test_a_server_that_numbers_its_many_tables_anew_all_the_time_is_asked_seldom(
+    any_server: MySqlServer, database: str
+) -> None:
+    any_server.execute(*(f"CREATE TABLE t{number} (id INT PRIMARY KEY)" for number in range(30)), database=database)
+    streams = Counted(MySqlSourceOptions.model_validate(source_of(any_server, rf"{database}.\.*")))
+    session = streams.session()
+    known = read_tables(session, lambda table: table.database == database)
+    begin = LogPosition(*end_of_log(session)[:2])
+    any_server.execute("INSERT INTO other VALUES (1)", database=database)
+    end = LogPosition(*end_of_log(session)[:2])
+    session.close()
+    compare, streams.opened = Unlogged(streams), 0
+    for _ in range(2):
+        assert [compare({table: known[table]}, begin, lambda: known) for table in known] == [{}] * len(known)
+    assert 0 < streams.opened < len(known)
+    any_server.execute(*SWAPPED, database=database)
+    assert [*(compare(known, begin, dict) or {})] == []  # what was written before it was altered
+    assert [*(compare(known, end, dict) or {})] == [TableId(database, "t")]
+
+
+def test_a_server_whose_log_is_far_ahead_is_asked_once(
+    any_server: MySqlServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    streams = Counted(MySqlSourceOptions.model_validate(source_of(any_server, rf"{database}.\.*")))
+    session = streams.session()
+    known = read_tables(session, lambda table: table.database == database)
+    at = LogPosition(*end_of_log(session)[:2])
+    any_server.execute("INSERT INTO other VALUES (1)", database=database)
+    session.close()
+    monkeypatch.setattr("connectors.mysql.follow.unlogged._NEAR_BYTES", 0)
+    compare, streams.opened = Unlogged(streams), 0
+    assert [compare(known, at, dict) for _ in range(3)] == [None] * 3
+    assert streams.opened == 1
+
+
 class Live:
     """A pipeline that follows the log in this process."""
 
@@ -159,5 +211,26 @@ def test_columns_that_change_places_under_a_running_pipeline(
         any_server.execute(*SWAPPED, database=database)
         any_server.execute("INSERT INTO t (id, a, b) VALUES (3, 10, 20)", database=database)
         live.until(holds((1, 10, 20), (2, 10, 20), (3, 10, 20)))
+    finally:
+        live.source.stop()
+
+
+def test_a_table_that_is_altered_under_a_running_pipeline_before_its_first_rows(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    live = Live(any_server, database, tmp_path)
+
+    def holds(table: str, *rows: tuple[int, ...]) -> Callable[[duckdb.DuckDBPyConnection], bool]:
+        columns = "id, a, b" if table == "t" else "id"
+        query = f"SELECT {columns} FROM {database}.{table} ORDER BY id"
+        return lambda file: file.execute(query).fetchall() == [*rows]
+
+    try:
+        live.until(holds("t", (1, 10, 20)))
+        any_server.execute("INSERT INTO other VALUES (1)", database=database)
+        live.until(holds("other", (1,)))
+        any_server.execute(*SWAPPED, database=database)
+        any_server.execute("INSERT INTO t (id, a, b) VALUES (3, 10, 20)", database=database)
+        live.until(holds("t", (1, 10, 20), (3, 10, 20)))
     finally:
         live.source.stop()
