@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[1]
 _KEY = re.compile(r"(?<![\w./%{-])[a-z][a-zA-Z0-9]*(?:[.-][a-zA-Z0-9]+)+(?![\w/(={-])")
 _COMMAND = re.compile(r"(?:`|run |with |\()cdc ([a-z]+)")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
-_OF_OTHERS = frozenset({"--verify-binlog-checksum"})
-"""Options of the server's own tools."""
+_OF_OTHERS = frozenset({"--verify-binlog-checksum", "--ulimit"})
+"""Options of the server's own tools, and of container engines."""
 
 
 @cache

@@ -102,6 +102,12 @@ def test_a_staged_file_moves_to_the_driver(state: StateDir, door: Door) -> None:
         assert [each.name for each in found.parent.iterdir()] == ["0-7.arrows"]
     left = [each.name for each in there.bulk("staging").iterdir()]
     assert left == ["2"], "folders of earlier batches have to go"
+    (there.bulk("staging") / "2" / "1-8.arrows").write_bytes(b"of a task that failed")
+    path = there.bulk("staging") / "3" / "0-9.arrows"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(rows)
+    there.keep(path)
+    assert [each.name for each in there.bulk("staging").iterdir()] == ["3"]
     there.note(there.bulk("labels") / "1.jsonl", b"one\n")
     there.note(there.bulk("labels") / "1.jsonl", b"two\n")
     assert (state.sink.bulk("labels") / "1.jsonl").read_bytes() == b"one\ntwo\n"
@@ -137,7 +143,8 @@ def test_what_the_disk_of_the_driver_refuses_is_the_error_of_the_task(
     ):
         there.keep(path)
     assert not isinstance(caught.value, StateUnavailable), "the driver was reached"
-    assert path.exists()
+    assert list(path.parent.iterdir()) == [], "tasks that are tried again must not fill the executor's disk"
+    path.write_bytes(bytes(2_000_000))
     there.keep(path)  # over the same connection
     assert (state.sink.bulk("staging") / "1" / "0-0.arrows").stat().st_size == 2_000_000
 

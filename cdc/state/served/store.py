@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import shutil
 import socket
 import tempfile
 import threading
@@ -144,13 +144,15 @@ class ServedStore(Store):
         return Path(places) / f"cdc-{self.door.port}-{os.getpid()}" / self.folder / folder
 
     def keep(self, path: Path) -> None:
-        """Hand a file over: it lasts with the driver when this returns, and is gone here."""
-        self._ask("keep", path, path=path.relative_to(self.bulk("")).as_posix())
-        path.unlink()
+        """Hand a file over: it lasts with the driver when this returns. It is gone here, also when this raises:
+        who tries again stages the rows again."""
+        try:
+            self._ask("keep", path, path=path.relative_to(self.bulk("")).as_posix())
+        finally:
+            path.unlink(missing_ok=True)
         for other in path.parent.parent.iterdir():  # folders of earlier batches: a process has one task at a time
             if other != path.parent:
-                with contextlib.suppress(OSError):
-                    other.rmdir()
+                shutil.rmtree(other, ignore_errors=True)
 
     def note(self, path: Path, data: bytes) -> None:
         """Add lines to a file of the driver's."""
