@@ -217,7 +217,7 @@ def test_three_readers_at_once_need_their_own_identity(
 
 def test_no_table_matches(connection: MySqlConnection) -> None:
     error = explain_no_tables([TableId("a", str(i)) for i in range(7)], TablePattern("shop.x"), connection)
-    assert "'shop.x'" in str(error)
+    assert "matches `shop.x`" in str(error)
     assert "7 tables: a.0, a.1, a.2, a.3, a.4 ..." in str(error)
     assert "GRANT SELECT" in str(error)
 
