@@ -30,6 +30,15 @@ def _class_name(text: object) -> object:
     return _CLASSES.get(text.strip().lower(), text) if isinstance(text, str) else text
 
 
+_TIMEOUT: Any = Field(
+    60.0, alias="request.timeout", description="The longest wait for an answer, before the text is asked again."
+)
+_PARALLEL: Any = Field(
+    4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."
+)
+"""Of both ways to declare a model."""
+
+
 class ModelBlock(Block):
     """An AI model on a server with OpenAI's protocol, for transforms: a function of one text."""
 
@@ -60,12 +69,8 @@ class ModelBlock(Block):
         description="Whether key and texts may go over the network unencrypted: an `http://` host that is not this "
         "machine.",
     )
-    timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
-        60.0, alias="request.timeout", description="The longest wait for an answer, before the text is asked again."
-    )
-    parallel: int = Field(
-        4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."
-    )
+    timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
+    parallel: int = _PARALLEL
 
     def problems(self) -> Iterator[Remark]:
         """A host that can be asked, a key that can be sent, a prompt where there is a chat."""
@@ -161,12 +166,8 @@ class ModelOptions(Block):
         description="Whether key and texts may go over the network unencrypted: an `http://` endpoint that is not this "
         "machine.",
     )
-    timeout_s: Annotated[Duration, AtLeast("1 s")] = Field(
-        60.0, alias="request.timeout", description="The longest wait for an answer, before the text is asked again."
-    )
-    parallel: int = Field(
-        4, ge=1, le=256, alias="request.parallelism", description="Most requests at a time, for each task."
-    )
+    timeout_s: Annotated[Duration, AtLeast("1 s")] = _TIMEOUT
+    parallel: int = _PARALLEL
 
     def problems(self) -> Iterator[Remark]:
         """One model, an endpoint that can be asked, a key that can be sent, and no answers left out."""
