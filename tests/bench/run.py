@@ -139,7 +139,7 @@ def _measure(bench: Bench, options: argparse.Namespace, record: Callable[[str, C
     if "cluster" in options.steps:
         record("cluster", lambda: cluster(bench, *_inserts(generator, options)))
     if "serve" in options.steps:
-        record("serve", lambda: serving(bench, generator, 10 if options.quick else 30))
+        record("serve", lambda: serving(bench, generator, 10 if options.quick else 100))
     if "verify" in options.steps:
         record("verify", lambda: beside_verify(bench, generator, _thousands(1_000_000 * options.factor)))
     generator.close()
