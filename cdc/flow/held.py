@@ -29,9 +29,10 @@ class Held:
     def __init__(self, state: StateDir) -> None:
         self._schemas, self._requests = SinkSchemas(state.store), TableRequests(state.store)
 
-    def asked(self) -> bool:
-        """Whether something is asked for that no batch has taken in. Raises StateError."""
-        return bool(self._requests.all())
+    def asked(self) -> HeldTables | None:
+        """As `tables`; None when nothing is asked for that no batch has taken in. Raises StateError."""
+        requests = self._requests.all()
+        return held_tables(self._schemas.marks(_ALL), requests) if requests else None
 
     def tables(self) -> HeldTables:
         """With what is asked for and no batch has taken in. Raises StateError."""

@@ -81,10 +81,9 @@ def _with_requests(root: Path, status: Status) -> Status:
     from cdc.flow.held import Held
     from cdc.state.directory import StateDir
 
-    held = Held(StateDir(root))
-    if not held.asked():
+    tables = Held(StateDir(root)).asked()
+    if tables is None:
         return status
-    tables = held.tables()
     paused, resumed = (tuple(sorted(map(str, each))) for each in (tables.paused, tables.resumed))
     return replace(status, paused=paused, resumed=resumed)
 

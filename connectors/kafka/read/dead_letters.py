@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdc.errors import SourceUnavailable
@@ -32,10 +29,13 @@ class DeadLetters:
             ("cdc.reason", reason.encode()),
         ]
         value, key = messages.value(number), messages.key(number)
-        while not self._taken(
-            self._producer, partial(self._producer.produce, self._topic, value, key, headers=headers)
-        ):
-            self._go_on()
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, headers=headers, on_delivery=self._delivered)
+                break
+            except BufferError:  # there is room once some are confirmed
+                self._producer.poll(ANSWER_S)
+                self._go_on()
         self._producer.poll(0)
 
     def finish(self) -> None:
@@ -48,15 +48,6 @@ class DeadLetters:
             raise self._cluster.error(
                 KafkaException(self._failed[0]), "writing dead letters", where=f"topic {self._topic}", need="WRITE"
             )
-
-    def _taken(self, producer: Producer, produce: Callable[..., None]) -> bool:
-        """Whether the producer has room for a message; else it has been given a moment."""
-        try:
-            produce(on_delivery=self._delivered)
-        except BufferError:
-            producer.poll(ANSWER_S)
-            return False
-        return True
 
     def _go_on(self) -> None:
         """Raise SourceUnavailable once the run is asked to stop: what is not in the topic must not count as read."""

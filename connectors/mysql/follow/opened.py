@@ -23,13 +23,15 @@ _REMOVE = "remove the file"
 def check_opened(store: Store, open_session: Callable[[], MySqlConnection], server: str, file: str) -> None:
     """Raises PositionLost when a file that was read before is another one of the same name now. Raises SourceError.
 
-    A file that comes after the known one takes its place in the note; the known one has to be the same until it is
-    purged, or log was written anew up to the other since.
+    `file` is one that the server has. A file that comes after the known one takes its place in the note; the known one
+    has to be the same until it is purged, or log was written anew up to the other since.
     """
     before = store.read_json(FILE_NAME, hint=_REMOVE)
-    if before is not None and before.get("server") == server and _has(open_session(), before["file"]):
+    if before is not None and before.get("server") != server:
+        before = None
+    if before is not None and (before["file"] == file or _has(open_session(), before["file"])):
         _check_same(open_session(), before)
-    if before is None or (before.get("server"), before.get("file")) != (server, file):
+    if before is None or before["file"] != file:
         store.write_json(FILE_NAME, {"server": server, "file": file, "opened": opened_s(open_session(), file)})
 
 
