@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
@@ -25,6 +26,7 @@ class Control:
         again: whether the run carries on with one that failed: then it copies no table anew because of its schedule.
         guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
+        reads: called once the run is set up: from then on it reads, or waits for something to read.
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
@@ -34,3 +36,4 @@ class Control:
     again: bool = False
     guest: bool = False
     shared: SharedSession | None = None
+    reads: Callable[[], None] = lambda: None

@@ -63,6 +63,9 @@ class Host(Protocol):
     def spark_alive(self) -> bool:
         """Whether Spark is up."""
 
+    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+        """Wait for the turn to start, as `cdc.serve.turns.Turns.take` does; what ends it."""
+
     def tell(self, name: str, line: LogLine) -> None:
         """A line of a pipeline's log that is worth a look."""
 
@@ -251,18 +254,29 @@ class Keeper:
                 future.set_exception(error)
 
     def _run_once(self, why: str) -> None:
-        from cdc.job.control import Control
-
         session = self._host.session()
         if session is None:
             return
+        started = self._host.turn(self._may_begin)
+        try:
+            self._run_in_turn(why, session, started)
+        finally:
+            started()
+
+    def _may_begin(self) -> bool:
+        return not (self._closed or self._jobs or self._history.held)
+
+    def _run_in_turn(self, why: str, session: SharedSession, started: Callable[[], None]) -> None:
+        from cdc.job.control import Control
+
         with self._changed:
-            if self._closed or self._jobs or self._history.held:
-                if not self._history.held:  # else it was stopped while Spark was waited for
+            if not self._may_begin():
+                if not self._history.held:  # else it was stopped while Spark, or its turn, was waited for
                     self._plan(why)
                 return
             self._due = None
-            self._control = control = Control(log=cast("IO[str]", self.log), shared=session, again=why == "restart")
+            log = cast("IO[str]", self.log)
+            self._control = control = Control(log=log, shared=session, again=why == "restart", reads=started)
             self._run = RunView(time.time(), None, None, why)
             self._state = "starting"
         error = self._failure(control)
