@@ -88,7 +88,7 @@ class _Maker:
         self.names: list[bytes] = []
         self._size = 0
         self._types: dict[str, tuple[Schema, str]] = {}
-        self._made: dict[tuple[str, bool], int] = {}
+        self._made: dict[tuple[str, int], int] = {}
 
     def learn(self, schema: Any, space: str) -> None:
         """The named types in a schema; `space` is the namespace around it."""
