@@ -12,7 +12,8 @@ from cdc.transform.types import Array
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
 
 RESULTS = {
-    "REPLACE": "STRING", "JSON_VALUE": "STRING", "JSON_QUERY": "JSON", "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
+    "JSON_VALUE": "STRING", "JSON_QUERY": "JSON",
+    "REPLACE": "STRING", "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
     "FLOOR": "like x; a decimal without its fraction",
     "ROUND": "like x", "MOD": "like `x % y`", "UUID": "CHAR(36)", "IF": "common type", "COALESCE": "common type",
     "NULLIF": "like a", "GREATEST": "common type", "LEAST": "common type", "CURRENT_TIMESTAMP": "TIMESTAMP_LTZ(3)",
