@@ -128,7 +128,7 @@ class Bucket:
             self._asked(lambda part=part: self._delete(part), part[0], "removed")  # type: ignore[misc]
 
     def _delete(self, names: list[str]) -> None:
-        """Azure and Google refuse to remove what is not there, S3 does not: then it is asked for one after the other."""
+        """Azure and Google refuse to remove what is not there, S3 does not: one after the other is removed then."""
         import obstore
 
         try:
