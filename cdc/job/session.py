@@ -179,7 +179,7 @@ def _use_raw_files(spark: SparkSession) -> None:
     """Spark's local checksum file system forks a process per file; the raw one takes the two log writes of a batch from
     75 + 49 ms to 10 + 12 ms. From here on alone: while Spark starts, its YARN client asks the other for what it lacks.
     """
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.file.impl", _LOCAL_FILES)
     hadoop.set("fs.file.impl.disable.cache", "true")  # which has the other already
 
