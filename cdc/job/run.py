@@ -111,7 +111,11 @@ def run(
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
             recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            try:
+                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            except CdcError as error:
+                control.words(error)
+                raise
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise

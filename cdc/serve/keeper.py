@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -276,7 +277,8 @@ class Keeper:
                 return
             self._due = None
             log = cast("IO[str]", self.log)
-            self._control = control = Control(log=log, shared=session, again=why == "restart", reads=started)
+            again, words = why == "restart", partial(for_a_server, name=self.spec.name)
+            self._control = control = Control(log=log, shared=session, again=again, reads=started, words=words)
             self._run = RunView(time.time(), None, None, why)
             self._state = "starting"
         error = self._failure(control)
@@ -291,7 +293,7 @@ class Keeper:
         try:
             self._run_job(control)
         except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
-            return for_a_server(known(error))
+            return control.words(known(error))
         return None
 
     def _run_job(self, control: Control) -> None:

@@ -201,6 +201,8 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
             "take the edit back, or start anew with another pipeline.name (its state is in a folder of that name)",
         ),
         ("choose another --state-dir", "choose another --state-root of `cdc serve`"),
+        ("give the --state-dir that the pipeline runs with", "it has none until a run has committed its first batch"),
+        ("run `cdc resync FILE shop.a`, `cdc resync FILE shop.b`", "run `cdc resync p shop.a`, `cdc resync p shop.b`"),
     ],
 )
 def test_the_next_step_is_one_that_a_server_has(kept: Kept, hint: str, told: str) -> None:
