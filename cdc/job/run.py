@@ -111,7 +111,11 @@ def run(
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
             recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            try:
+                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            except CdcError as error:
+                control.words(error)
+                raise
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
@@ -209,7 +213,7 @@ def _run_locked(
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
-        warm = partial(warm_workers, spark, side.task.warm, plan.parallelism)
+        warm = partial(_warm, partial(warm_workers, spark, side.task.warm, plan.parallelism), control.reads)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
@@ -242,6 +246,14 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     if not source.bounded:
         return source.tables()
     return source.first_tables() if isinstance(source, TellsFirst) else {}
+
+
+def _warm(workers: Callable[[], None], reads: Callable[[], None]) -> None:
+    """What is done beside the first batch, once the stream reader is up."""
+    try:
+        workers()
+    finally:
+        reads()
 
 
 def _limits(spec: PipelineSpec) -> Limits:
