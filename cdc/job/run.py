@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from cdc.status.traces import Traces
 
 
+_STOPPED_EARLY = "stopped before anything was read"
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """How this run was asked to go about it."""
@@ -201,12 +204,15 @@ def _run_locked(
             return
         spark = stack.enter_context((own if shared is None else shared).opened())
         if spark is None:
-            reporter.line("stopped before anything was read")
+            reporter.line(_STOPPED_EARLY)
             return
         parallelism = mode.parallelism(spec, spark)
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
-            shared.prepare(task)
+            shared.prepare(task, signals.stop)
+            if signals.stop.is_set():
+                reporter.line(_STOPPED_EARLY)
+                return
         warn = partial(reporter.line, level="warning")
         side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
         plan = StreamPlan(source, state, _limits(spec), parallelism, side)
