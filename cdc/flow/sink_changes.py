@@ -188,7 +188,8 @@ class _Work(Pausing):
         assert source is not None, "a table that changes has a schema"
         self._check_key(change.table, table, there, source)
         copied = change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
-        self._widen(table, there, source, copied)
+        added = change.column.name if isinstance(change, AddColumn) else ""
+        self._widen(table, there, source, copied, added)
         self._follow_copy(change.table, table, there, Part.WANTED)
 
     # tables that are copied anew
