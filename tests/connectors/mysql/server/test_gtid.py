@@ -54,6 +54,12 @@ def test_one_more_transaction_extends_the_interval() -> None:
     assert seen.of_source(A.upper()) == seen
 
 
+def test_what_is_newer_than_a_set_has_higher_numbers_of_its_sources() -> None:
+    have = GtidSet.parse(f"{A}:5-9:blue:1-2")
+    assert str(GtidSet.parse(f"{A}:1-12:blue:4:red:1,{B}:1-3").newer_than(have)) == f"{A}:10-12:blue:4"
+    assert not GtidSet.parse(f"{A}:1-9").newer_than(have)
+
+
 @given(gtid_sets, gtid_sets)
 def test_operations_are_those_of_sets(one: GtidSet, two: GtidSet) -> None:
     assert members(one.union(two)) == members(one) | members(two)
