@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import PositionLost, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
@@ -147,7 +146,7 @@ def _concerned(
     chosen = frozenset(mixed)
     found: set[TableId] = set()
     sieve = Sieve(lambda gtid: gtid in chosen)
-    changes = ChangedTables(wanted, (), Dialect.of(info.version), info.lower_case_table_names)
+    changes = ChangedTables(wanted, (), info.dialect, info.lower_case_table_names)
     segmenter = Segmenter(changes, wanted, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file

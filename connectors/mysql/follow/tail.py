@@ -12,7 +12,6 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.log_end import LogEnd
 from connectors.mysql.follow.opened import check_opened, note_opened
 from connectors.mysql.follow.segment import Segment, end_offset, splits_of
@@ -156,7 +155,7 @@ class Tail:
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options).tracker(
-            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices,
+            start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
             Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip
         if not self._compared:
