@@ -219,6 +219,9 @@ class _Checker:
             SpecWarning(each.file, each.line, each.column, each.path, each.message, each.hint)
             for each in map(self._masked, rules.escapes(written))
         ]
+        for index, table, first in rules.shadowed(written):
+            hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
+            self._warn(("transform", index), Remark("source-table", f"{table} has {first} already", hint))
         return written, shared
 
     def _models(self, taken: Set[str]) -> list[Model]:

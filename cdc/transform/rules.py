@@ -16,7 +16,7 @@ from cdc.pattern import TablePattern
 from cdc.schema import CopyTable, CreateTable, SchemaChange, TableId, TableSchema
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
-from cdc.transform.inputs import OF_CHANGE
+from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.models import asks, loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
@@ -82,6 +82,16 @@ class Rules:
         found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or asks(each.node)]
         return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
 
+    def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:
+        """Whether rows are the same behind the rules of a table's two names: those that are there can stay."""
+        old, new = self.rule(before), self.rule(after)
+        if old is new:
+            made = None if old is None else typing_of(old, schema)
+            nodes = [] if made is None else [output.node for output in made.outputs]
+            nodes += [made.condition] if made is not None and made.condition is not None else []
+            return not any(OF_TABLE & set(columns(node)) for node in nodes)
+        return _makes(old) == _makes(new)
+
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""
         rule = self.rule(table)
@@ -110,6 +120,16 @@ class Rules:
             result = self.result(table, change.schema)
             return [CopyTable(change.table, result.schema, result.table_options, result.partition_keys)]
         return [change] if schema is None else rule_changes(rule, schema, change)
+
+
+def _makes(rule: Rule | None) -> tuple[object, ...]:
+    """What a rule makes of rows, as the file has it."""
+    if rule is None:
+        return "", "", (), False
+    projection = "" if rule.projection is None else rule.projection.text.text.strip()
+    passing = "" if rule.filter is None else rule.filter.text.text.strip()
+    masks = sorted((mask.column, mask.function, mask.number or 0) for mask in rule.masks)
+    return projection, passing, tuple(masks), rule.soft_delete
 
 
 def _without_alias(item: str, name: str) -> str:

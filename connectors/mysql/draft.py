@@ -61,7 +61,7 @@ def _listed(connection: MySqlConnection, known: set[TableId], keyless: set[Table
     ]
     total = sum(size for _, _, size in rows)
     if not rows:
-        yield "No table yet: those that are created later are captured when they match."
+        yield "No table yet: a run needs one to begin with; those that are created later are captured, too."
         return
     yield f"{len(rows)} table{'' if len(rows) == 1 else 's'}, about {_size(total)}; the largest:"
     yield from _lines(rows[:_LISTED], keyless)
