@@ -39,9 +39,18 @@ _WITH_COPY = (
 )  # fmt: skip
 
 
+_LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
+
+
 def _is_copied_with(change: SchemaChange) -> bool:
     """Whether a copy of the table has the change behind it; also one that another copy begins or ends with."""
     return isinstance(change, _WITH_COPY) or (isinstance(change, TruncateTable) and change.copied)
+
+
+def _with_way_out(error: ChangeRefused) -> ChangeRefused:
+    """What stops the run names what lets it go on, whatever the sink says of it."""
+    hint = "; or " * bool(error.hint) + _LEAVE_OUT
+    return ChangeRefused(error.message, where=error.where, hint=f"{error.hint}{hint}", curable=error.curable)
 
 
 class RefusedChanges:
@@ -55,7 +64,10 @@ class RefusedChanges:
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
         """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
         self._batch, self._changes = batch, tuple(changes)
-        done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        try:
+            done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        except ChangeRefused as error:
+            raise _with_way_out(error) from error
         if not refused:
             return done
         tables = sorted({change.table for change in refused})

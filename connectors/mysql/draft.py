@@ -13,6 +13,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.examine import examine
 from connectors.mysql.server.information_schema import SYSTEM_DATABASES, read_tables
+from connectors.mysql.server.server_check import BEYOND
 from connectors.mysql.server.server_info import query, server_info
 
 PORT = 3306
@@ -86,5 +87,6 @@ def _size(count: int) -> str:
 
 
 def _pattern(database: str) -> str:
-    """A pattern that matches this name alone."""
+    """A pattern that matches this name alone, as the server keeps it."""
+    database = BEYOND.sub("?", database)
     return database if _SIMPLE.fullmatch(database) else re.escape(database)
