@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -53,10 +53,12 @@ class Draft:
 
 @runtime_checkable
 class Drafts(Protocol):
-    """Optional capability of a source's options class itself (not of its objects)."""
+    """Optional capability of a source's options class itself (not of its objects).
 
+    `drafted_by` is `module:function`, imported when it is asked for: it looks at a server and gives a Draft. It takes a
+    ServerUrl and further options of the block, and raises SourceError when the server cannot be reached.
+    """
+
+    drafted_by: str
     url_schemes: Sequence[str]
     """Schemes of URLs that name such a source."""
-
-    def draft(self, server: ServerUrl, more: Mapping[str, str]) -> Draft:
-        """Look at a server; `more` are further options of the block. Raises SourceError when it cannot be reached."""

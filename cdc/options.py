@@ -11,6 +11,7 @@ import os.path
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
@@ -318,10 +319,7 @@ class Options(Block):
 
     def build(self, context: Any) -> Any:
         """Import the implementation and make it: `Class(options, context)`. Raises ImportError with an install hint."""
-        import importlib
-
-        module, _, name = self.implementation.partition(":")
-        return getattr(importlib.import_module(module), name)(self, context)
+        return resolve_name(self.implementation)(self, context)
 
 
 class SourceOptions(Options):

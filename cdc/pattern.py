@@ -161,7 +161,7 @@ def _may_take_long(expression: str) -> bool:
 def _stoppable(expression: str, ignore_case: bool) -> Any:
     import regex
 
-    return regex.compile(expression, regex.VERSION0 | (regex.IGNORECASE if ignore_case else 0))
+    return regex.compile(expression, regex.VERSION0 | regex.DOTALL | (regex.IGNORECASE if ignore_case else 0))
 
 
 @lru_cache(maxsize=256)
@@ -201,7 +201,8 @@ def _compile_part(part: str, pattern: str, ignore_case: bool = True) -> re.Patte
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # such as Java's [a-z&&[^b]], which Python would read as something else
-            return re.compile(expression, re.IGNORECASE if ignore_case else 0)
+            # any letter is one, also the end of a line, which names may have: no table is left out for it
+            return re.compile(expression, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
     except (re.error, Warning, OverflowError, RecursionError) as error:
         reason = str(error).partition(" at position")[0]
         raise PatternError(

@@ -182,7 +182,9 @@ def check_rules(rules: Rules | None, tables: Mapping[TableId, TableSchema]) -> M
                 problems.setdefault((each.file, each.line, each.column), told)
     if problems:
         raise SpecError(sorted(problems.values(), key=lambda each: (each.line, each.column)))
-    rules.prove(tables)
+    from cdc.transform.runner import prove  # with the engine, which a pipeline without rules does without
+
+    prove(rules, tables)
     return made
 
 

@@ -30,10 +30,15 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_SERVERS, os.environ.ge
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("unhurried")
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("unhurried"), max_examples=30)
+"""For the fast tier; all tests together try as many as hypothesis does by itself."""
 
 _WITH_A_BROKER = ("test_kafka_source.py", "test_kafka_round_trip.py")
 """Files outside of `connectors/kafka` whose tests ask the session's Kafka broker."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("few" if "not slow" in config.option.markexpr else "unhurried")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

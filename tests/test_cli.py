@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from cdc import __version__
-from cdc.cli import app
+from cdc.cli import app, entry
 
 ROOT = Path(__file__).resolve().parents[1]
 FIVE = ROOT / "tests" / "golden" / "spec" / "five_mistakes.yaml"
 DEMO = ROOT / "pipelines" / "demo.yaml"
+
+Here = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def cdc(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
@@ -27,6 +30,28 @@ def cdc(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "cdc", *map(str, arguments)],
         capture_output=True, text=True, env={**clean, **env}, timeout=120, check=False,
     )  # fmt: skip
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Here:
+    """As `cdc`, from the entry point to the exit code, but in this process."""
+
+    def run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+        for name in os.environ:
+            if name.startswith(("CDC_", "MYSQL_")):
+                monkeypatch.delenv(name)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["cdc", *map(str, arguments)])
+        monkeypatch.setattr(entry, "leave_at_once", lambda arguments: None)
+        monkeypatch.setattr(entry, "_leave", sys.exit)
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            entry.main()
+        assert isinstance(left.value.code, int)
+        return subprocess.CompletedProcess(arguments, left.value.code, *capfd.readouterr())
+
+    return run
 
 
 def line(*arguments: str) -> Result:
@@ -63,32 +88,32 @@ def test_a_shell_completes_commands_and_flags() -> None:
         assert (done.returncode, done.stdout.split()) == (0, [expected]), done.stderr
 
 
-def test_five_mistakes_are_printed_and_the_exit_code_is_2() -> None:
-    done = cdc("validate", FIVE, MYSQL_PASSWORD="hunter2")
+def test_five_mistakes_are_printed_and_the_exit_code_is_2(here: Here) -> None:
+    done = here("validate", FIVE, MYSQL_PASSWORD="hunter2")
     assert done.returncode == 2
     expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))
     assert done.stderr == expected
     assert done.stdout == ""
 
 
-def test_all_files_are_checked_although_one_is_wrong() -> None:
-    done = cdc("validate", FIVE, DEMO, "none.yaml", MYSQL_PASSWORD="x")
+def test_all_files_are_checked_although_one_is_wrong(here: Here) -> None:
+    done = here("validate", FIVE, DEMO, "none.yaml", MYSQL_PASSWORD="x")
     assert done.returncode == 2
     assert done.stdout == f"{DEMO}: ok\n"
     assert "none.yaml:1:1: cannot be read: no such file or directory (check the path)" in done.stderr
 
 
-def test_a_sound_file_is_ok_and_warnings_go_to_stderr(tmp_path: Path) -> None:
+def test_a_sound_file_is_ok_and_warnings_go_to_stderr(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\npipeline:\n  operator.uid.prefix: x\n")
-    done = cdc("validate", file)
+    done = here("validate", file)
     assert (done.returncode, done.stdout) == (0, f"{file}: ok\n")
     assert done.stderr.startswith(f"{file}:7:3: warning: pipeline.operator.uid.prefix: Flink-only option")
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_a_wrong_file_is_not_run(command: str) -> None:
-    done = cdc(command, FIVE, MYSQL_PASSWORD="hunter2")
+def test_a_wrong_file_is_not_run(here: Here, command: str) -> None:
+    done = here(command, FIVE, MYSQL_PASSWORD="hunter2")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 5
     assert "Traceback" not in done.stderr
@@ -134,10 +159,10 @@ pipeline:
 """
 
 
-def test_a_source_that_cannot_be_reached_ends_with_3(tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_reached_ends_with_3(here: Here, tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(REFUSING)
-    done = cdc("plan", file)
+    done = here("plan", file)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr
@@ -149,8 +174,8 @@ def test_debug_shows_where_an_error_came_from() -> None:
     assert "Traceback" in done.stderr
 
 
-def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log() -> None:
-    done = cdc("run", FIVE, "--log-format", "json", MYSQL_PASSWORD="hunter2")
+def test_what_is_wrong_comes_as_json_lines_when_that_is_the_format_of_the_log(here: Here) -> None:
+    done = here("run", FIVE, "--log-format", "json", MYSQL_PASSWORD="hunter2")
     assert (done.returncode, done.stdout) == (2, "")
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     expected = FIVE.with_suffix(".txt").read_text().replace(FIVE.name, str(FIVE))

@@ -1,4 +1,4 @@
-"""The life of pipelines that run elsewhere: list, start, stop, savepoint, pause, resume, logs.
+"""The life of pipelines that run elsewhere: list, start, stop, savepoint, pause, resume, resync, logs.
 
 They ask a running `cdc serve`; a pipeline that `cdc run` runs is asked by a request in its state directory.
 """
@@ -66,7 +66,7 @@ def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
-    if not place.endswith((".yaml", ".yml")) and not Path(place).is_file():
+    if place != "-" and not place.endswith((".yaml", ".yml")) and not Path(place).is_file():
         return Target(place, root_of_states(state_root).absolute() / folder_name(place), None)
     spec = check_file(place).spec
     return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
@@ -156,6 +156,18 @@ def resume(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: 
     from cdc.job.pausing import request_resume
 
     _about_table(find(place, state_root, state_dir), "resume", table, request_resume)
+
+
+@app.command(epilog=EXIT_CODES)
+def resync(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
+    from cdc.job.resync import request_resync
+
+    def request(spec: PipelineSpec, table: str, root: Path | None) -> str:
+        request_resync(spec, table, root)
+        return f"{table} will be copied anew."
+
+    _about_table(find(place, state_root, state_dir), "resync", table, request)
 
 
 def _about_table(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdc.background import give_way
-from cdc.cli.output import LONGEST, errors_as, say
+from cdc.cli.output import errors_as, say
 from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
-from cdc.printed import printed
 
 
 @app.command(epilog=EXIT_CODES)
@@ -73,22 +71,3 @@ def run(
             metrics=None if metrics_port is None else (metrics_host, metrics_port),
         )
     raise typer.Exit(code)
-
-
-@app.command(epilog=EXIT_CODES)
-def resync(
-    file: PipelineFile,
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")],
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
-    ] = None,
-) -> None:
-    """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
-    from cdc.job.resync import request_resync
-    from cdc.spec.check import check_file
-
-    checked = check_file(file)
-    for warning in checked.warnings:
-        print(printed(warning, longest=LONGEST), file=sys.stderr)
-    request_resync(checked.spec, table, state_dir)
-    print(printed(f"{table}: will be copied anew"))

@@ -23,6 +23,9 @@ def serve(
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Spark master for all of them. Default: local[*].")
     ] = None,
+    starts_at_once: Annotated[
+        int, typer.Option(metavar="N", min=1, help="So many pipelines are started at a time; the others wait.")
+    ] = 4,
     port: Annotated[int, typer.Option(metavar="PORT", help="Where the web page and its REST API listen.")] = 8380,
     host: Annotated[
         str, typer.Option(metavar="HOST", help="The address they listen at; others need a token in CDC_WEB_TOKEN.")
@@ -46,7 +49,7 @@ def serve(
     root = folder / ".cdc" if state_root is None else root_of_states(state_root)
     store = store_url(state_store) if state_store else ""
     web = None if no_web else WebSettings(host, port, _token(token_file), read_only, tuple(host_name or ()))
-    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store))
+    server = Server(Settings(folder.absolute(), root.absolute(), master, web, store, starts_at_once))
     quiet_libraries()
     end_on_signals(server)
     server.run()

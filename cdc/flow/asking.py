@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable
 
 from cdc.errors import ChangeRefused
 from cdc.flow.pausing import RESUMED, TableRequest
 from cdc.schema import TableId
 from cdc.source import Captures, CopiesAnew, Source
+
+log = logging.getLogger(__name__)
 
 
 class Asking:
@@ -38,6 +41,16 @@ class Asking:
                 continue  # it begins anew when it is captured again
             name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
             self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
+
+    def ask_if_possible(self, batch: int, tables: Iterable[TableId], reason: str) -> None:
+        """As `ask`; where a table is not copied, the log says what it is for the user to do. Raises StateError."""
+        for table in tables:
+            if self.possible(table):
+                self.ask(batch, [table], reason, asked=False)
+            else:
+                log.warning(
+                    "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew", table, reason, table
+                )
 
     def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):

@@ -41,6 +41,7 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.flow.route import RouteGuard
 from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
+from cdc.flow.rule_stage import RENAMED as RULE_OF_NAME
 from cdc.flow.rule_stage import RuleStage
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.flow.splits import SplitLog
@@ -97,7 +98,8 @@ class BatchRunner:
             routing, state.store, self._asking.possible if isinstance(sink, CopiesBeside) else None
         )
         self._refused = RefusedChanges(sink, self._routes, self._asking, state.store)
-        self._derivation = Derivation([RuleStage(rules, state.store, self._routes.tables_held), self._routes])
+        self._rules = RuleStage(rules, state.store, self._routes.tables_held)
+        self._derivation = Derivation([self._rules, self._routes])
         self._recovered = False
         self._error: CdcError | None = None
 
@@ -214,6 +216,7 @@ class BatchRunner:
             self._asking.resume(resumed)
         self._asking.ask(batch, self._routes.renamed, RENAMED, asked=False)
         self._asking.ask(batch, self._routes.wanted, JOINED, asked=False, fits=True)
+        self._asking.ask_if_possible(batch, sorted(self._rules.renamed), RULE_OF_NAME)
         reached("before-apply", batch)
         if changes or self._routes.expected:
             self._commits.finish()

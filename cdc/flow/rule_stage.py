@@ -52,8 +52,16 @@ def schemas_of(store: Store) -> tuple[SinkSchemas, SinkSchemas]:
     )
 
 
+RENAMED = "it was renamed, and the rule of its new name makes other rows"
+"""Why a table is copied anew."""
+
+
 class RuleStage:
-    """See `cdc.flow.derive.Stage`. Without rules nothing is changed, or what earlier ones have made is undone."""
+    """See `cdc.flow.derive.Stage`. Without rules nothing is changed, or what earlier ones have made is undone.
+
+    Attributes:
+        renamed: tables that the last batch renamed, whose rows are those of another rule than theirs is now.
+    """
 
     name = "rules"
 
@@ -64,6 +72,7 @@ class RuleStage:
         self._rules, self._store, self._held = rules, store, held
         self._source, self._behind = schemas_of(store)
         self._active, self._edited = rules is not None, False
+        self.renamed: set[TableId] = set()
 
     def begin(self, batch: int, state: Any, past: Past) -> None:
         """`state` is how many entries of the two logs hold."""
@@ -78,6 +87,7 @@ class RuleStage:
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
         """The changes behind the rules. Raises SpecError where a rule does not fit a table, TransformError where a
         change takes a column away that a rule names."""
+        self.renamed = set()
         if not self._active or not (changes or self._edited):
             return changes
         sources, held = dict(self._source.at(batch)), self._held(batch)
@@ -85,6 +95,7 @@ class RuleStage:
         made = self._edits(sources, self._behind.at(batch), left_out) if self._edited else []
         for change in changes:
             made += self._through(sources.get(change.table), change, held.paused, left_out)
+            self._note_renamed(sources.get(change.table), change)
             sources = apply_changes(sources, [change])
         self._source.change(batch, changes)
         self._behind.change(batch, made)
@@ -110,6 +121,15 @@ class RuleStage:
                 raise
             log.warning("%s: it is paused: %s", change.table, error)
             return [change] if isinstance(change, RenameTable) else []
+
+    def _note_renamed(self, schema: TableSchema | None, change: SchemaChange) -> None:
+        before = change.table in self.renamed
+        if isinstance(change, DropTable | RenameTable):
+            self.renamed.discard(change.table)
+        if not isinstance(change, RenameTable) or self._rules is None or schema is None:
+            return
+        if before or not self._rules.same_rows(change.table, change.new_table, schema):
+            self.renamed.add(change.new_table)
 
     def _edits(self, sources: Schemas, behind: Schemas, left_out: Collection[TableId]) -> list[SchemaChange]:
         """As `edits`, told."""

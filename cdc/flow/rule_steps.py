@@ -14,7 +14,8 @@ from cdc.state.store import Store
 
 if TYPE_CHECKING:
     from cdc.transform.answers import Answers
-    from cdc.transform.rules import RuleRunner, Rules
+    from cdc.transform.rules import Rules
+    from cdc.transform.runner import RuleRunner
 
 
 class RuleSteps:
@@ -39,7 +40,7 @@ class RuleSteps:
         What models answer is kept in `answers`, and read from it when the task runs again. Raises StateError.
         """
         self._answers = None if rules is None or not rules.models else _kept_answers(answers, task)
-        self._runner = None if rules is None else rules.runner(self._answers)
+        self._runner = None if rules is None else _runner(rules, self._answers)
         self._place = "" if rules is None else rules.settings.dead_letters
         self._moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
         self._count, self._task, self._attempt = count, task, attempt
@@ -96,6 +97,12 @@ class RuleSteps:
             self._files[table] = DeadLetters(self._place, f"{quote(table, safe='')}/{self._task}", self._attempt)
         self._files[table].write(letters)
         letters.clear()
+
+
+def _runner(rules: Rules, answers: Answers | None) -> RuleRunner:
+    from cdc.transform.runner import RuleRunner  # with the engine, which a pipeline without rules does without
+
+    return RuleRunner(rules, answers)
 
 
 def _kept_answers(store: Store | None, task: str) -> Answers:

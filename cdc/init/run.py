@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from pkgutil import resolve_name
 
 from pydantic import ValidationError
 
 from cdc import registry
-from cdc.draft import Drafts, ServerUrl
+from cdc.draft import Draft, Drafts, ServerUrl
 from cdc.errors import Problem, SpecError
 from cdc.init.write import pipeline_text
 
@@ -22,7 +23,7 @@ def init_text(server: ServerUrl, password: str, sink: str, more: Mapping[str, st
     except registry.UnknownConnector as error:
         raise _wrong("--sink", str(error), "") from None
     try:
-        draft = options.draft(replace(server, password=password), more)
+        draft: Draft = resolve_name(options.drafted_by)(replace(server, password=password), more)
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
         hint = f"see `cdc schema --connector source/{source}`"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from cdc.errors import CdcError
 from cdc.flow.progress import Progress
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ class Control:
         again: whether the run carries on with one that failed: then it copies no table anew because of its schedule.
         guest: whether the process belongs to somebody else, a notebook for example: then the run changes nothing in it
             that outlives the run, and does not touch a Spark session that is not its own.
+        reads: called once the run is set up: from then on it reads, or waits for something to read.
+        words: gives an error the words of who runs the pipeline, before anybody is told of it.
     """
 
     stop: threading.Event = field(default_factory=threading.Event)
@@ -34,3 +38,5 @@ class Control:
     again: bool = False
     guest: bool = False
     shared: SharedSession | None = None
+    reads: Callable[[], None] = lambda: None
+    words: Callable[[CdcError], CdcError] = lambda error: error

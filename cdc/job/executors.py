@@ -59,11 +59,28 @@ def executors_side(
         sink = spec.sink.build(Context(pipeline, store.within("sink"), stop))
         answers = store.within("answers")
         task = replace(here, source=source, sink=sink, schemas=SinkSchemas(store), answers=answers)
+        for each in scattered_letters(spec):
+            warn(each)
         for unreached in check_executors(spark, partial(_unreached, store, (source, sink)), tasks):
             warn(unreached)
         yield Side(task, stop, installed())
     finally:
         server.close()
+
+
+def scattered_letters(spec: PipelineSpec) -> list[str]:
+    """What is to be known of dead letters that go to a folder: each machine has a folder of that name. Pure."""
+    found = []
+    for part, options in (("pipeline", spec.pipeline), ("sink", spec.sink)):
+        for name, field in type(options).model_fields.items():
+            place = getattr(options, name) if str(field.alias).endswith("dead-letter.path") else None
+            where = field.alias if part == "sink" else f"{part}.{field.alias}"
+            if place and "://" not in place.removeprefix("file://"):
+                found.append(
+                    f"{where}: rows that are left out are in {place} of the machine whose task met them, "
+                    "unless all machines share it; a URL such as s3://bucket/prefix has them in one place"
+                )
+    return found
 
 
 def _server(spark: SparkSession, state: StateDir) -> StateServer:

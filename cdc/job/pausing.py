@@ -13,6 +13,7 @@ from cdc.flow.held import Held
 from cdc.flow.pausing import TableRequests
 from cdc.flow.route_stage import routed_schemas
 from cdc.flow.sink_schemas import SinkSchemas
+from cdc.job.seen import show_requests
 from cdc.job.state_location import changing
 from cdc.schema import TableId
 from cdc.source import Context, Source
@@ -29,7 +30,9 @@ def request_pause(spec: PipelineSpec, table: str, state_dir: Path | None) -> str
     bring up to date again.
     """
     with changing(state_dir, spec) as state:
-        return _paused(spec, table, state)
+        told = _paused(spec, table, state)
+        show_requests(state)
+    return told
 
 
 def _paused(spec: PipelineSpec, table: str, state: StateDir) -> str:
@@ -60,7 +63,9 @@ def request_resume(spec: PipelineSpec, table: str, state_dir: Path | None) -> st
     Raises NotNow when the table is not paused, else as `request_pause`.
     """
     with changing(state_dir, spec) as state:
-        return _resumed(spec, table, state)
+        told = _resumed(spec, table, state)
+        show_requests(state)
+    return told
 
 
 def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:

@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from cdc.status.traces import Traces
 
 
+_STOPPED_EARLY = "stopped before anything was read"
+
+
 @dataclass(frozen=True, slots=True)
 class Mode:
     """How this run was asked to go about it."""
@@ -111,7 +114,11 @@ def run(
             if spec.pipeline.schedule is not None and spec.pipeline.schedule_copy == "refresh" and not control.again:
                 refresh(spec, state)
             recording = stack.enter_context(_recording(spec, pipeline, state, reporter, mode, control, events, seen))
-            _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            try:
+                _run_locked(spec, pipeline, state, lock, reporter, json_log, mode, control, recording)
+            except CdcError as error:
+                control.words(error)
+                raise
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
@@ -197,19 +204,22 @@ def _run_locked(
             return
         spark = stack.enter_context((own if shared is None else shared).opened())
         if spark is None:
-            reporter.line("stopped before anything was read")
+            reporter.line(_STOPPED_EARLY)
             return
         parallelism = mode.parallelism(spec, spark)
         task = PrepareTask(source, sink, routing, SinkSchemas(state.store), rules, state.answers)
         if shared is not None:
-            shared.prepare(task)
+            shared.prepare(task, signals.stop)
+            if signals.stop.is_set():
+                reporter.line(_STOPPED_EARLY)
+                return
         warn = partial(reporter.line, level="warning")
         side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
         plan = StreamPlan(source, state, _limits(spec), parallelism, side)
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)
         drained = None if bounded else partial(_start, spark, plan, runner, bounded=True)
-        warm = partial(warm_workers, spark, side.task.warm, plan.parallelism)
+        warm = partial(_warm, partial(warm_workers, spark, side.task.warm, plan.parallelism), control.reads)
         copying = Copying(source.progress, state.store, reporter.line) if isinstance(source, Copies) else None
         watch = Watch(start, warm, runner, progress, reporter, state, signals, retry, copying, recording, drained)
         try:
@@ -242,6 +252,14 @@ def _first_tables(source: Source) -> Mapping[TableId, TableSchema]:
     if not source.bounded:
         return source.tables()
     return source.first_tables() if isinstance(source, TellsFirst) else {}
+
+
+def _warm(workers: Callable[[], None], reads: Callable[[], None]) -> None:
+    """What is done beside the first batch, once the stream reader is up."""
+    try:
+        workers()
+    finally:
+        reads()
 
 
 def _limits(spec: PipelineSpec) -> Limits:

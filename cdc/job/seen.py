@@ -8,10 +8,12 @@ from cdc.errors import NotNow
 from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import locked
 from cdc.job.state_location import named_place
+from cdc.state.directory import StateDir
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.lease import holder
 from cdc.state.remote.run import STATUS
-from cdc.status.file import Seen, alive, read_status
+from cdc.state.remote.store import RemoteStore
+from cdc.status.file import LIVING, Seen, alive, read_status, with_requests, write_status
 from cdc.status.model import from_json
 
 _SOON = RetryPolicy(timeout_s=10.0)
@@ -30,6 +32,18 @@ def seen(given: str | Path) -> Seen | None:
         return None
     status = from_json(there[0], f"{found.url}/{STATUS}")
     return Seen(status, alive(status, there[1]))
+
+
+def show_requests(state: StateDir) -> None:
+    """Put what was asked for of a pipeline that runs nowhere into its document, as far as an object store has that: of
+    a folder it is read with the document. Raises StateError."""
+    if not isinstance(state.store, RemoteStore):
+        return
+    url = state.store.session.url
+    data = Bucket(url, _SOON).get(STATUS)
+    status = None if data is None else from_json(data, f"{url}/{STATUS}")
+    if status is not None and status.state not in LIVING:  # a run that lives shows it itself
+        write_status(state.root, with_requests(state.root, status))
 
 
 def check_here(name: str, given: str | Path) -> None:

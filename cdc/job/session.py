@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -95,8 +96,7 @@ def session_settings(
     pipeline's own settings.
 
     Rows stay out of the JVM, so it needs little memory; batches are small jobs, so settings that cost time per query
-    (code generation, adaptive plans) are off. Spark's local checksum file system forks a process per file; the raw one
-    takes the two log writes of a batch from 75 + 49 ms to 10 + 12 ms.
+    (code generation, adaptive plans) are off.
     """
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log_settings} -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {java}".rstrip()
@@ -108,7 +108,6 @@ def session_settings(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": java_options,
-        "spark.hadoop.fs.file.impl": _LOCAL_FILES,
         "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
         # A kill while the first offset is written leaves a temporary file, with which Spark would never start again.
         "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
@@ -167,12 +166,22 @@ def start_session(
         spark = builder.getOrCreate()
         if _submitted():
             spark.sparkContext.setLogLevel("ERROR")  # our log settings come too late for its Java
+        _use_raw_files(spark)
         return spark
     except Exception as error:
         raise EngineError(
             f"Spark does not start with {java}: {reason_of(str(error))}",
             hint="see the lines above; CDC_DEBUG=1 shows the whole trace",
         ) from error
+
+
+def _use_raw_files(spark: SparkSession) -> None:
+    """Spark's local checksum file system forks a process per file; the raw one takes the two log writes of a batch from
+    75 + 49 ms to 10 + 12 ms. From here on alone: while Spark starts, its YARN client asks the other for what it lacks.
+    """
+    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.file.impl", _LOCAL_FILES)
+    hadoop.set("fs.file.impl.disable.cache", "true")  # which has the other already
 
 
 def reason_of(text: str) -> str:

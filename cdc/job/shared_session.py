@@ -30,6 +30,11 @@ from cdc.job.session import (
     without_variables,
 )
 
+_LOOK_S = 0.2
+"""How often it is looked at whether a run that waits is to stop."""
+_LONG_S = 5.0
+"""After that it is said what is waited for."""
+
 
 class SharedSession:
     """Spark for many runs, from `start` to `stop`. `master`, `java` are what it runs with.
@@ -47,8 +52,8 @@ class SharedSession:
         self.master = chosen_master(master)
         self._lock, self._secrets, self._line = RunLock(root), secret_variables, line
         self._stack = contextlib.ExitStack()
-        self._turn = threading.Lock()
-        self._loaded: set[tuple[type, type]] = set()
+        self._turn, self._loading = threading.Lock(), threading.Lock()
+        self._loads: dict[tuple[type, type], threading.Event] = {}
         self._spark: SparkSession | None = None
         self._forks: Forks | None = None
         self._java: Java | None = None
@@ -79,7 +84,7 @@ class SharedSession:
                 self._forks = Forks(scratch)
                 self._stack.callback(self._forks.stop)
                 self._forks.start()
-            self._spark = start_session("cdc serve", self.master, self._java, scratch)
+            self._spark = start_session("cdc serve", self.master, self._java, scratch, _idle_workers(self.master))
         self._stack.callback(self._end)
         jvm: Any = self._spark.sparkContext._jvm
         self._lock.name_java(int(jvm.java.lang.ProcessHandle.current().pid()))
@@ -94,7 +99,7 @@ class SharedSession:
     def stop(self) -> None:
         """End Spark and Java. Runs that go on fail with what may pass."""
         self._stack.close()
-        self._loaded.clear()
+        self._loads.clear()
 
     def alive(self) -> bool:
         """Whether Spark answers."""
@@ -103,16 +108,35 @@ class SharedSession:
         except JAVA_GONE:
             return False
 
-    def prepare(self, task: PrepareTask) -> None:
-        """Let the fork server load what pipelines with this source and sink need, the first time there is one."""
+    def prepare(self, task: PrepareTask, stop: threading.Event) -> None:
+        """Let the fork server load what pipelines with this source and sink need, the first time there is one, and wait
+        until it has, or until `stop`: kernels that are new to the machine take it half a minute to compile."""
+        if self._forks is None:
+            return
         kinds = (type(task.source), type(task.sink))
         with self._turn:
-            if self._forks is None or kinds in self._loaded:
-                return
-            self._loaded.add(kinds)
-            wrong = self._forks.load(partial(_load, task.source, task.sink)) if self._forks.alive() else "it has ended"
-            if wrong:
-                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+            done = self._loads.get(kinds)
+            if done is None:
+                done = self._loads[kinds] = threading.Event()
+                what = partial(_load, task.source, task.sink)
+                threading.Thread(target=self._let_load, args=(self._forks, what, done), daemon=True).start()
+        while not (done.wait(_LOOK_S) or stop.is_set()):
+            continue
+
+    def _let_load(self, forks: Forks, what: Callable[[], None], done: threading.Event) -> None:
+        text = "kernels that are new to this machine are being compiled, or waited for; runs begin after that"
+        long = threading.Timer(_LONG_S, self._line, (text, "info"))
+        long.start()
+        try:
+            with self._loading:
+                wrong = forks.load(what) if forks.alive() else "it has ended"
+        except OSError as error:
+            wrong = str(error)
+        finally:
+            long.cancel()
+        if wrong:
+            self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+        done.set()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[SparkSession]:
@@ -121,6 +145,15 @@ class SharedSession:
         if spark is None or not self.alive():
             raise WorkerLost("Spark has ended", hint="it is started again; see the log of the server")
         yield spark.newSession()
+
+
+def _idle_workers(master: str) -> dict[str, str]:
+    """Let go of Python processes that nothing needs at once. Spark keeps as many as were ever busy at the same time,
+    for each kind of work, until all of a kind have had nothing to do for a minute; 20 pipelines that start leave 40,
+    1.6 GB. Elsewhere an executor has as many at most as it has cores."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.python.factory.idleWorkerMaxPoolSize": str(len(os.sched_getaffinity(0)))}
 
 
 def _load(source: Any, sink: Any) -> None:

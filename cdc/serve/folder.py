@@ -48,8 +48,8 @@ class Folder:
     A file is `NAME.yaml` or `NAME.yml` right in the folder; tests of pipelines, hidden files and folders are none. Two
     files with one name of a pipeline, or names that make one folder, would share a state directory: one of them is
     refused, for as long as the other one is there. The one that has the name keeps it, also when it turns wrong, as its
-    version before goes on. Where none has it yet it is that which `ran_last` in that folder, else the one that is
-    called like its pipeline, else the first.
+    version before goes on; files that swap their names get them. Where none has it yet it is that which `ran_last` in
+    that folder, else the one that is called like its pipeline, else the first.
     """
 
     path: Path
@@ -77,9 +77,28 @@ class Folder:
             done += [version for version in settled if not version.refused]
             refused = [version for version in settled if version.refused]
             if len(refused) == len(left):
-                return [*done, *refused]
+                ring = self._ring(refused)
+                if not ring:
+                    return [*done, *refused]
+                self._has |= {version.file: version.spec for version in ring if version.spec is not None}
             left = refused
         return done
+
+    def _ring(self, refused: Sequence[Version]) -> Sequence[Version]:
+        """Files that pass their names on to each other: each wants that of the next, and the last that of the first."""
+        wants = {version.file: version for version in refused}
+        has = {folder_of(spec): path for path, spec in self._has.items()}
+        for first in refused:
+            ring, version = [first], first
+            while version.spec is not None:
+                owner = wants.get(has[folder_of(version.spec)])
+                if owner is first:
+                    return ring
+                if owner is None or owner in ring:
+                    break
+                ring.append(owner)
+                version = owner
+        return []
 
     def _is_news(self, version: Version) -> bool:
         before, self._known[version.file] = self._known.get(version.file), version

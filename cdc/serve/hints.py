@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from cdc.errors import CdcError
 
-_ANEW = re.compile(r"\b((?:re)?start(?:ed|s)?(?: anew)? with )(?:another|an empty|a new) --state-dir\b")
-_ELSEWHERE = re.compile(r"\b(?:another|a) --state-dir\b")
-_LEFT = re.compile(r"--state-dir\b")
+_REWORDED = (
+    (r"give (?:the pipeline file or )?the --state-dir that (?:it|the pipeline) runs with",
+     "it has none until a run has committed its first batch"),
+    (r"\b((?:re)?start(?:ed|s)?(?: anew)? with )(?:another|an empty|a new) --state-dir\b",
+     r"\1another pipeline.name (its state is in a folder of that name)"),
+    (r"\b(?:another|a) --state-dir\b", "another --state-root of `cdc serve`"),
+    (r"--state-dir\b", "state directory"),
+)  # fmt: skip
 
 
-def for_a_server(error: CdcError) -> CdcError:
-    """The same error; its hint names what `cdc serve` has in place of `--state-dir`."""
-    text = _ANEW.sub(r"\1another pipeline.name (its state is in a folder of that name)", error.hint)
-    text = _ELSEWHERE.sub("another --state-root of `cdc serve`", text)
-    error.hint = _LEFT.sub("state directory", text)
+def for_a_server(error: CdcError, name: str = "") -> CdcError:
+    """The same error; its hint names what `cdc serve` has in place of `--state-dir`, and a pipeline by its name."""
+    for pattern, words in _REWORDED:
+        error.hint = re.sub(pattern, words, error.hint)
+    if name:
+        error.hint = error.hint.replace("`cdc resync FILE ", f"`cdc resync {shlex.quote(name)} ")
     return error

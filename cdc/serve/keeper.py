@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
@@ -62,6 +63,9 @@ class Host(Protocol):
 
     def spark_alive(self) -> bool:
         """Whether Spark is up."""
+
+    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+        """Wait for the turn to start, as `cdc.serve.turns.Turns.take` does; what ends it."""
 
     def tell(self, name: str, line: LogLine) -> None:
         """A line of a pipeline's log that is worth a look."""
@@ -251,18 +255,30 @@ class Keeper:
                 future.set_exception(error)
 
     def _run_once(self, why: str) -> None:
-        from cdc.job.control import Control
-
         session = self._host.session()
         if session is None:
             return
+        started = self._host.turn(self._may_begin)
+        try:
+            self._run_in_turn(why, session, started)
+        finally:
+            started()
+
+    def _may_begin(self) -> bool:
+        return not (self._closed or self._jobs or self._history.held)
+
+    def _run_in_turn(self, why: str, session: SharedSession, started: Callable[[], None]) -> None:
+        from cdc.job.control import Control
+
         with self._changed:
-            if self._closed or self._jobs or self._history.held:
-                if not self._history.held:  # else it was stopped while Spark was waited for
+            if not self._may_begin():
+                if not self._history.held:  # else it was stopped while Spark, or its turn, was waited for
                     self._plan(why)
                 return
             self._due = None
-            self._control = control = Control(log=cast("IO[str]", self.log), shared=session, again=why == "restart")
+            log = cast("IO[str]", self.log)
+            again, words = why == "restart", partial(for_a_server, name=self.spec.name)
+            self._control = control = Control(log=log, shared=session, again=again, reads=started, words=words)
             self._run = RunView(time.time(), None, None, why)
             self._state = "starting"
         error = self._failure(control)
@@ -277,7 +293,7 @@ class Keeper:
         try:
             self._run_job(control)
         except Exception as error:  # noqa: BLE001 - one pipeline's failure is no other's: shown, and restarted by policy
-            return for_a_server(known(error))
+            return control.words(known(error))
         return None
 
     def _run_job(self, control: Control) -> None:

@@ -20,6 +20,7 @@ from cdc.processes import started
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version, folder_of
 from cdc.serve.keeper import Keeper
+from cdc.serve.turns import Turns
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ class Settings:
     """How a server is to run. `state_root` holds a folder per pipeline, of its name.
 
     `web` is where the page and the API are served; None for nowhere. `state_store` is a URL below which each pipeline
-    keeps its state: the folders then hold logs, histories and working copies.
+    keeps its state: the folders then hold logs, histories and working copies. At most `starts_at_once` runs are set up
+    at a time.
     """
 
     folder: Path
@@ -46,6 +48,7 @@ class Settings:
     master: str | None = None
     web: WebSettings | None = None
     state_store: str = ""
+    starts_at_once: int = 4
 
 
 class Server:
@@ -62,6 +65,7 @@ class Server:
         self._spark: SharedSession | None = None
         self._spark_up = threading.Event()
         self._closing = threading.Event()
+        self._turns = Turns(settings.starts_at_once)
 
     def run(self) -> None:
         """Serve until `close` is called. Raises CdcError when Spark or the web page does not start, StateError when
@@ -166,7 +170,15 @@ class Server:
         for file in changes.gone:
             self._forget(file)
         for version in changes.read:
+            if self._renamed(version):
+                self._forget(version.file)
+        for version in changes.read:
             self._take(version)
+
+    def _renamed(self, version: Version) -> bool:
+        """Whether a file is another pipeline from now on."""
+        spec, name = version.spec, self._of_file.get(version.file)
+        return spec is not None and not version.problems and name is not None and spec.name != name
 
     def _take(self, version: Version) -> None:
         name = self._of_file.get(version.file)
@@ -179,14 +191,12 @@ class Server:
                 keeper.file_errors = version.problems
             return
         self._wrong.pop(version.file, None)
-        if keeper is not None and version.spec.name == keeper.spec.name:
-            self.say(f"{version.file}: has changed, {keeper.spec.name} goes on with it")
-            keeper.file_errors = ()
-            keeper.change(version.spec)
+        if keeper is None:
+            self._add(version)
             return
-        if keeper is not None:
-            self._forget(version.file)
-        self._add(version)
+        self.say(f"{version.file}: has changed, {keeper.spec.name} goes on with it")
+        keeper.file_errors = ()
+        keeper.change(version.spec)
 
     def _ran_last(self, folder: str) -> str:
         """The file of the last run of the pipeline with this folder; empty when that is not known."""
@@ -225,7 +235,8 @@ class Server:
         if keeper is not None:
             keeper.close()
             self._ending[keeper.root] = keeper
-            self.say(f"{file}: is gone, pipeline {name} ends")
+            gone = "has another name" if file in self._folder.versions else "is gone"
+            self.say(f"{file}: {gone}, pipeline {name} ends")
             threading.Thread(target=keeper.join, name=f"end-{name}", daemon=True).start()
 
     def _kept(self) -> Sequence[Keeper]:
@@ -299,6 +310,10 @@ class Server:
     def spark_alive(self) -> bool:
         """For keepers: whether Spark is up."""
         return self._spark is not None and self._spark_up.is_set() and self._spark.alive()
+
+    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+        """For keepers: wait for the turn to start; what ends it."""
+        return self._turns.take(wanted)
 
     def tell(self, name: str, line: LogLine) -> None:
         """For keepers: a line of a pipeline's log that is worth a look."""

@@ -215,6 +215,13 @@ class _Checker:
         found = rules.problems(written, shared) if written else ()
         told = [*unsound.values(), *(each for each in found if each.message.casefold() not in missing)]
         self.problems += [self._masked(problem) for problem in told]
+        self.warnings += [
+            SpecWarning(each.file, each.line, each.column, each.path, each.message, each.hint)
+            for each in map(self._masked, rules.escapes(written))
+        ]
+        for index, table, first in rules.shadowed(written):
+            hint = "only the first rule of a table counts, whatever its filter passes: make one of both, with CASE"
+            self._warn(("transform", index), Remark("source-table", f"{table} has {first} already", hint))
         return written, shared
 
     def _models(self, taken: Set[str]) -> list[Model]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cdc.options import Block, Options
+from cdc.spec.block_schema import block_schema
 from cdc.spec.functions import FunctionBlock
 from cdc.spec.model import PipelineOptions, RouteRule, TransformRule
 from cdc.spec.models import ModelBlock, ModelOptions, NamedModel
@@ -38,8 +39,6 @@ def option_reference(connectors: Iterable[tuple[str, str, type[Options]]]) -> st
 
 
 def _section(title: str, model: type[Block]) -> str:
-    from cdc.spec.export import block_schema
-
     schema = block_schema(model)
     lines = [f"## {title[0].upper()}{title[1:]}", "", str(schema["description"]), ""]
     lines += ["| option | default | meaning |", "|---|---|---|"]

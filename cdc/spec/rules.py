@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from cdc.errors import Problem, SpecError
 from cdc.options import Options, SourceOptions
+from cdc.pattern import TablePattern
+from cdc.schema import TableId
 from cdc.spec import tree
 from cdc.spec.model import PipelineOptions, TransformRule
 from cdc.spec.tree import Scalar
 from cdc.transform.sqltext import SqlText
+from cdc.transform.syntax import Mistake, Span
 from cdc.transform.texts import Model, RuleSource, RuleTexts, Settings, UserFunction
 
 if TYPE_CHECKING:
@@ -85,6 +88,36 @@ def problems(sources: Iterable[RuleSource], shared: Settings) -> tuple[Problem, 
     except SpecError as error:
         return error.problems
     return ()
+
+
+_CONSTANT = re.compile(r"'((?:[^']|'')*)'")
+_JAVA = re.compile(r"\\\\|\\[\"ntr]")
+
+
+def escapes(sources: Iterable[RuleSource]) -> Iterator[Problem]:
+    """Constants that Flink CDC took for texts of Java until it read them as SQL does; not a mistake, but to be told."""
+    for source in sources:
+        for text in (source.texts.projection, source.texts.filter):
+            for constant in _CONSTANT.finditer(text.text) if text is not None else ():
+                found = _JAVA.search(constant[1])
+                if text is not None and found is not None:
+                    start = constant.start(1) + found.start()
+                    message = f"{found[0]} in a constant is {len(found[0])} characters, as in SQL"
+                    hint = "earlier versions of Flink CDC made one of it: write one backslash, or the character itself"
+                    yield text.problem(Mistake(Span(start, start + 1), message, hint))
+
+
+_PLAIN = re.compile(r"[\w$-]+(\.[\w$-]+){1,2}")
+
+
+def shadowed(sources: Sequence[RuleSource]) -> Iterator[tuple[int, str, str]]:
+    """Tables that a rule names and an earlier one takes: the rule's number, the table, the earlier rule."""
+    for index, source in enumerate(sources):
+        for part in filter(_PLAIN.fullmatch, map(str.strip, source.tables.split(","))):
+            table = TableId(*part.rsplit(".", 1))
+            first = next((each for each in sources[:index] if TablePattern(each.tables).matches(table)), None)
+            if first is not None:
+                yield index, part, first.name
 
 
 def made_rules(spec: PipelineSpec, pipeline: str = "") -> Rules | None:

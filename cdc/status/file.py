@@ -73,11 +73,11 @@ def read_status(root: Path, now: float | None = None) -> Seen | None:
         raise state_error(path, error, "read") from error
     status = from_json(data, str(path))
     living = alive(status, touched_s, now)
-    return Seen(status if living else _with_requests(root, status), living)
+    return Seen(status if living else with_requests(root, status), living)
 
 
-def _with_requests(root: Path, status: Status) -> Status:
-    """The next run takes them in."""
+def with_requests(root: Path, status: Status) -> Status:
+    """With the pauses that were asked for since: the next run takes them in. Raises StateError."""
     from cdc.flow.held import Held
     from cdc.state.directory import StateDir
 

@@ -14,8 +14,9 @@ from cdc.errors import Problem, SpecError
 from cdc.schema import DataType, Kind, TableSchema
 from cdc.transform import inputs
 from cdc.transform.check import Scope, check
-from cdc.transform.engine import Engine, ExpressionFailed, Statement
-from cdc.transform.failures import Counts, Expression, explain, tolerant
+from cdc.transform.computation import Computation, Expression
+from cdc.transform.engine import Engine, ExpressionFailed
+from cdc.transform.failures import Counts, explain, tolerant
 from cdc.transform.images import passed_kinds
 from cdc.transform.left_out import without_failing
 from cdc.transform.limits import in_range
@@ -33,30 +34,21 @@ MOST_TYPED = 2_000
 
 
 @dataclass(frozen=True)
-class CompiledRule:
+class CompiledRule(Computation):
     """A rule for tables of one schema. Belongs to the engine's thread.
 
     Attributes:
-        rule: what the file says.
         source: schema of the blocks it takes.
         schema: schema of the blocks it gives, with the key of `primary-keys`.
-        condition: the filter, None without one.
         partition_keys, table_options: for creating the sink table.
     """
 
-    rule: Rule
     source: TableSchema
     schema: TableSchema
     partition_keys: tuple[str, ...]
     table_options: Mapping[str, str]
-    outputs: tuple[Output, ...]
-    condition: Typed | None
-    _engine: Engine
     _names: tuple[str, ...]
     _input: pa.Schema
-    _expressions: tuple[Expression, ...]
-    _filter: Expression | None
-    _statement: Statement | None
 
     def apply(self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None = None) -> ChangeBlock:
         """The block as the rule makes it, perhaps with fewer rows.
@@ -69,15 +61,15 @@ class CompiledRule:
         Raises TransformError with table, key, column and expression when a value makes an expression fail and the
         rule says `fail`.
         """
-        if len(block) == 0 or (self._statement is None and not self.rule.soft_delete and self._same_columns):
+        if len(block) == 0 or (self.statement is None and not self.rule.soft_delete and self._same_columns):
             return self._made(block, None, [], now)
         rows, computed = self._evaluated(block, now, counts)
         return self._made(block, rows, computed, now)
 
     def close(self) -> None:
         """Let its statement go; it is not used any more."""
-        if self._statement is not None:
-            self._statement.close()
+        if self.statement is not None:
+            self.statement.close()
 
     def _hidden(self, block: ChangeBlock, name: str, now: datetime.datetime) -> pa.Array:
         return inputs.hidden(block, name, now, namespaces=self.rule.namespaces)
@@ -90,23 +82,23 @@ class CompiledRule:
         self, block: ChangeBlock, now: datetime.datetime, counts: Counts | None
     ) -> tuple[np.ndarray | None, list[pa.Array]]:
         """Numbers of the rows that pass (None for all), and the computed columns of those rows."""
-        if self._statement is None:
+        if self.statement is None:
             return None, []
         kept: np.ndarray | None = None
         try:
             batch = inputs.engine_batch(block, self._names, self._input, now, namespaces=self.rule.namespaces)
-            table = self._statement.run(batch)
+            table = self.statement.run(batch)
         except inputs.BadText as error:
             raise explain(
                 self, block, error.row, f"column {error.column}", error.column, "the value is not UTF-8 text"
             ) from error
         except ExpressionFailed as error:
             if self.rule.on_error == "dead-letter":
-                table, kept = without_failing(self, self._engine, block, batch, error, counts)
+                table, kept = without_failing(self, block, batch, error, counts)
             else:
-                table = tolerant(self, self._engine, block, batch, error, counts)
+                table = tolerant(self, block, batch, error, counts)
         arrays = [table.column(number).combine_chunks() for number in range(table.num_columns)]
-        if self._filter is None:
+        if self.filter is None:
             return kept, arrays
         rows = arrays[0].to_numpy(zero_copy_only=False)
         return (None if len(rows) == len(block) else rows), arrays[1:]
@@ -224,8 +216,8 @@ def compile_rule(rule: Rule, schema: TableSchema, engine: Engine, *, prove: bool
             raise
     partition = tuple(next(n for n in result.names if n.casefold() == key.casefold()) for key in rule.partition_keys)
     return CompiledRule(
-        rule, schema, result, partition, rule.table_options, made, wanted, engine, names, arrow, expressions,
-        condition_, statement,
+        rule, made, wanted, engine, expressions, condition_, statement, schema, result, partition,
+        rule.table_options, names, arrow,
     )  # fmt: skip
 
 

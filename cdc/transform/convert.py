@@ -29,7 +29,7 @@ NO_BRACKETS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "L
 """Functions that are written without brackets."""
 UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "DOY", "DOW",
                    "DAYOFYEAR", "DAYOFWEEK", "DAYOFMONTH"})  # fmt: skip
-_UNIT_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF"})
+_UNIT_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_DIFF"})
 
 
 @dataclass(frozen=True, slots=True)

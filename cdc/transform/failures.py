@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,35 +11,10 @@ from cdc.block import ChangeBlock
 from cdc.dead_letters import DeadLetter
 from cdc.errors import TransformError
 from cdc.schema import TableId
+from cdc.transform.computation import Computation, Expression
 from cdc.transform.engine import Engine, ExpressionFailed, Statement
 
-if TYPE_CHECKING:
-    from cdc.transform.compiled import CompiledRule
-
-
 SECRET = "the engine's words are left out, as they could show a masked value"
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """One computed column, or the filter (then `column` is empty).
-
-    Attributes:
-        column: name of the resulting column.
-        text: as the rule has it.
-        sql: the engine's.
-        secret: it reads a masked column.
-    """
-
-    column: str
-    text: str
-    sql: str
-    secret: bool = False
-
-    @property
-    def what(self) -> str:
-        """For messages."""
-        return f"column {self.column}" if self.column else "the filter"
 
 
 @dataclass
@@ -59,22 +33,22 @@ class Counts:
 
 
 def tolerant(
-    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
+    compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
     counts: Counts | None,
 ) -> pa.Table:  # fmt: skip
     """The result of a batch of which some value failed. Raises TransformError unless the rule says `null`."""
-    filter_ = compiled._filter
+    filter_ = compiled.filter
     if compiled.rule.on_error != "null":
-        raise _named(compiled, engine, block, batch, error)
+        raise _named(compiled, block, batch, error)
     found = counts if counts is not None else Counts()
     where = f"TRY({filter_.sql})" if filter_ is not None else None
-    select = [*(['"__row"'] if filter_ is not None else []), *(f"TRY({each.sql})" for each in compiled._expressions)]
-    with engine.prepare(select, where, batch.schema) as statement:
+    select = [*(['"__row"'] if filter_ is not None else []), *(f"TRY({each.sql})" for each in compiled.expressions)]
+    with compiled.engine.prepare(select, where, batch.schema) as statement:
         result = statement.run(batch)
-    for each in compiled._expressions:
-        found.values[block.table, each.column] += _failing(engine, each, where, batch)
+    for each in compiled.expressions:
+        found.values[block.table, each.column] += _failing(compiled.engine, each, where, batch)
     if filter_ is not None:
-        found.values[block.table, ""] += _failing(engine, filter_, None, batch)
+        found.values[block.table, ""] += _failing(compiled.engine, filter_, None, batch)
     found.values = +found.values
     return result
 
@@ -86,17 +60,15 @@ def _failing(engine: Engine, expression: Expression, where: str | None, batch: p
         return int(statement.run(batch).column(0)[0].as_py())
 
 
-def _named(
-    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed
-) -> TransformError:
+def _named(compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed) -> TransformError:
     """The error with its row and expression, found by halving the batch."""
-    filter_ = compiled._filter
+    filter_ = compiled.filter
     where = filter_.sql if filter_ is not None else None
-    attempts = [(each, [each.sql], where) for each in compiled._expressions]
+    attempts = [(each, [each.sql], where) for each in compiled.expressions]
     if filter_ is not None:
         attempts.insert(0, (filter_, ['"__row"'], where))
     for expression, select, condition in attempts:
-        with engine.prepare(select, condition, batch.schema) as statement:
+        with compiled.engine.prepare(select, condition, batch.schema) as statement:
             row, said = _first(statement, batch)
         if row is not None:
             if expression.secret:
@@ -130,7 +102,7 @@ def _first(statement: Statement, batch: pa.RecordBatch) -> tuple[int | None, str
 
 
 def explain(
-    compiled: CompiledRule, block: ChangeBlock, row: int | None, what: str, text: str, said: str
+    compiled: Computation, block: ChangeBlock, row: int | None, what: str, text: str, said: str
 ) -> TransformError:
     """The error that the user is told: table, key, column, expression and the next step; never a masked value."""
     masked = {mask.column.casefold() for mask in compiled.rule.masks}

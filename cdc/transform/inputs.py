@@ -34,6 +34,9 @@ _HIDDEN |= _OF_SOURCE
 OF_CHANGE = frozenset({NOW, "__sequence", "__image", "__data_event_type__", "op_ts", "sequence", *_OF_SOURCE})
 """Those that tell of the change or the batch that brought a row, not of the row."""
 
+OF_TABLE = frozenset({"__namespace_name__", "__schema_name__", "__table_name__"})
+"""Those that tell the table's name."""
+
 
 class BadText(Exception):
     """A text value that is not UTF-8; `row` is its number in the block."""

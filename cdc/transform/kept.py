@@ -9,15 +9,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from cdc.schema import TableSchema
 from cdc.transform.compiled import CompiledRule, compile_rule
 from cdc.transform.engine import Engine
 from cdc.transform.rule import Rule
-
-if TYPE_CHECKING:
-    from cdc.transform.rules import Rules
+from cdc.transform.rules import Rules
 
 MOST_RULE_SETS = 4
 """Rule sets that a thread keeps: one in production, many in a suite of small cases."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +16,10 @@ import pyarrow as pa
 from cdc.block import ChangeBlock, RowKind
 from cdc.dead_letters import DeadLetter, Rejected
 from cdc.transform.catalogue.mask import MASKS
+from cdc.transform.computation import Computation, Expression
 from cdc.transform.engine import Engine, ExpressionFailed
-from cdc.transform.failures import SECRET, Counts, Expression, explain
+from cdc.transform.failures import SECRET, Counts, explain
 from cdc.transform.typed import Typed, columns
-
-if TYPE_CHECKING:
-    from cdc.transform.compiled import CompiledRule
 
 HIDDEN = "(masked)"
 _MOST_EXPLAINED = 100
@@ -30,14 +27,14 @@ _MOST_EXPLAINED = 100
 
 
 def without_failing(
-    compiled: CompiledRule, engine: Engine, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
+    compiled: Computation, block: ChangeBlock, batch: pa.RecordBatch, error: ExpressionFailed,
     counts: Counts | None,
 ) -> tuple[pa.Table, npt.NDArray[np.int64]]:  # fmt: skip
     """The result for the rows that no expression fails on, and their numbers; `counts` gets letters of the others.
 
     Raises TransformError when it is no row that made the batch fail.
     """
-    failing = _failing(compiled, engine, batch)
+    failing = _failing(compiled, batch)
     if not failing:
         raise explain(compiled, block, None, "the rule", "", str(error)) from error
     found = counts if counts is not None else Counts()
@@ -45,9 +42,9 @@ def without_failing(
         found.letters.append(letter)
         found.left_out[block.table, column] += 1
     kept = np.setdiff1d(np.arange(batch.num_rows, dtype=np.int64), np.fromiter(failing, np.int64))
-    assert compiled._statement is not None
+    assert compiled.statement is not None
     try:
-        return compiled._statement.run(batch.take(pa.array(kept))), kept
+        return compiled.statement.run(batch.take(pa.array(kept))), kept
     except ExpressionFailed as again:
         raise explain(compiled, block, None, "the rule", "", str(again)) from again
 
@@ -56,15 +53,15 @@ _Failing = dict[int, list[tuple[Expression, str]]]
 """By row: what fails on it, with the engine's words."""
 
 
-def _failing(compiled: CompiledRule, engine: Engine, batch: pa.RecordBatch) -> _Failing:
+def _failing(compiled: Computation, batch: pa.RecordBatch) -> _Failing:
     found: defaultdict[int, list[tuple[Expression, str]]] = defaultdict(list)
-    filter_ = compiled._filter
-    for each in (*((filter_,) if filter_ is not None else ()), *compiled._expressions):
+    filter_ = compiled.filter
+    for each in (*((filter_,) if filter_ is not None else ()), *compiled.expressions):
         fails = f"TRY(({each.sql}) IS NULL) IS NULL"
         passes = "" if filter_ is None or each is filter_ else f" AND TRY({filter_.sql})"
-        with engine.prepare(['"__row"'], f"{fails}{passes}", batch.schema) as statement:
+        with compiled.engine.prepare(['"__row"'], f"{fails}{passes}", batch.schema) as statement:
             rows = statement.run(batch).column(0).to_pylist()
-        for row, said in zip(rows, _said(engine, each, batch, rows), strict=True):
+        for row, said in zip(rows, _said(compiled.engine, each, batch, rows), strict=True):
             found[row].append((each, said))
     return dict(sorted(found.items()))
 
@@ -86,7 +83,7 @@ def _said(engine: Engine, expression: Expression, batch: pa.RecordBatch, rows: l
             yield said
 
 
-def _letters(compiled: CompiledRule, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
+def _letters(compiled: Computation, block: ChangeBlock, failing: _Failing) -> Iterator[tuple[DeadLetter, str]]:
     """One for each row that is new or changed, and the column (the filter's is empty) that it is counted for."""
     hidden = _hidden(compiled)
     passing = [output.node.value for output in compiled.outputs if output.passes]
@@ -114,13 +111,13 @@ def _letters(compiled: CompiledRule, block: ChangeBlock, failing: _Failing) -> I
         ), failures[0][0].column  # fmt: skip
 
 
-def _read(compiled: CompiledRule, nodes: dict[str, Typed], expression: Expression) -> Iterator[str]:
+def _read(compiled: Computation, nodes: dict[str, Typed], expression: Expression) -> Iterator[str]:
     """The source columns that an expression reads."""
     node = nodes[expression.column] if expression.column else compiled.condition
     yield from () if node is None else columns(node)
 
 
-def _hidden(compiled: CompiledRule) -> set[str]:
+def _hidden(compiled: Computation) -> set[str]:
     """Source columns whose values nobody is to see: those that `mask` names, and those that functions hide."""
     names = {mask.column.casefold() for mask in compiled.rule.masks}
     nodes = [output.node for output in compiled.outputs if not output.passes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -36,6 +37,9 @@ from cdc.transform.types import (
     kind_of,
 )
 
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+MOST_EXPONENT = 400
+"""No type holds a number that is larger than this power of ten."""
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 
 
@@ -85,8 +89,8 @@ def _adapted(node: Typed, to: object) -> Typed:
     text = node.value.strip()
     try:
         if is_number(to):
-            number = Decimal(text)
-            if not number.is_finite():
+            number = Decimal(text) if _NUMBER.fullmatch(text) else Decimal("NaN")
+            if not number.is_finite() or abs(number.adjusted()) > MOST_EXPONENT:
                 raise InvalidOperation
             return literal(int(number) if number == number.to_integral_value() else number, node.span)
         if to.kind is Kind.DATE:

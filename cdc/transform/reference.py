@@ -12,6 +12,7 @@ from cdc.transform.types import Array
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "functions.md"
 
 RESULTS = {
+    "JSON_VALUE": "STRING", "JSON_QUERY": "JSON",
     "REPLACE": "STRING", "ABS": "like x", "CEIL": "like x; a decimal without its fraction",
     "FLOOR": "like x; a decimal without its fraction",
     "ROUND": "like x", "MOD": "like `x % y`", "UUID": "CHAR(36)", "IF": "common type", "COALESCE": "common type",

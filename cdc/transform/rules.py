@@ -1,27 +1,22 @@
-"""All rules of a pipeline: which one a table has, what it makes of schemas, and applying them block by block.
+"""All rules of a pipeline: which one a table has, and what it makes of schemas.
 
 The first rule whose patterns match a table counts; a table that none matches passes as it is.
 """
 
 from __future__ import annotations
 
-import datetime
 import pickle
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cdc.block import ChangeBlock
 from cdc.errors import Problem, SpecError
 from cdc.pattern import TablePattern
 from cdc.schema import CopyTable, CreateTable, SchemaChange, TableId, TableSchema
-from cdc.transform.answers import Answers
 from cdc.transform.changes import rule_changes
 from cdc.transform.compiled import typing_of
-from cdc.transform.failures import Counts
-from cdc.transform.inputs import OF_CHANGE
-from cdc.transform.kept import kept
+from cdc.transform.inputs import OF_CHANGE, OF_TABLE
 from cdc.transform.models import asks, loaded_models
 from cdc.transform.rule import OwnFunction, Rule, parse_rule
 from cdc.transform.texts import RuleSource, Settings
@@ -53,19 +48,6 @@ class Rules:
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_remembered, (pickle.dumps((self.sources, self.settings)),))
-
-    def runner(self, answers: Answers | None = None) -> RuleRunner:
-        """What applies them to blocks, for one task; without `answers` no model is asked, and its answers are NULL."""
-        return RuleRunner(self, answers)
-
-    def prove(self, tables: Mapping[TableId, TableSchema]) -> None:
-        """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
-        proven: set[str] = set()
-        for table, schema in tables.items():
-            rule = self.rule(table)
-            if rule is not None and rule.name not in proven:
-                proven.add(rule.name)
-                kept(self).compiled(rule, schema, prove=True)
 
     def rule(self, table: TableId) -> Rule | None:
         """The rule of a source table, None when it passes as it is."""
@@ -100,6 +82,16 @@ class Rules:
         found = [each.column.name for each in made.outputs if own & set(columns(each.node)) or asks(each.node)]
         return [*found, *(["the filter"] if made.condition is not None and own & set(columns(made.condition)) else [])]
 
+    def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:
+        """Whether rows are the same behind the rules of a table's two names: those that are there can stay."""
+        old, new = self.rule(before), self.rule(after)
+        if old is new:
+            made = None if old is None else typing_of(old, schema)
+            nodes = [] if made is None else [output.node for output in made.outputs]
+            nodes += [made.condition] if made is not None and made.condition is not None else []
+            return not any(OF_TABLE & set(columns(node)) for node in nodes)
+        return _makes(old) == _makes(new)
+
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""
         rule = self.rule(table)
@@ -128,6 +120,16 @@ class Rules:
             result = self.result(table, change.schema)
             return [CopyTable(change.table, result.schema, result.table_options, result.partition_keys)]
         return [change] if schema is None else rule_changes(rule, schema, change)
+
+
+def _makes(rule: Rule | None) -> tuple[object, ...]:
+    """What a rule makes of rows, as the file has it."""
+    if rule is None:
+        return "", "", (), False
+    projection = "" if rule.projection is None else rule.projection.text.text.strip()
+    passing = "" if rule.filter is None else rule.filter.text.text.strip()
+    masks = sorted((mask.column, mask.function, mask.number or 0) for mask in rule.masks)
+    return projection, passing, tuple(masks), rule.soft_delete
 
 
 def _without_alias(item: str, name: str) -> str:
@@ -170,34 +172,3 @@ def _parsed(sources: tuple[RuleSource, ...], settings: Settings, own: Mapping[st
 def _remembered(pickled: bytes) -> Rules:
     """The rules of a pickle; a process that gets the same ones task after task parses them once."""
     return Rules(*pickle.loads(pickled))
-
-
-class RuleRunner:
-    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
-
-    Use it as a context manager: the user's functions are opened with it and closed after the last block.
-    """
-
-    def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
-        self._kept, self._answers = kept(rules), answers
-        self._rules = self._kept.rules
-        self._by_table: dict[TableId, Rule | None] = {}
-        self.counts = Counts()
-
-    def __enter__(self) -> RuleRunner:
-        for model in self._rules.models:
-            model.begin(self._answers)
-        for loaded in self._rules.loaded:
-            loaded.open()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for loaded in self._rules.loaded:
-            loaded.close()
-
-    def apply(self, block: ChangeBlock, now: datetime.datetime) -> ChangeBlock:
-        """The block behind its table's rule; `now` is the batch's moment. Raises TransformError and SpecError."""
-        if block.table not in self._by_table:
-            self._by_table[block.table] = self._rules.rule(block.table)
-        rule = self._by_table[block.table]
-        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)

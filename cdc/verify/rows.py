@@ -72,7 +72,9 @@ class Expected:
         if self.rules is None:
             yield from blocks
             return
-        with self.rules.runner() as runner:
+        from cdc.transform.runner import RuleRunner  # with the engine, which a pipeline without rules does without
+
+        with RuleRunner(self.rules) as runner:
             for block in blocks:
                 yield runner.apply(block, moment)
                 runner.counts.letters.clear()

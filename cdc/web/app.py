@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from cdc.errors import CdcError, NotNow, PipelineUnknown
 from cdc.serve.control import Control
+from cdc.serve.hints import for_a_server
 from cdc.status.metrics import CONTENT_TYPE, metrics_text
 from cdc.status.schemas import schema_history
 from cdc.web import pages
@@ -152,11 +153,12 @@ class Site:
     async def failed(self, request: Request, error: Exception) -> Response:
         """An error as a page, or as JSON for the API."""
         assert isinstance(error, CdcError), "the application hands no other here"
+        name = name_in(request) if "name" in request.path_params else ""
+        for_a_server(error, name)
         status = 404 if isinstance(error, PipelineUnknown) else 409 if isinstance(error, NotNow) else 502
         if request.url.path.startswith(API):
             told = {"type": type(error).__name__, "message": error.message, "where": error.where, "hint": error.hint}
             return JSONResponse({"error": told}, status)
-        name = name_in(request) if "name" in request.path_params else ""
         back = link(name) if name and not isinstance(error, PipelineUnknown) else "/"
         return HTMLResponse(pages.failed(error, self._visitor(request), back), status)
 

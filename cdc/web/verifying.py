@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cdc.errors import NotNow
+from cdc.errors import CdcError, NotNow
 from cdc.serve.control import Control, PipelineView
+from cdc.serve.hints import for_a_server
 from cdc.status.model import Error
 from cdc.status.recorder import told_error
 
@@ -71,7 +72,8 @@ class Verifications:
             result = self._compare(view, told)
         except Exception as error:  # noqa: BLE001 - shown on the page, whatever it is
             now = time.time()
-            self._put(view.name, state="failed", ended_s=now, error=told_error(error, now))
+            own = for_a_server(error, view.name) if isinstance(error, CdcError) else error
+            self._put(view.name, state="failed", ended_s=now, error=told_error(own, now))
             return
         state = "equal" if result.equal else "different"
         self._put(view.name, state=state, ended_s=time.time(), summary=result.summary)

@@ -12,9 +12,10 @@ from typing import Any
 
 from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
-from connectors.doris.types import SqlType, read_type
+from connectors.doris.types import read_type
 from connectors.shared.conversion.target import TargetKind, TargetTable
 from connectors.shared.sql.client import SqlSession, quoted
+from connectors.streamload.sql_types import SqlType
 
 UNIQUE, DUPLICATE = "UNIQUE", "DUPLICATE"
 _MODEL = re.compile(r"^\s*(UNIQUE|DUPLICATE|AGGREGATE) KEY\s*\((.*)\)", re.MULTILINE)

@@ -12,23 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
-from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, TableId
 from connectors.doris.catalog import DUPLICATE, UNIQUE, DorisTable
 from connectors.doris.options import KEYED_PROPERTIES, KEYLESS_PROPERTIES
-from connectors.doris.types import (
-    LONGEST_VARCHAR,
-    WHOLE,
-    SqlType,
-    data_type,
-    default_text,
-    holds,
-    is_plain,
-    text_width,
-    wanted,
-)
+from connectors.doris.types import LONGEST_VARCHAR, default_text, holds, is_plain, text_width, wanted
 from connectors.shared.sql.client import quoted, text_literal
+from connectors.streamload.sql_types import WHOLE, SqlType, data_type
+from connectors.streamload.table_dialect import TableDialect
 
 OWN_PROPERTIES = {
     UNIQUE: {"enable_unique_key_merge_on_write": "true", "light_schema_change": "true"},
@@ -39,29 +30,21 @@ _RESERVED = "__doris_"
 
 
 @dataclass(frozen=True)
-class DorisDialect(Dialect[SqlType]):
+class DorisDialect(TableDialect):
     """What the options say about tables: properties of new ones, the time zone of instants."""
 
     properties: Mapping[str, str]
     zone: str = "UTC"
 
     name = "Doris"
+    table_type = DorisTable
     key_word = "unique key"
     unseen = "if it is there, GRANT SELECT_PRIV on it to the user, who cannot see it"
-    sessions = 8
     native_bytes = False
 
     def with_options(self, change: CreateTable) -> DorisDialect:
         """As further properties, which win."""
         return replace(self, properties={**self.properties, **dict(change.options)})
-
-    def quoted(self, name: str) -> str:
-        """In backquotes."""
-        return quoted(name)
-
-    def literal(self, text: str) -> str:
-        """With backslash escapes."""
-        return text_literal(text)
 
     def copy_of(self, table: TableId) -> TableId:
         """Short enough for any table."""
@@ -88,21 +71,6 @@ class DorisDialect(Dialect[SqlType]):
         """As near as it goes."""
         return data_type(actual)
 
-    def is_text(self, actual: SqlType) -> bool:
-        """CHAR, VARCHAR and STRING."""
-        return actual.is_text
-
-    def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where it holds the new values, and is not one that was made for the old type."""
-        sql = wanted(new, key=key)
-        if not holds(actual, new, key=key):
-            return False
-        if actual.is_text and sql.is_text:
-            return actual.room >= sql.room
-        if actual.name == sql.name or (actual.name in WHOLE and sql.name in WHOLE):
-            return True
-        return old is not None and actual != wanted(old, key=key)
-
     def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
         """What MODIFY COLUMN does, for columns that do not say where a row is."""
         return _modifies(column.type, new) and not self.is_fixed(table, column.name)
@@ -126,14 +94,6 @@ class DorisDialect(Dialect[SqlType]):
         return any(same(part, name) for part in (*table.key, *distribution))
 
     # tables
-
-    def new_table(self, table: TableId, schema: TableSchema) -> DorisTable:
-        """The key columns come first."""
-        columns = tuple(
-            self.new_column(column, key=any(same(part, column.name) for part in schema.primary_key))
-            for column in schema.columns
-        )
-        return self.with_key(DorisTable(table, columns, comment=schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
         """Nullable; with its default, where that is a constant of the type."""
@@ -186,14 +146,6 @@ class DorisDialect(Dialect[SqlType]):
         """Not into the recycle bin."""
         return f"{self.drop_table(copy)} FORCE"
 
-    def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
-        """With partitions, buckets and properties."""
-        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
-
-    def rename_table(self, table: TableId, new_name: str) -> str:
-        """Without TO."""
-        return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"
-
     def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
         """Another comment."""
         return f"ALTER TABLE {self.table_name(table.id)} MODIFY COMMENT {text_literal(comment)}"
@@ -234,8 +186,7 @@ def _modifies(old: SqlType, new: SqlType) -> bool:
     if old.name in ("CHAR", "VARCHAR"):
         return new.is_text and new.room > old.room
     if old.name == "DECIMAL":
-        wider = new.whole_digits >= old.whole_digits and (new.scale or 0) >= (old.scale or 0)
-        return (new.name == "DECIMAL" and wider) or new.is_text
+        return (new.name == "DECIMAL" and new.holds_decimal(old)) or new.is_text
     if old.name == new.name == "DATETIME":
         return (new.length or 0) > (old.length or 0)
     return (old.name, new.name) in {("FLOAT", "DOUBLE"), ("DATE", "DATETIME"), ("JSON", "STRING")}

@@ -21,91 +21,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from cdc.schema import Column, DataType, Kind
-from connectors.shared.conversion.target import TargetColumn, TargetKind
+from connectors.streamload.sql_types import (
+    BINARY,
+    FLOAT_TEXT,
+    PLAIN,
+    WIDEST_DECIMAL,
+    SqlType,
+    constant,
+    holds_number,
+    plain_default,
+)
 
 LONGEST_VARCHAR = 65_533
 """Bytes (ScalarType.MAX_VARCHAR_LENGTH)."""
-WIDEST_DECIMAL = 38
 _CHARACTER_BYTES = 4
-_FLOAT_TEXT = 32
 _TIME_TEXT = 17
-WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT")
-BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
-
-
-@dataclass(frozen=True, slots=True)
-class SqlType:
-    """A Doris type; `str()` is its DDL. `length` is bytes, precision or fractional digits; `name` may be any type."""
-
-    name: str
-    length: int | None = None
-    scale: int | None = None
-
-    def __str__(self) -> str:
-        if self.name == "DECIMAL":
-            return f"DECIMAL({self.length}, {self.scale or 0})"
-        return self.name if self.length is None else f"{self.name}({self.length})"
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it holds any text up to its length."""
-        return self.name in ("CHAR", "VARCHAR", "STRING")
-
-    @property
-    def room(self) -> float:
-        """Bytes of text that fit; infinite for STRING."""
-        return float("inf") if self.length is None else self.length
-
-    @property
-    def whole_digits(self) -> int:
-        """Digits before the point of a DECIMAL."""
-        return (self.length or 0) - (self.scale or 0)
-
-    def target(self, name: str, *, nullable: bool, is_key: bool) -> TargetColumn | None:
-        """What values of a column of this type have to fit into; None for a type that cannot be loaded."""
-        if self.name not in TargetKind.__members__:
-            return None
-        length = self.length or 0 if self.name == "DATETIME" else self.length
-        return TargetColumn(name, TargetKind(self.name), length, self.scale, nullable, is_key)
-
-
 STRING = SqlType("STRING")
-
-_PLAIN: dict[Kind, SqlType] = {
-    Kind.BOOLEAN: SqlType("BOOLEAN"),
-    Kind.TINYINT: SqlType("TINYINT"),
-    Kind.SMALLINT: SqlType("SMALLINT"),
-    Kind.INT: SqlType("INT"),
-    Kind.BIGINT: SqlType("BIGINT"),
-    Kind.TINYINT_UNSIGNED: SqlType("SMALLINT"),
-    Kind.SMALLINT_UNSIGNED: SqlType("INT"),
-    Kind.INT_UNSIGNED: SqlType("BIGINT"),
-    Kind.BIGINT_UNSIGNED: SqlType("LARGEINT"),
-    Kind.FLOAT: SqlType("FLOAT"),
-    Kind.DOUBLE: SqlType("DOUBLE"),
-    Kind.DATE: SqlType("DATE"),
-    Kind.TIME: STRING,
-    Kind.STRING: STRING,
-    Kind.JSON: STRING,
-    Kind.BYTES: STRING,
-    Kind.GEOMETRY: STRING,
-    Kind.VECTOR: STRING,
-}
-_KEY_TEXT = {Kind.FLOAT: _FLOAT_TEXT, Kind.DOUBLE: _FLOAT_TEXT, Kind.TIME: _TIME_TEXT}
-_KINDS = {
-    "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "SMALLINT": Kind.SMALLINT, "INT": Kind.INT,
-    "BIGINT": Kind.BIGINT, "LARGEINT": Kind.BIGINT_UNSIGNED, "FLOAT": Kind.FLOAT, "DOUBLE": Kind.DOUBLE,
-    "DATE": Kind.DATE, "JSON": Kind.JSON, "VARBINARY": Kind.BYTES,
-}  # fmt: skip
-_DIGITS = {
-    Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19,
-    Kind.TINYINT_UNSIGNED: 3, Kind.SMALLINT_UNSIGNED: 5, Kind.INT_UNSIGNED: 10, Kind.BIGINT_UNSIGNED: 20,
-}  # fmt: skip
+_PLAIN = PLAIN | dict.fromkeys((Kind.TIME, Kind.STRING, Kind.JSON, Kind.BYTES, Kind.GEOMETRY, Kind.VECTOR), STRING)
+_KEY_TEXT = {Kind.FLOAT: FLOAT_TEXT, Kind.DOUBLE: FLOAT_TEXT, Kind.TIME: _TIME_TEXT}
 _SPELLINGS = {
     "TEXT": "STRING", "JSONB": "JSON", "DATEV2": "DATE", "DATETIMEV2": "DATETIME", "DECIMALV3": "DECIMAL",
     "DECIMALV2": "DECIMAL", "DECIMAL32": "DECIMAL", "DECIMAL64": "DECIMAL", "DECIMAL128": "DECIMAL", "INTEGER": "INT",
@@ -140,12 +77,9 @@ def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
         return True
     if actual.is_text:
         return _text_holds(actual, new)
-    if data_type.kind in _DIGITS and actual.name == "DECIMAL":
-        return actual.whole_digits >= _DIGITS[data_type.kind]
-    if new.name in WHOLE and actual.name in WHOLE:
-        return WHOLE.index(actual.name) >= WHOLE.index(new.name)
-    if actual.name == new.name == "DECIMAL":
-        return actual.whole_digits >= new.whole_digits and (actual.scale or 0) >= (new.scale or 0)
+    number = holds_number(actual, new, data_type)
+    if number is not None:
+        return number
     if actual.name == new.name == "DATETIME":
         return (actual.length or 0) >= (new.length or 0)
     if actual.name == "VARBINARY":
@@ -153,15 +87,6 @@ def holds(actual: SqlType, data_type: DataType, *, key: bool) -> bool:
     return (actual.name, new.name) in {("DOUBLE", "FLOAT"), ("DATETIME", "DATE")} or (
         actual.name == "JSON" and data_type.kind in (Kind.JSON, Kind.VECTOR)
     )
-
-
-def data_type(actual: SqlType) -> DataType:
-    """This tool's type for a Doris type, as near as it goes: types that are never written are STRING."""
-    if actual.name == "DECIMAL":
-        return DataType(Kind.DECIMAL, actual.length, actual.scale or 0)
-    if actual.name == "DATETIME":
-        return DataType(Kind.TIMESTAMP, actual.length or 0)
-    return DataType(_KINDS.get(actual.name, Kind.STRING))
 
 
 def read_type(text: str) -> SqlType:
@@ -191,22 +116,16 @@ def default_text(column: Column, actual: SqlType, zone: str = "UTC") -> str | No
     The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns.
     Those of TIMESTAMP_LTZ are UTC there, and come out in `zone`.
     """
-    text = column.default
+    text = plain_default(column)
     if text is None:
         return None
     if column.type.kind in BINARY:
         digits = (_default_bytes(column) or b"").hex().upper()
         return digits if column.type.kind is not Kind.GEOMETRY and actual.is_text else None
-    if bits := re.fullmatch(r"[bB]'([01]*)'", text):
-        text = str(int(bits[1] or "0", 2))
-    if actual.name == "BOOLEAN":
-        return {"0": "0", "1": "1", "false": "0", "true": "1"}.get(text.lower())
     if actual.is_text:
         return text if len(text.encode()) <= actual.room and is_plain(text) else None
-    pattern = _CONSTANTS.get(actual.name)
-    if pattern is None or not re.fullmatch(pattern, text):
-        return None
-    return _shifted(text, zone) if column.type.kind is Kind.TIMESTAMP_LTZ else text
+    found = constant(text, actual)
+    return _shifted(found, zone) if found is not None and column.type.kind is Kind.TIMESTAMP_LTZ else found
 
 
 def is_plain(text: str) -> bool:
@@ -231,18 +150,6 @@ def _shifted(text: str, zone: str) -> str:
     return moment.astimezone(ZoneInfo(zone)).replace(tzinfo=None).isoformat(" ")
 
 
-_DATE = r"(?!0000-00-00)\d{4}-(?!00)\d\d-(?!00)\d\d"
-_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)"
-_CONSTANTS = {
-    **dict.fromkeys(WHOLE, r"[+-]?\d+"),
-    "DECIMAL": _NUMBER,
-    "FLOAT": _NUMBER + r"([eE][+-]?\d+)?",
-    "DOUBLE": _NUMBER + r"([eE][+-]?\d+)?",
-    "DATE": _DATE,
-    "DATETIME": rf"{_DATE} \d\d:\d\d:\d\d(\.\d{{1,6}})?",
-}
-
-
 def _decimal(data_type: DataType, key: bool) -> SqlType:
     precision, scale = data_type.length or 10, data_type.scale or 0
     if precision <= WIDEST_DECIMAL:
@@ -260,7 +167,7 @@ def _text(length: int, key: bool) -> SqlType:
 def text_width(actual: SqlType) -> int:
     """Bytes of the longest text of a value of a type that is none."""
     needed = {"TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 40, "DATE": 10, "DATETIME": 26}
-    return (actual.length or 0) + 3 if actual.name == "DECIMAL" else needed.get(actual.name, _FLOAT_TEXT)
+    return (actual.length or 0) + 3 if actual.name == "DECIMAL" else needed.get(actual.name, FLOAT_TEXT)
 
 
 def _text_holds(actual: SqlType, new: SqlType) -> bool:

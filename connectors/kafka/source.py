@@ -119,14 +119,22 @@ class KafkaSource(Source):
             self._plans.stop()
 
     def reach(self) -> None:
-        """Ask the cluster which topics there are. Executor."""
-        self._cluster.partitions(replace(self._policy, timeout_s=0.0))
+        """Ask the cluster which topics there are, and the Schema Registry for something. Executor."""
+        once = replace(self._policy, timeout_s=0.0)
+        self._cluster.partitions(once)
+        registry = self._options.registry(once, SOURCE)
+        if registry is not None:
+            registry.reach()
 
     def warm(self) -> None:
         """Load the kernels; on a machine's first run this compiles them."""
         from connectors.kafka.read.warm import warm_kernels
 
         warm_kernels()
+        if self._options.in_avro:
+            from connectors.kafka.avro.warm import warm_avro
+
+            warm_avro()
 
     def _history(self) -> History:
         if self._known is None:

@@ -23,11 +23,15 @@ from cdc.options import (
     Zone,
 )
 from cdc.schema import DataType
+from connectors.kafka.avro.options import RegistryOptions
 from connectors.kafka.formats.modes import BinaryMode, DecimalMode, Modes, TimeMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions
 
 StartupMode = Literal["earliest-offset", "latest-offset", "timestamp", "specific-offsets", "group-offsets"]
-ValueFormat = Literal["auto", "debezium-json", "canal-json", "maxwell-json", "json"]
+ValueFormat = Literal[
+    "auto", "debezium-json", "canal-json", "maxwell-json", "json", "debezium-avro", "avro",
+    "debezium-avro-confluent", "avro-confluent",
+]  # fmt: skip
 OnLost = Literal["fail", "earliest"]
 Unreadable = Literal["fail", "skip", "dead-letter"]
 
@@ -75,7 +79,7 @@ def specific_offsets(text: str) -> dict[tuple[str, int], int]:
     return found
 
 
-class KafkaSourceOptions(SourceOptions, ConnectionOptions):
+class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
     """Reads change messages of other tools from topics of Apache Kafka."""
 
     implementation: ClassVar[str] = "connectors.kafka.source:KafkaSource"
@@ -106,8 +110,10 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
         "auto",
         alias="value.format",
         description="How changes are written: `debezium-json` (with or without Connect's schema around it), "
-        "`canal-json`, `maxwell-json`, `json` (a value is a row, no value deletes the row of the key), or `auto`, "
-        "which looks at the first message of each topic and knows all of them but `json`.",
+        "`canal-json`, `maxwell-json`, `json` (a value is a row, no value deletes the row of the key), `debezium-avro` "
+        "and `avro` (the same as `debezium-json` and `json` in Avro, with a Schema Registry; Flink's names "
+        "`debezium-avro-confluent` and `avro-confluent` count too), or `auto`, which looks at the first message of "
+        "each topic and knows all of them but `json` and `avro`.",
     )
     startup_mode: Annotated[StartupMode, AnyCase] = Field(
         "earliest-offset",
@@ -200,6 +206,11 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
         return {name: DataType.parse(text) for name, text in self.columns[pattern].items()}
 
     @property
+    def in_avro(self) -> bool:
+        """Whether messages are in Avro, or may be."""
+        return "avro" in self.value_format or (self.value_format == "auto" and self.registry_url is not None)
+
+    @property
     def topic_list(self) -> tuple[str, ...]:
         """`topics` as a tuple."""
         return topic_names(self.topics or "")
@@ -214,6 +225,7 @@ class KafkaSourceOptions(SourceOptions, ConnectionOptions):
         """Topics from one place, startup modes with what belongs to them, dead letters."""
         yield from super().problems()
         yield from self.connection_problems(self.passed)
+        yield from self.registry_problems(self.value_format, wanted=self.in_avro)
         if (self.topics is None) == (self.topic_pattern is None):
             yield Remark("topics", "needs either `topics` or `topic-pattern`", "name the topics to read")
         yield from self._startup_problems()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from cdc.draft import Draft, ServerUrl
 from cdc.options import (
     AnyCase,
     AtLeast,
@@ -68,6 +67,7 @@ class MySqlSourceOptions(SnapshotOptions):
     """Reads the binlog of a running MySQL or MariaDB server."""
 
     implementation: ClassVar[str] = "connectors.mysql.source:MySqlSource"
+    drafted_by: ClassVar[str] = "connectors.mysql.draft:draft"
     url_schemes: ClassVar[tuple[str, ...]] = ("mysql", "mariadb")
     flink_only: ClassVar[dict[str, str]] = {
         "scan.snapshot.fetch.size": "rows are streamed, the server sends them as they are found",
@@ -192,13 +192,6 @@ class MySqlSourceOptions(SnapshotOptions):
     def server_ids(self) -> range | None:
         """The replica ids to use, None when unused ones are to be picked."""
         return None if self.server_id is None else _server_ids(self.server_id)
-
-    @classmethod
-    def draft(cls, server: ServerUrl, more: Mapping[str, str]) -> Draft:
-        """What is on a server, for `cdc init`."""
-        from connectors.mysql.draft import draft
-
-        return draft(server, more)
 
     def copied_at_first(self, table: TableId) -> bool:
         """Whether the rows that a table has at its start are copied."""

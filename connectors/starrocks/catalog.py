@@ -8,7 +8,8 @@ from cdc.evolution.table import ActualColumn, ActualTable
 from cdc.schema import TableId
 from connectors.shared.conversion.target import TargetTable
 from connectors.shared.sql.client import SqlSession, text_literal
-from connectors.starrocks.types import SqlType, read_type
+from connectors.starrocks.types import SECONDS_DIGITS, read_type
+from connectors.streamload.sql_types import SqlType
 
 _COLUMNS = (
     "SELECT TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, DATA_TYPE, COLUMN_SIZE, DECIMAL_DIGITS, IS_NULLABLE, "
@@ -34,7 +35,9 @@ class StarRocksTable(ActualTable[SqlType]):
     def target(self) -> TargetTable:
         """What rows have to fit into; columns of types that cannot be loaded are left out."""
         targets = (
-            column.type.target(column.name, nullable=column.nullable, is_key=self.in_key(column.name))
+            column.type.target(
+                column.name, nullable=column.nullable, is_key=self.in_key(column.name), digits=SECONDS_DIGITS
+            )
             for column in self.columns
         )
         return TargetTable(self.id, tuple(item for item in targets if item), self.key, upserts=bool(self.key))

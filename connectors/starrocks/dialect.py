@@ -17,23 +17,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cdc.errors import ChangeRefused
-from cdc.evolution.dialect import Dialect
 from cdc.evolution.table import ActualColumn, ActualTable, same
-from cdc.schema import Column, CreateTable, DataType, TableId, TableSchema
+from cdc.schema import Column, CreateTable, DataType, TableId
 from connectors.shared.sql.client import quoted, text_literal
 from connectors.starrocks.catalog import StarRocksTable
 from connectors.starrocks.options import KEYED_PROPERTIES
-from connectors.starrocks.types import LONG_TEXT, SqlType, TypeRules, data_type, default_text
+from connectors.starrocks.types import LONG_TEXT, SECONDS_DIGITS, TypeRules, default_text
+from connectors.streamload.sql_types import WHOLE, SqlType, data_type
+from connectors.streamload.table_dialect import TableDialect
 
 NOW = "CURRENT_TIMESTAMP"
 _NOW = re.compile(r"(CURRENT_TIMESTAMP|NOW|LOCALTIME|LOCALTIMESTAMP)(\(\d*\))?", re.IGNORECASE)
 _RESERVED = ("__op", "__row")
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "LARGEINT")
-_SORTABLE = frozenset({*_WHOLE, "BOOLEAN", "DECIMAL", "DATE", "DATETIME", "CHAR", "VARCHAR"})
+_SORTABLE = frozenset({*WHOLE, "BOOLEAN", "DECIMAL", "DATE", "DATETIME", "CHAR", "VARCHAR"})
 
 
 @dataclass(frozen=True)
-class StarRocksDialect(Dialect[SqlType]):
+class StarRocksDialect(TableDialect):
     """What the options say about tables.
 
     Attributes:
@@ -46,21 +46,13 @@ class StarRocksDialect(Dialect[SqlType]):
     properties: tuple[tuple[str, str], ...] = ()
 
     name = "StarRocks"
+    table_type = StarRocksTable
     unseen = "if it is there, GRANT SELECT on it to the user, who cannot see it"
-    sessions = 8
     all_in_jobs = True
 
     def with_options(self, change: CreateTable) -> StarRocksDialect:
         """As further properties, which win."""
         return replace(self, properties=tuple({**dict(self.properties), **dict(change.options)}.items()))
-
-    def quoted(self, name: str) -> str:
-        """In backquotes."""
-        return quoted(name)
-
-    def literal(self, text: str) -> str:
-        """With backslash escapes."""
-        return text_literal(text)
 
     def check_existing(self, actual: ActualTable[SqlType]) -> None:
         """Tables of another model take no deletes."""
@@ -90,22 +82,7 @@ class StarRocksDialect(Dialect[SqlType]):
 
     def data_type(self, actual: SqlType) -> DataType:
         """As near as it goes."""
-        return data_type(actual)
-
-    def is_text(self, actual: SqlType) -> bool:
-        """CHAR and VARCHAR."""
-        return actual.is_text
-
-    def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
-        """Where it holds the new values, and is not one that was made for the old type."""
-        sql = self.types.wanted(new, key=key)
-        if not self.types.holds(actual, new, key=key):
-            return False
-        if actual.is_text and sql.is_text:
-            return (actual.length or 0) >= (sql.length or 0)
-        if actual.name == sql.name or (actual.name in _WHOLE and sql.name in _WHOLE):
-            return True
-        return old is not None and actual != self.types.wanted(old, key=key)
+        return data_type(actual, digits=SECONDS_DIGITS)
 
     def in_place(self, table: ActualTable[SqlType], column: ActualColumn[SqlType], new: SqlType) -> bool:
         """What MODIFY COLUMN does; of a key column it makes text longer."""
@@ -115,8 +92,8 @@ class StarRocksDialect(Dialect[SqlType]):
         """Where CAST keeps every value that the source's column can have after the change."""
         if old == new or _modifies(old, new):
             return True
-        if old.name in _WHOLE:
-            return new.name in (*_WHOLE, "DECIMAL")
+        if old.name in WHOLE:
+            return new.name in (*WHOLE, "DECIMAL")
         return (old.name, new.name) in {("DECIMAL", "DECIMAL"), ("DATETIME", "DATE"), ("DOUBLE", "FLOAT")}
 
     def is_fixed(self, table: ActualTable[SqlType], name: str) -> bool:
@@ -125,14 +102,6 @@ class StarRocksDialect(Dialect[SqlType]):
         return any(same(part, name) for part in (*table.key, *sorted_by, table.columns[0].name))
 
     # tables
-
-    def new_table(self, table: TableId, schema: TableSchema) -> StarRocksTable:
-        """Columns in an order that StarRocks takes."""
-        columns = tuple(
-            self.new_column(column, key=any(same(column.name, part) for part in schema.primary_key))
-            for column in schema.columns
-        )
-        return self.with_key(StarRocksTable(table, columns, comment=schema.comment), schema.primary_key)
 
     def new_column(self, column: Column, *, key: bool) -> ActualColumn[SqlType]:
         """With its default, where that is a constant of the type or the current time."""
@@ -197,14 +166,6 @@ class StarRocksDialect(Dialect[SqlType]):
             parts.append(f"PROPERTIES ({', '.join(pairs)})")
         return [" ".join(parts)]
 
-    def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
-        """With partitions, buckets and properties."""
-        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
-
-    def rename_table(self, table: TableId, new_name: str) -> str:
-        """Without TO."""
-        return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"
-
     def comment_table(self, table: ActualTable[SqlType], comment: str) -> str:
         """Another comment."""
         return f"ALTER TABLE {self.table_name(table.id)} COMMENT = {text_literal(comment)}"
@@ -231,19 +192,15 @@ class StarRocksDialect(Dialect[SqlType]):
 
 def _modifies(old: SqlType, new: SqlType) -> bool:
     """Whether MODIFY COLUMN makes the change, for a value column, and keeps every value."""
-    if old.name in _WHOLE and new.name in _WHOLE:
-        return _WHOLE.index(new.name) > _WHOLE.index(old.name)
+    if old.name in WHOLE and new.name in WHOLE:
+        return WHOLE.index(new.name) > WHOLE.index(old.name)
     if old.name == new.name == "VARCHAR":
         return (new.length or 0) > (old.length or 0)
     if old.name == new.name == "DECIMAL":
-        return _digits(new) >= _digits(old) and (new.scale or 0) >= (old.scale or 0)
+        return new.holds_decimal(old)
     if new.name == "VARCHAR":
-        return old.name in (*_WHOLE, "DECIMAL", "CHAR")
+        return old.name in (*WHOLE, "DECIMAL", "CHAR")
     return (old.name, new.name) in {("FLOAT", "DOUBLE"), ("DATE", "DATETIME")}
-
-
-def _digits(decimal: SqlType) -> int:
-    return (decimal.length or 0) - (decimal.scale or 0)
 
 
 def _as_key(column: ActualColumn[SqlType]) -> ActualColumn[SqlType]:

@@ -21,13 +21,13 @@ from connectors.starrocks.options import StarRocksSinkOptions
 from connectors.starrocks.schemas import StarRocksSchemas
 from connectors.starrocks.staged import StagedCommit, StagedLoader, drop_files, forget_files
 from connectors.starrocks.targets import targets_of
-from connectors.starrocks.types import SqlType
 from connectors.streamload.commits import Commit
 from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.http import HttpClient
 from connectors.streamload.loads import Loads
 from connectors.streamload.settings import http_servers, row_rules
 from connectors.streamload.sink import LoadSink
+from connectors.streamload.sql_types import SqlType
 
 
 class StarRocksSink(LoadSink[SqlType]):

@@ -23,81 +23,36 @@ import re
 from dataclasses import dataclass
 
 from cdc.schema import Column, DataType, Kind
-from connectors.shared.conversion.target import TargetColumn, TargetKind
+from connectors.streamload.sql_types import (
+    BINARY,
+    FLOAT_TEXT,
+    LONGEST_BINARY,
+    PLAIN,
+    WIDEST_DECIMAL,
+    SqlType,
+    constant,
+    holds_number,
+    plain_default,
+)
 
-LONGEST_VARCHAR = 1_048_576
+LONGEST_VARCHAR = LONGEST_BINARY
 """Bytes; the longest VARCHAR and VARBINARY of a StarRocks table."""
-WIDEST_DECIMAL = 38
 _STRING_LENGTH = 65_533
-_FLOAT_TEXT = 32
-
-
-@dataclass(frozen=True, slots=True)
-class SqlType:
-    """A StarRocks type. `length` is bytes or the precision; `name` may be one that this sink never writes (ARRAY)."""
-
-    name: str
-    length: int | None = None
-    scale: int | None = None
-
-    def __str__(self) -> str:
-        if self.name == "DECIMAL":
-            return f"DECIMAL({self.length}, {self.scale or 0})"
-        if self.length is None or (self.name == "VARBINARY" and self.length >= LONGEST_VARCHAR):
-            return self.name
-        return f"{self.name}({self.length})"
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it holds any text up to its length."""
-        return self.name in ("CHAR", "VARCHAR")
-
-    def target(self, name: str, *, nullable: bool, is_key: bool) -> TargetColumn | None:
-        """What values of a column of this type have to fit into; None for a type that cannot be loaded."""
-        if self.name not in TargetKind.__members__:
-            return None
-        length = 6 if self.name == "DATETIME" else self.length
-        return TargetColumn(name, TargetKind(self.name), length, self.scale, nullable, is_key)
-
-
+SECONDS_DIGITS = 6
+"""Of every DATETIME."""
 LONG_TEXT = SqlType("VARCHAR", LONGEST_VARCHAR)
 LONG_BINARY = SqlType("VARBINARY", LONGEST_VARCHAR)
 
-_PLAIN: dict[Kind, SqlType] = {
-    Kind.BOOLEAN: SqlType("BOOLEAN"),
-    Kind.TINYINT: SqlType("TINYINT"),
-    Kind.SMALLINT: SqlType("SMALLINT"),
-    Kind.INT: SqlType("INT"),
-    Kind.BIGINT: SqlType("BIGINT"),
-    Kind.TINYINT_UNSIGNED: SqlType("SMALLINT"),
-    Kind.SMALLINT_UNSIGNED: SqlType("INT"),
-    Kind.INT_UNSIGNED: SqlType("BIGINT"),
-    Kind.BIGINT_UNSIGNED: SqlType("LARGEINT"),
-    Kind.FLOAT: SqlType("FLOAT"),
-    Kind.DOUBLE: SqlType("DOUBLE"),
-    Kind.STRING: LONG_TEXT,
-    Kind.JSON: LONG_TEXT,
-    Kind.BYTES: LONG_BINARY,
-    Kind.GEOMETRY: LONG_BINARY,
-    Kind.DATE: SqlType("DATE"),
-    Kind.TIMESTAMP: SqlType("DATETIME"),
-    Kind.TIMESTAMP_LTZ: SqlType("DATETIME"),
-    Kind.VECTOR: LONG_TEXT,
-}
-_KINDS = {
-    "BOOLEAN": Kind.BOOLEAN, "TINYINT": Kind.TINYINT, "SMALLINT": Kind.SMALLINT, "INT": Kind.INT,
-    "BIGINT": Kind.BIGINT, "LARGEINT": Kind.BIGINT_UNSIGNED, "FLOAT": Kind.FLOAT, "DOUBLE": Kind.DOUBLE,
-    "DATE": Kind.DATE, "DATETIME": Kind.TIMESTAMP, "JSON": Kind.JSON, "VARBINARY": Kind.BYTES,
+_PLAIN = (
+    PLAIN
+    | dict.fromkeys((Kind.STRING, Kind.JSON, Kind.VECTOR), LONG_TEXT)
+    | dict.fromkeys((Kind.BYTES, Kind.GEOMETRY), LONG_BINARY)
+    | dict.fromkeys((Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ), SqlType("DATETIME"))
+)
+_TEXT_WIDTHS = {
+    "TINYINT": 4, "SMALLINT": 6, "INT": 11, "BIGINT": 20, "LARGEINT": 20, "DATE": 10, "DATETIME": 26, "JSON": 0,
 }  # fmt: skip
-_INTEGER_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19, "LARGEINT": 38}
-_INTEGERS = tuple(_INTEGER_DIGITS)
-_UNSIGNED_DIGITS = {
-    Kind.BIGINT_UNSIGNED: 20,
-    Kind.INT_UNSIGNED: 10,
-    Kind.SMALLINT_UNSIGNED: 5,
-    Kind.TINYINT_UNSIGNED: 3,
-}
-_BINARY = frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES, Kind.GEOMETRY})
+"""Bytes of the longest text of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +71,12 @@ class TypeRules:
             return _text((1 if length is None else length) * self.character_bytes)
         if kind is Kind.TIME:
             return SqlType("VARCHAR", 10 + (length + 1 if length else 0))
-        if key and kind in _BINARY:
+        if key and kind in BINARY:
             return _text(2 * (length or LONGEST_VARCHAR))
         if kind in (Kind.BINARY, Kind.VARBINARY):
             return LONG_BINARY
         if key and kind in (Kind.FLOAT, Kind.DOUBLE):
-            return SqlType("VARCHAR", _FLOAT_TEXT)
+            return SqlType("VARCHAR", FLOAT_TEXT)
         if kind is Kind.JSON and self.native_json and not key:
             return SqlType("JSON")
         return _PLAIN[kind]
@@ -135,22 +90,12 @@ class TypeRules:
             return wanted.name == "VARBINARY" or (wanted.name != "BOOLEAN" and _room(actual, wanted))
         if actual.name == wanted.name == "VARBINARY":
             return True
-        digits = _integer_digits(data_type)
-        if digits is not None and actual.name in (*_INTEGERS, "DECIMAL"):
-            return _holds_integer(actual, wanted, digits)
-        if actual.name == wanted.name == "DECIMAL":
-            return _whole(actual) >= _whole(wanted) and (actual.scale or 0) >= (wanted.scale or 0)
+        number = holds_number(actual, wanted, data_type)
+        if number is not None:
+            return number
         return (actual.name, wanted.name) in {("DOUBLE", "FLOAT"), ("DATETIME", "DATE"), ("JSON", "VARCHAR")} and (
             wanted.name != "VARCHAR" or data_type.kind is Kind.JSON
         )
-
-
-def data_type(actual: SqlType) -> DataType:
-    """This tool's type for a StarRocks type, as near as it goes: types that are never written are STRING."""
-    if actual.name == "DECIMAL":
-        return DataType(Kind.DECIMAL, actual.length, actual.scale)
-    kind = _KINDS.get(actual.name, Kind.STRING)
-    return DataType(kind, 6 if kind is Kind.TIMESTAMP else None)
 
 
 def read_type(name: str, size: int | None, digits: int | None) -> SqlType:
@@ -180,32 +125,12 @@ def default_text(column: Column, wanted: SqlType) -> str | None:
     The default of a source column is text as the source shows it: `b'101'` for BIT, `0x41` for binary columns,
     `CURRENT_TIMESTAMP` or an expression for those that are no constants.
     """
-    text = column.default
+    text = plain_default(column)
     if text is None or wanted.name in ("VARBINARY", "JSON"):
         return None
-    if bits := re.fullmatch(r"[bB]'([01]*)'", text):
-        text = str(int(bits[1] or "0", 2))
-    pattern = _CONSTANTS.get(wanted.name)
-    if wanted.name == "BOOLEAN":
-        return {"0": "0", "1": "1", "false": "0", "true": "1"}.get(text.lower())
-    if pattern is not None and not re.fullmatch(pattern, text):
-        return None
-    if wanted.is_text and (column.type.kind in _BINARY or len(text.encode()) > (wanted.length or 0)):
-        return None
-    return text
-
-
-_WHOLE = r"[+-]?\d+"
-_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
-_DATE = r"(?!0000-00-00)\d{4}-(?!00)\d\d-(?!00)\d\d"
-_CONSTANTS = {
-    **dict.fromkeys(_INTEGERS, _WHOLE),
-    "DECIMAL": r"[+-]?(\d+\.?\d*|\.\d+)",
-    "FLOAT": _NUMBER,
-    "DOUBLE": _NUMBER,
-    "DATE": _DATE,
-    "DATETIME": rf"{_DATE}( \d\d:\d\d:\d\d(\.\d{{1,6}})?)?",
-}
+    if wanted.is_text:
+        return None if column.type.kind in BINARY or len(text.encode()) > wanted.room else text
+    return constant(text, wanted, date_is_time=True)
 
 
 def _decimal(data_type: DataType, key: bool) -> SqlType:
@@ -220,26 +145,7 @@ def _text(length: int) -> SqlType:
     return SqlType("VARCHAR", min(max(length, 1), LONGEST_VARCHAR))
 
 
-def _integer_digits(data_type: DataType) -> int | None:
-    """Digits of the largest value of an integer column, None for other types."""
-    if data_type.kind in _UNSIGNED_DIGITS:
-        return _UNSIGNED_DIGITS[data_type.kind]
-    return _INTEGER_DIGITS.get(data_type.kind.value)
-
-
-def _holds_integer(actual: SqlType, wanted: SqlType, digits: int) -> bool:
-    if actual.name == "DECIMAL":
-        return _whole(actual) >= digits
-    return _INTEGERS.index(actual.name) >= _INTEGERS.index(wanted.name)
-
-
-def _whole(decimal: SqlType) -> int:
-    return (decimal.length or 0) - (decimal.scale or 0)
-
-
 def _room(actual: SqlType, wanted: SqlType) -> bool:
     """Whether a text column is long enough for the plain text of a value of another type."""
-    needed = {"DECIMAL": (wanted.length or 0) + 3, "DATE": 10, "DATETIME": 26, "JSON": 0}
-    if wanted.name in _INTEGER_DIGITS:
-        return (actual.length or 0) >= {"LARGEINT": 20}.get(wanted.name, _INTEGER_DIGITS[wanted.name] + 1)
-    return (actual.length or 0) >= needed.get(wanted.name, _FLOAT_TEXT)
+    width = wanted.length or 0
+    return actual.room >= (width + 3 if wanted.name == "DECIMAL" else _TEXT_WIDTHS.get(wanted.name, FLOAT_TEXT))

@@ -86,6 +86,26 @@ class Serving:
         return str(self.api.one(name)["state"])
 
 
+class Peak:
+    """The highest memory of a process tree, looked at once a second: each look reads tables of all its pages."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._next_s, self.highest_mb = pid, 0.0, 0.0
+
+    def now(self) -> int:
+        """PSS in MB."""
+        found = sum(each.pss_mb for each in processes(self._pid).values())
+        self.highest_mb = max(self.highest_mb, found)
+        return round(found)
+
+    def look(self) -> bool:
+        """Keep the highest; true."""
+        if time.monotonic() >= self._next_s:
+            self.now()
+            self._next_s = time.monotonic() + 1
+        return True
+
+
 def serving(bench: Bench, generator: Generator, idle_s: int) -> Figures:
     """Twenty pipelines in one server: what they cost idle, and how long it takes to end and to begin one."""
     bench.say(f"serve: {PIPELINES} pipelines")
@@ -100,8 +120,10 @@ def serving(bench: Bench, generator: Generator, idle_s: int) -> Figures:
 
 def _measured(bench: Bench, server: Serving, idle_s: int, began: float) -> Figures:
     server.wait("its word", lambda: served(server.folder / ".cdc"))
-    server.wait("every copy", lambda: server.copied() == PIPELINES)
-    found: Figures = {"all_copied_s": round(time.monotonic() - began, 1)}
+    peak = Peak(server.running.pid)
+    server.wait("every copy", lambda: peak.look() and server.copied() == PIPELINES)
+    found: Figures = {"all_copied_s": round(time.monotonic() - began, 1), "copies_pss_mb": peak.now()}
+    found["peak_pss_mb"] = round(peak.highest_mb)
     bench.say(f"serve: idle, {idle_s} s")
     time.sleep(SETTLE_S)
     load, before, started = OtherLoad([bench.server_pid]), processes(server.running.pid), time.monotonic()

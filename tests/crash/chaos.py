@@ -28,6 +28,7 @@ from random import Random
 import altered_kills
 import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
+from function_model import differing as functions_differing
 from middle_model import differing
 from rule_runs import differing_world
 from servers import FLAVORS, own_servers
@@ -58,7 +59,10 @@ def main() -> None:
     print(f"rules, routes and behaviors, seeds {middles.start} to {middles.stop - 1}", flush=True)
     for text in (found := differing(middles)):
         print(text, flush=True)
-    if found:
+    print("functions, the same seeds", flush=True)
+    for text in (wrong := functions_differing(middles)):
+        print(text, flush=True)
+    if found or wrong:
         raise SystemExit(1)
     if options.connect is not None:
         live_debezium.run(options.connect, first)

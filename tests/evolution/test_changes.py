@@ -31,7 +31,7 @@ from cdc.state.store import LocalStore
 from cdc.testing.sink_conformance import KEYED
 from connectors.doris.catalog import DorisTable
 from connectors.doris.dialect import DorisDialect
-from connectors.doris.types import SqlType
+from connectors.streamload.sql_types import SqlType
 
 BIGINT = SqlType("BIGINT")
 

@@ -25,6 +25,7 @@ from cdc.testing.cases import STAND_INS
 from cdc.transform import models
 from cdc.transform.model_client import Client
 from cdc.transform.rules import Rules
+from cdc.transform.runner import RuleRunner
 from tests.certificates import certificates
 from tests.model_server import ModelServer, model_server
 
@@ -341,7 +342,7 @@ def test_the_key_is_nowhere_to_be_seen_in_a_checked_file(server: ModelServer) ->
 
 def test_who_only_compares_rows_asks_nothing_and_leaves_answers_out(server: ModelServer) -> None:
     asking = rules(server)
-    with asking.runner() as runner:
+    with RuleRunner(asking) as runner:
         made = runner.apply(rows(1, "a", "b"), datetime(2026, 1, 1, tzinfo=UTC))
     assert made.rows.column("b").to_pylist() == [None, None]
     assert asking.unrepeatable(T, SCHEMA) == ["b"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_source import AskedSource
 
 from cdc.block import ChangeBlock
 from cdc.errors import SpecError, TransformError
@@ -28,7 +29,7 @@ from cdc.schema import (
     TableSchema,
 )
 from cdc.state.store import LocalStore
-from cdc.testing import FailAt, ListSink, ListSource, Run, block, images
+from cdc.testing import FailAt, ListSink, ListSource, Run, block, images, run_in_memory
 from cdc.testing.memory import LocalPipeline, Middle
 from cdc.transform.rules import Rules
 from cdc.transform.texts import OnError, RuleSource, RuleTexts, Settings
@@ -158,6 +159,46 @@ def test_a_table_that_is_renamed_gets_the_rule_of_its_new_name(tmp_path: Path) -
     made = rules(("shop.t", {"projection": "id, qty * 2 AS twice"}), ("shop.u", {"projection": "id, name"}))
     run(tmp_path, items, made, sink, 2, 4)
     assert sink.rows(U) == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]
+
+
+GHOST, OLD = TableId("shop", "_t_gho"), TableId("shop", "_t_del")
+
+
+@pytest.mark.parametrize("keys", [
+    {"filter": "qty > 5"}, {"projection": r"\*, qty + 1 AS more"}, {"converter": "SOFT_DELETE"}, {"mask": "name"},
+    {"tables": r"shop.\.*", "projection": r"\*, __table_name__ AS of"},
+])  # fmt: skip
+def test_rows_that_came_under_another_name_are_those_of_the_rule_of_the_new_one(
+    keys: dict[str, str], tmp_path: Path
+) -> None:
+    texts = RuleTexts(
+        **{key: text(value) for key, value in keys.items() if key not in ("mask", "tables")},
+        mask={keys["mask"]: text("REDACT")} if "mask" in keys else {},
+    )
+    made = Rules([RuleSource("transform[0]", keys.get("tables", "shop.t"), texts, "fail")], Settings())
+    now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 9})]
+    swap = [RenameTable(T, OLD), RenameTable(GHOST, T)]
+    items = [CREATED, rows(T, SCHEMA, 1, *now), CreateTable(GHOST, SCHEMA), rows(GHOST, SCHEMA, 2, *now), *swap]
+    source = AskedSource(items, {T: rows(T, SCHEMA, 5, *now), OLD: rows(OLD, SCHEMA, 5, *now)})
+    whole, sink = ListSink(), ListSink()
+    run_in_memory(ListSource([CREATED, rows(T, SCHEMA, 1, *now)]), whole, middle=Middle(rules=made))
+    run_in_memory(source, sink, middle=Middle(rules=made), state=tmp_path, limits=None)
+    assert sink.rows(T) == whole.rows(T)
+
+
+def test_a_table_that_is_renamed_between_names_of_one_rule_is_not_copied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    items = [CREATED, rows(T, SCHEMA, 1, ("+I", {"id": 1, "qty": 9})), RenameTable(T, U)]
+    source = AskedSource(items, {})
+    same = {"filter": "qty > 5"}
+    run_in_memory(source, ListSink(), middle=Middle(rules=rules(("shop.t", same), ("shop.u", same))), state=tmp_path)
+    assert source.requests == {}
+    source.allowed = False  # where nothing is copied, the log says what to do
+    other = ListSource([*items, RenameTable(U, GHOST)])
+    run_in_memory(other, ListSink(), middle=Middle(rules=rules((r"shop.[tu]", same))), state=tmp_path / "other")
+    assert "shop._t_gho: it was renamed, and the rule of its new name makes other rows" in caplog.text
+    assert "`cdc resync FILE shop._t_gho` copies it anew" in caplog.text
 
 
 def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_columns(

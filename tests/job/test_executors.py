@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cdc.errors import StateError, StateUnavailable
-from cdc.job.executors import _port, _unreached
+from cdc.job.executors import _port, _unreached, scattered_letters
 from cdc.source import Context
+from cdc.spec.check import check_file
 from cdc.state.directory import StateDir
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStore
@@ -45,3 +46,15 @@ def test_a_server_that_an_executor_does_not_reach_is_named_with_the_machine(tmp_
 def test_a_port_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(StateError, match="which is no port"):
         _port({"CDC_STATE_PORT": text})
+
+
+@pytest.mark.parametrize(
+    ("place", "told"), [("/var/lib/letters", ["pipeline.dead-letter.path"]), ("s3://bucket/letters", [])]
+)
+def test_a_folder_for_dead_letters_is_one_of_each_machine(tmp_path: Path, place: str, told: list[str]) -> None:
+    file = tmp_path / "p.yaml"
+    options = f"pipeline: {{dead-letter.path: '{place}'}}\n"
+    file.write_text("source: {type: values, path: rows.jsonl}\nsink: {type: values, path: x}\n" + options)
+    found = scattered_letters(check_file(str(file)).spec)
+    assert [text.partition(":")[0] for text in found] == told
+    assert all(f"are in {place} of the machine whose task" in text for text in found)

@@ -32,6 +32,8 @@ from cdc.schema import TableId
         ("orders", "shop.orders", False),
         ("orders", "orders", True),
         ("a..b", "a.b", True),
+        (r"shop.\.*", "shop.two\nlines\u2028", True),
+        (r"shop.(\.*)", "shop.two\nlines\u2028", True),
     ],
 )
 def test_flinks_dot_rule(pattern: str, table: str, expected: bool) -> None:

@@ -123,6 +123,12 @@ def test_start_stop_and_drain_ask_the_server_and_a_stop_waits_for_the_end(api: t
     assert posted == [("/api/v1/pipelines/shop/start", {}), ("/api/v1/pipelines/shop/drain", {})]
 
 
+@pytest.mark.parametrize("what", ["resync", "pause", "resume"])
+def test_what_is_about_a_table_is_asked_by_the_name_of_the_pipeline(api: type[Api], tmp_path: Path, what: str) -> None:
+    assert cdc(tmp_path, what, "shop", "shop.orders").output == f"{what} is done\n"
+    assert api.asked[-1][1:] == (f"/api/v1/pipelines/shop/{what}", f"Bearer {Api.token}", {"table": "shop.orders"})
+
+
 def test_an_error_of_the_server_is_the_command_s(api: type[Api], tmp_path: Path) -> None:
     found = error(cdc(tmp_path, "savepoint", "shop"))
     assert (type(found), found.message, found.hint) == (NotNow, "tables are being copied", "ask again")

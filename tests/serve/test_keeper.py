@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cdc.serve import keeper as module
 from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.history import History
 from cdc.serve.keeper import Keeper
+from cdc.serve.turns import Turns
 
 FILE = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
 WAIT_S = 60.0
@@ -30,6 +31,7 @@ class Runs:
     def __init__(self) -> None:
         self.begun: queue.Queue[dict[str, Any]] = queue.Queue()
         self.ends: queue.Queue[CdcError | None] = queue.Queue()
+        self.turns = Turns(4)
         self.alive, self.told = True, list[LogLine]()
         self.asked, self.spark_up = queue.Queue[None](), threading.Event()
         self.spark_up.set()
@@ -52,6 +54,9 @@ class Runs:
 
     def spark_alive(self) -> bool:
         return self.alive
+
+    def turn(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+        return self.turns.take(wanted)
 
     def tell(self, name: str, line: LogLine) -> None:
         self.told.append(line)
@@ -136,6 +141,29 @@ def test_a_start_while_spark_starts_is_the_run_that_is_due(kept: Kept) -> None:
     kept.none_begins()
 
 
+def test_a_run_waits_for_its_turn_to_start_and_gives_it_back_when_it_reads(kept: Kept) -> None:
+    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.keep()
+    first = kept.begun()["control"]
+    second = kept.keep()
+    kept.none_begins()
+    assert second.view().state == "starting"
+    first.reads()
+    kept.begun()
+
+
+def test_a_stop_and_work_between_runs_wait_for_no_turn(kept: Kept) -> None:
+    kept.runs.turns = Turns(1, longest_s=1000)
+    kept.keep()
+    kept.begun()
+    second = kept.keep()
+    assert second.between_runs(lambda: "done", WAIT_S) == "done"
+    second.stop()
+    assert second.view().state == "stopped"
+    kept.keepers[0].stop()
+    kept.none_begins()
+
+
 def test_a_run_begins_once_the_keeper_before_it_has_ended(kept: Kept) -> None:
     first = kept.keep()
     kept.begun()
@@ -173,6 +201,8 @@ def test_a_source_with_an_end_is_finished(kept: Kept) -> None:
             "take the edit back, or start anew with another pipeline.name (its state is in a folder of that name)",
         ),
         ("choose another --state-dir", "choose another --state-root of `cdc serve`"),
+        ("give the --state-dir that the pipeline runs with", "it has none until a run has committed its first batch"),
+        ("run `cdc resync FILE shop.a`, `cdc resync FILE shop.b`", "run `cdc resync p shop.a`, `cdc resync p shop.b`"),
     ],
 )
 def test_the_next_step_is_one_that_a_server_has(kept: Kept, hint: str, told: str) -> None:

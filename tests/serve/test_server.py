@@ -136,6 +136,23 @@ def test_a_name_passes_from_one_file_to_another_and_each_pipeline_is_kept_once(f
     assert [Path(view.file).name for view in folder.server.pipelines()] == ["a.yaml", "b.yaml"]
 
 
+@pytest.mark.parametrize("looks", [1, 3])
+def test_files_that_swap_their_names_get_them_once_the_last_has_asked(folder: Folder, looks: int) -> None:
+    names = ["one", "two", "three"]
+    for file, name in zip("abc", names, strict=True):
+        folder.write(f"{file}.yaml", SOUND + f"pipeline: {{name: {name}}}\n")
+    before = {name: folder.kept(name) for name in names}
+    for file, name in zip("abc", ["two", "three", "one"], strict=True):
+        (folder.folder / f"{file}.yaml").write_text(SOUND + f"pipeline: {{name: {name}}}\n")
+        if looks > 1:
+            folder.look()
+    folder.look()
+    assert folder.shown() == dict.fromkeys(names, "running")
+    assert {name: Path(folder.kept(name).spec.file).stem for name in names} == {"two": "a", "three": "b", "one": "c"}
+    assert all(kept.closed and folder.kept(name).after is kept for name, kept in before.items())
+    assert not any(view.file_errors for view in folder.server.pipelines())
+
+
 def test_a_file_that_turns_wrong_keeps_its_name_as_its_version_before_goes_on(folder: Folder) -> None:
     folder.write("shop.yaml", SOUND)
     folder.write("shop.yaml", "source: 1\n")

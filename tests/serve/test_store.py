@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,15 @@ from typer.testing import CliRunner
 
 import cdc
 from cdc.cli import app
+from cdc.flow.pausing import TableRequests
 from cdc.flow.retry import RetryPolicy
 from cdc.job.control import Control
 from cdc.job.lock import RunLock
-from cdc.job.state_location import place, reading
+from cdc.job.seen import seen, show_requests
+from cdc.job.state_location import changing, place, reading
+from cdc.schema import TableId
 from cdc.serve.server import Server, Settings
-from cdc.status.file import write_status
+from cdc.status.file import read_status, write_status
 from cdc.status.recording import first_status
 
 if TYPE_CHECKING:
@@ -105,3 +109,29 @@ def test_a_folder_that_has_a_state_already_is_not_moved_to_the_store(s3: S3Serve
         shown = {view.name: view for view in server.pipelines()}
         assert (shown["shop"].state, shown["stock"].name) == ("invalid", "stock")
         assert "has a state of its own, which is not moved" in shown["shop"].file_errors[0]
+
+
+def test_a_pause_that_the_next_run_takes_in_is_shown_here_and_elsewhere(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.yaml").write_text(FILE)
+    spec, url = cdc.load(tmp_path / "shop.yaml").spec, f"{s3.new_bucket()}/shop"
+    monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / "here"))
+    with changing(url, spec) as state:
+        state.open(name="shop", source="values")
+        first = first_status(state.root, "shop-1", name="shop", source="values", sink="values", file="", behavior="")
+        write_status(state.root, replace(first, state="ended"))
+    with changing(url, spec) as state:
+        TableRequests(state.store).add(TableId("shop", "orders"), pause=True)
+        show_requests(state)
+    for machine in ("here", "elsewhere"):
+        monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / machine))
+        found = seen(url)
+        assert found is not None
+        assert (found.state, found.status.paused) == ("ended", ("shop.orders",))
+    of_serve = read_status(place(url, spec).root)
+    assert of_serve is None, "this machine has had no run"
+    monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / "here"))
+    of_serve = read_status(place(url, spec).root)
+    assert of_serve is not None
+    assert of_serve.status.paused == ("shop.orders",)

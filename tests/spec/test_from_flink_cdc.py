@@ -93,3 +93,30 @@ def test_defaults_that_are_not_set_are_named() -> None:
 def test_pipelines_without_flink_cdcs_source_hear_nothing_of_it() -> None:
     text = "source: {type: values, rows: []}\nsink: {type: values}\n"
     assert check("p.yaml", text.encode(), env={}).spec.other_defaults() == ""
+
+
+def test_constants_that_earlier_versions_read_as_javas_are_told() -> None:
+    text = TEXT.replace(", EXTRA", "") + (
+        "transform:\n"
+        "  - source-table: a.b\n"
+        r"""    projection: id, REGEXP_REPLACE(s, '\\d+', '') AS t, REPLACE(s, '\n', '') AS u, LEFT(s, 1) AS v"""
+        "\n"
+    )
+    warned = [each for each in check("p.yaml", text.encode(), env={}).warnings if "in a constant" in each.message]
+    assert [(each.line, each.column, each.message) for each in warned] == [
+        (5, 40, r"\\ in a constant is 2 characters, as in SQL"), (5, 69, r"\n in a constant is 2 characters, as in SQL")
+    ]  # fmt: skip
+    assert "write one backslash, or the character itself" in str(warned[0])
+
+
+def test_a_rule_for_a_table_that_an_earlier_one_takes_is_told() -> None:
+    rules = (
+        "transform:\n"
+        "  - {source-table: a.b, filter: UPPER(province) = 'SHANGHAI'}\n"
+        "  - {source-table: 'A.B, c.d', filter: UPPER(province) = 'BEIJING'}\n"
+        "  - {source-table: '\\.*.\\.*', filter: id > 0}\n"
+    )
+    warned = check("p.yaml", (TEXT.replace(", EXTRA", "") + rules).encode(), env={}).warnings
+    assert [(each.line, each.path, each.message) for each in warned if each.path.startswith("transform")] == [
+        (5, "transform[1].source-table", "A.B has transform[0] already")
+    ]

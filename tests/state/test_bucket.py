@@ -50,6 +50,15 @@ def test_objects_are_listed_downloaded_and_removed(s3: S3Server, tmp_path: Path)
     assert bucket.names("bulk") == []
 
 
+def test_what_is_not_there_need_not_be_removed_from_a_store_that_minds(tmp_path: Path) -> None:
+    bucket = Bucket(tmp_path.as_uri(), ONCE)  # which minds, as Azure's and Google's do
+    for name in ("log/1", "log/2", "log/4"):
+        bucket.put(name, b"a")
+    bucket.delete(["log/1", "log/2", "log/3", "log/4"])
+    assert bucket.names("log") == []
+    bucket.delete(["log/3"])
+
+
 def test_a_state_is_continued_in_another_folder(s3: S3Server, tmp_path: Path) -> None:
     url = f"{s3.new_bucket()}/shop"
     for number, folder in enumerate("abc"):

@@ -25,6 +25,7 @@ from cdc.state.remote.run import held
 from cdc.state.served.server import StateServer
 from cdc.state.served.store import ServedStop, ServedStore, _line
 from cdc.state.served.wire import Door, begin, trusting
+from cdc.state.store import LocalStore
 
 LOCAL = "127.0.0.1"
 
@@ -172,6 +173,38 @@ def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, 
     for thread in [each for each in threading.enumerate() if each.name == "state-for-executor"]:
         thread.join(10)
     assert list((state.sink.bulk("staging") / "1").iterdir()) == []
+
+
+def test_what_is_being_written_at_the_end_is_written_before_the_next_run_may_begin(
+    state: StateDir, server: StateServer, door: Door
+) -> None:
+    writing, go, found = threading.Event(), threading.Event(), list[bytes | None]()
+    write = LocalStore.write
+
+    def slowly(self: LocalStore, name: str, data: bytes) -> None:
+        writing.set()
+        go.wait(60)
+        write(self, name, data)
+
+    def ask() -> None:
+        with contextlib.suppress(StateUnavailable):
+            ServedStore(door, "source").write("a.json", b"1")
+
+    def end() -> None:
+        server.close()
+        found.append(state.source.read("a.json"))
+
+    with patch.object(LocalStore, "write", slowly):
+        threads = [threading.Thread(target=ask), threading.Thread(target=end)]
+        threads[0].start()
+        assert writing.wait(60)
+        threads[1].start()
+        assert server._closed.wait(60)
+        go.set()
+        for thread in threads:
+            thread.join(60)
+    assert found == [b"1"]
+    assert not [each for each in threading.enumerate() if each.name in ("state-server", "state-for-executor")]
 
 
 def test_errors_of_the_state_cross(state: StateDir, door: Door) -> None:

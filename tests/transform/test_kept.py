@@ -11,7 +11,8 @@ from cdc.testing.blocks import block, images
 from cdc.transform import kept
 from cdc.transform.compiled import compile_rule
 from cdc.transform.engine import Engine
-from cdc.transform.rules import RuleRunner, Rules
+from cdc.transform.rules import Rules
+from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
 from tests.transform_rules import NOW, TABLE, rule, text
 
@@ -71,7 +72,7 @@ def test_functions_keep_what_they_know_until_they_are_forgotten() -> None:
 def test_tables_that_need_the_same_statement_share_it_until_the_last_is_let_go() -> None:
     engine = Engine()
     made = [compile_rule(rule(projection=r"\*, id + 1 AS m"), schema, engine) for schema in (SCHEMA, OTHER)]
-    assert made[0]._statement is made[1]._statement
+    assert made[0].statement is made[1].statement
     made[0].close()
     rows = made[1].apply(block(TABLE, OTHER, [("+I", {"id": 4, "b": "x"})]), NOW)
     assert images([rows]) == [("+I", {"id": 4, "b": "x", "m": 5})]

@@ -10,7 +10,8 @@ import pytest
 from cdc.errors import SpecError
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropTable, TableId, TableSchema
 from cdc.testing.blocks import images
-from cdc.transform.rules import RuleRunner, Rules
+from cdc.transform.rules import Rules
+from cdc.transform.runner import RuleRunner
 from cdc.transform.texts import RuleSource, RuleTexts, Settings, UserFunction
 from tests.transform_rules import NOW, SCHEMA, TABLE, changes, text
 

@@ -85,11 +85,14 @@ def test_a_plan_is_text_and_what_stops_it_an_error(client: TestClient, monkeypat
     assert client.get(f"{BASE}/shop/plan").json() == {"plan": "plan of shop.yaml"}
 
     def refuse(shown: object) -> str:
-        raise SinkError("the password is wrong", where="fe:9030", hint="set it")
+        raise SinkError("it is gone", where="fe:9030", hint="start with a new --state-dir; `cdc resync FILE shop.a`")
 
     monkeypatch.setattr(api, "plan_text", refuse)
     answer = client.get(f"{BASE}/shop/plan")
-    assert (answer.status_code, answer.json()["error"]["hint"]) == (502, "set it")
+    assert (answer.status_code, answer.json()["error"]["hint"]) == (
+        502,
+        "start with another pipeline.name (its state is in a folder of that name); `cdc resync shop shop.a`",
+    )
 
 
 def test_the_log(client: TestClient) -> None:

@@ -103,6 +103,7 @@ def test_the_page_and_the_api_begin_it_and_show_it(control: FakeControl, monkeyp
     assert "1 of 1 table equal" in page
 
 
+@pytest.mark.slow
 def test_the_comparison_is_that_of_cdc_verify(control: FakeControl, tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text("source: {type: values, rows: []}\nsink: {type: values}\n")
     verifications = Verifications(control)

@@ -124,10 +124,21 @@ class Bucket:
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there are fine."""
+        for part in _parts(sorted(names)):
+            self._asked(lambda part=part: self._delete(part), part[0], "removed")  # type: ignore[misc]
+
+    def _delete(self, names: list[str]) -> None:
+        """Azure and Google refuse to remove what is not there, S3 does not: one after the other is removed then."""
         import obstore
 
-        for part in _parts(sorted(names)):
-            self._asked(lambda part=part: obstore.delete(self._store, part), part[0], "removed")  # type: ignore[misc]
+        try:
+            obstore.delete(self._store, names)
+        except FileNotFoundError as error:
+            if _NO_BUCKET.search(str(error)):
+                raise
+            if len(names) > 1:
+                for name in names:
+                    self._delete([name])
 
     def _put_if(self, name: str, data: bytes, condition: str) -> str | None:
         import obstore

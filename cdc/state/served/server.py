@@ -11,6 +11,7 @@ import secrets
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +31,7 @@ _STRANGERS = 512
 _AGAIN_S = 0.2
 _TRIED_PORTS = 32
 _SPARE = ".tmp"
+_ENDS_S = 10.0
 
 Answer = tuple[Mapping[str, Any], bytes]
 
@@ -54,6 +56,7 @@ class StateServer:
         self._lock = threading.Lock()
         self._logs: dict[tuple[str, str], AppendLog] = {}
         self._open = set[socket.socket]()
+        self._threads = set[threading.Thread]()
         self._closed = threading.Event()
         self._strangers = threading.BoundedSemaphore(_STRANGERS)
         self._operations: dict[str, Callable[[Mapping[str, Any], bytes], Answer]] = {
@@ -63,18 +66,42 @@ class StateServer:
 
     def start(self) -> Door:
         """Answer from now on."""
-        threading.Thread(target=self._accept, name="state-server", daemon=True).start()
+        self._begin(self._accept, "state-server")
         return self.door
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Answer nobody any more; what is being written for one is written when this returns, or fails, as the next run
+        may begin then. A disk that hangs is waited for ten seconds."""
         with self._lock:
             self._closed.set()
-            left = set(self._open)
-        for connection in (self._listening, *left):
+            connections, threads = [self._listening, *self._open], list(self._threads)
+        for connection in connections:  # who serves it closes it
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-            connection.close()
+        deadline = time.monotonic() + _ENDS_S
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._listening.close()
+        left = sum(thread.is_alive() for thread in threads)
+        if left:
+            log.warning("%d requests of executors are still being answered: does the disk hang?", left)
+
+    def _begin(self, work: Callable[..., None], name: str, *arguments: Any) -> None:
+        """A thread that `close` waits for. Raises RuntimeError."""
+
+        def run() -> None:
+            try:
+                work(*arguments)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        with self._lock:
+            if self._closed.is_set():
+                raise RuntimeError("it is closed")
+            thread.start()
+            self._threads.add(thread)
 
     def _accept(self) -> None:
         """Goes on also without a file or a thread for one more: there may be one in a moment."""
@@ -93,7 +120,7 @@ class StateServer:
             if not self._strangers.acquire(blocking=False):
                 raise RuntimeError(f"{_STRANGERS} others have not said who they are")
             stack.callback(self._strangers.release)
-            threading.Thread(target=self._serve, args=(connection,), name="state-for-executor", daemon=True).start()
+            self._begin(self._serve, "state-for-executor", connection)
             stack.pop_all()
 
     def _serve(self, connection: socket.socket) -> None:
@@ -102,31 +129,37 @@ class StateServer:
             wrapped = self._greeted(connection)
             if wrapped is None:
                 return
-            with wrapped:
-                with self._lock:
-                    if self._closed.is_set():
-                        return
-                    self._open.add(wrapped)
-                try:
-                    file: Any
-                    with wrapped.makefile("rwb", buffering=BUFFER) as file:
-                        self._converse(wrapped, file)
-                finally:
-                    with self._lock:
-                        self._open.discard(wrapped)
+            file: Any
+            with wrapped, self._kept_open(wrapped), wrapped.makefile("rwb", buffering=BUFFER) as file:
+                self._converse(wrapped, file)
         except (OSError, ValueError, _Broken) as error:
             log.debug("a connection to the state has ended: %s", error)
         finally:
             connection.close()
+
+    @contextlib.contextmanager
+    def _kept_open(self, connection: socket.socket) -> Iterator[None]:
+        """While the block runs, `close` ends the connection. Raises _Broken once it was called."""
+        with self._lock:
+            if self._closed.is_set():
+                raise _Broken("the run has ended")
+            self._open.add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._open.discard(connection)
 
     def _greeted(self, connection: socket.socket) -> ssl.SSLSocket | None:
         """The connection, of who has the token; None of others. What they say comes in one record of TLS, so nobody
         takes long, or much memory, before it is known who it is."""
         try:
             connection.settimeout(_GREETING_S)
-            wrapped = self._tls.wrap_socket(connection, server_side=True)
+            wrapped = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
             try:
-                hello = receive(io.BytesIO(wrapped.recv(_HELLO)))
+                with self._kept_open(wrapped):
+                    wrapped.do_handshake()
+                    hello = receive(io.BytesIO(wrapped.recv(_HELLO)))
                 if hello is not None and hmac.compare_digest(str(hello[0].get("token")).encode(), self._token):
                     return wrapped
             except BaseException:

@@ -154,7 +154,7 @@ _WORDS = {
     "TEXT": "text", "CONSTANT": "a text constant", "INT": "an integer", "NUMBER": "a number", "DOUBLE": "a number",
     "BOOLEAN": "a condition", "BYTES": "bytes", "JSON": "JSON", "MOMENT": "a date or timestamp",
     "DATA": "text or bytes", "CLOCK": "a date, time or timestamp",
-    "SHOWN": "what has a text form", "ARRAY": "an array", "COLLECTION": "an array or a map",
+    "SHOWN": "what has a text form", "UNIT": "a unit of time", "ARRAY": "an array", "COLLECTION": "an array or a map",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdc.transform.catalogue.function import Function
+from cdc.transform.catalogue.text import limited
 from cdc.transform.conversions import convertible
 from cdc.transform.syntax import Span
 from cdc.transform.typed import Typed, call, cast, mistake
@@ -48,7 +49,8 @@ FUNCTIONS: tuple[Function, ...] = (
              "Keyed SHA-256 (HMAC) in hexadecimal digits: equal values stay equal, "
              "and without the key none can be guessed.",
              flink=_FLINK, example=("CHAR_LENGTH(HASH('a'))", "64", "an error")),
-    Function("TRUNCATE_TEXT", _G, "x ANY, n INT", _truncate, "left({0}, greatest({1}, 0))", "The first n characters.",
+    Function("TRUNCATE_TEXT", _G, "x ANY, n INT", _truncate, f"left({{0}}, {limited('{1}')})",
+             "The first n characters.",
              flink=_FLINK, example=("TRUNCATE_TEXT('Lovelace', 1)", "L", "an error")),
     Function("REDACT", _G, "x ANY", STRING, "CASE WHEN {0} IS NOT NULL THEN '[redacted]' END",
              "`[redacted]` in place of every value that is not NULL.", flink=_FLINK,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 
 from cdc.schema import Kind
 from cdc.transform import operators
@@ -67,11 +67,31 @@ def index_sql(args: list[str], node: Typed) -> str:
         return f"struct_extract({args[0]}, 'f{int(key.value) - 1}')"
     if kind_of(base.type) is Kind.JSON:
         if isinstance(key.value, str):
-            path = text_literal("$." + json.dumps(key.value, ensure_ascii=False))
-            return f"CAST(json_extract({args[0]}, {path}) AS VARCHAR)"
+            return f"CAST(json_extract({args[0]}, {text_literal(_pointer(key.value))}) AS VARCHAR)"
         path = f"'$[' || ({args[1]} - 1) || ']'"
         return f"CASE WHEN {args[1]} >= 1 THEN CAST(json_extract({args[0]}, {path}) AS VARCHAR) END"
     return f"CASE WHEN {args[1]} >= 1 THEN list_extract({args[0]}, {args[1]}) END"
+
+
+def _pointer(key: str) -> str:
+    """The engine's path of a key. In JSON pointers nothing is a wildcard, but digits count an array's elements."""
+    return f'$."{key}"' if key.isdecimal() else "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+_STEP = re.compile(r"""\.(?:"(?:[^"*\\]|\\.)+"|[^.\["*]+)|\[\d{1,9}\]""")
+
+
+def _path(name: str, kind: SqlType):  # type: ignore[no-untyped-def]
+    """JSON_VALUE and JSON_QUERY. Their paths lead to one value: several would be a list in the engine's spelling."""
+
+    def rule(args: list[Typed], span: Span) -> Typed:
+        path = str(args[1].value)
+        if not path.startswith("$") or _STEP.sub("", path[1:]):
+            hint = 'such as $.a.b, $.a[0] or $."a key"; [0] is the first element'
+            raise mistake(args[1].span, f"the path '{path}' of {name} cannot be read", hint)
+        return call(name, kind, args, span, nullable=True)
+
+    return rule
 
 
 def _array(args: list[Typed], span: Span) -> Typed:
@@ -132,16 +152,16 @@ def _parsed(name: str):  # type: ignore[no-untyped-def]
 _BASE: tuple[Function, ...] = (
     Function("PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("PARSE_JSON"), "",
              "Text to JSON; other text fails.", fails=True, flink="A key that is there twice fails unless the second "
-             "argument is TRUE; here the first one counts.",
+             "argument is TRUE, then the last one counts; here the first one does. Empty text gives NULL.",
              example=("CAST(PARSE_JSON('{\"a\":1,\"a\":2}')['a'] AS INT)", "1", "an error")),
     Function("TRY_PARSE_JSON", _J, "s SHOWN, [allow_duplicates BOOLEAN]", _parsed("TRY_PARSE_JSON"), "",
              "Text to JSON; NULL for other text."),
-    Function("JSON_VALUE", _J, "v JSON, path CONSTANT", STRING,
+    Function("JSON_VALUE", _J, "v JSON, path CONSTANT", _path("JSON_VALUE", STRING),
              "CASE WHEN json_valid({0}) THEN json_extract_string({0}, {1}) END",
              "The text at a path such as `$.a[0].b` (paths count from 0); NULL when there is none, or no JSON.",
              nulls="always", flink="Flink CDC has no such function.",
              example=("JSON_VALUE('{\"a\":\"x\"}', '$.a')", "x", "an error")),
-    Function("JSON_QUERY", _J, "v JSON, path CONSTANT", JSON,
+    Function("JSON_QUERY", _J, "v JSON, path CONSTANT", _path("JSON_QUERY", JSON),
              "CASE WHEN json_valid({0}) THEN CAST(json_extract({0}, {1}) AS VARCHAR) END",
              "The JSON at a path such as `$.a[0]`; NULL when there is none, or no JSON.", nulls="always",
              flink="Flink CDC has no such function.", example=("JSON_QUERY('{\"a\":[1]}', '$.a')", "[1]", "an error")),

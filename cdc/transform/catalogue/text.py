@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cdc.transform.catalogue.function import Function, aliases, constant
 from cdc.transform.conversions import failing, text_literal
 from cdc.transform.syntax import Span
@@ -10,29 +12,55 @@ from cdc.transform.types import BOOLEAN, BYTES, INT, STRING, Array, is_text
 
 _G, _R = "Text", "Regular expressions"
 _FIND = (
-    "CASE WHEN {2} < 1 THEN 0 WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 "
-    "ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
+    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {2} < 1 OR {2} > length({1}) + 1 THEN 0 "
+    "WHEN instr(substr({1}, {2}), {0}) = 0 THEN 0 ELSE instr(substr({1}, {2}), {0}) + {2} - 1 END"
 )
 _FROM = "CASE WHEN {1} = 0 THEN 1 ELSE {1} END"
-_SHORT = "CASE WHEN {1} < -length({0}) THEN '' "
+_SHORT = "WHEN {1} < -length({0}) OR {1} > length({0}) THEN '' "
+_NEGATIVE = f"WHEN {{2}} < 0 AND {{0}} IS NOT NULL THEN {failing('SUBSTRING with a negative length')} "
+_FAR = 1_000_000_000
+"""No text is that long; the engine fails on positions and lengths beyond 2 ** 32."""
 LONGEST = 64 * 1024 * 1024
 """Bytes of a text that a function makes longer than what it was given. The engine would make gigabytes of one value."""
 _MOST = LONGEST // 4
 """Characters that LPAD and RPAD fill to: one has four bytes at most."""
 _TOO_LONG = failing(f"the text would be longer than {LONGEST} bytes")
 # Too long a text is refused in an argument: the engine evaluates constant parts of CASE before it looks which counts.
-_TIMES = f"CASE WHEN {{1}} > {LONGEST} // nullif(strlen({{0}}), 0) THEN {_TOO_LONG} ELSE greatest({{1}}, 0) END"
+_TIMES = (
+    f"CASE WHEN {{1}} > {LONGEST} // nullif(strlen({{0}}), 0) THEN {_TOO_LONG} WHEN {{1}} < 0 THEN 0 ELSE {{1}} END"
+)
 _FILLED = f"CASE WHEN {{1}} > {_MOST} THEN {failing(f'filled to more than {_MOST} characters')} ELSE {{1}} END"
 _NULLS = "NULL arguments: older functions of Flink CDC stop the job with a null pointer error"
+_UNITS = "; characters beyond the first 65,536 of Unicode count twice there"
+_TRIMS = "; it takes away all characters up to the blank, and ignores which ones are named and at which end"
+
+
+def limited(number: str, least: int = 0) -> str:
+    """SQL of a number of characters that the engine takes, NULL for NULL: `greatest` would leave NULLs out."""
+    return f"CASE WHEN {number} < {least} THEN {least} WHEN {number} > {_FAR} THEN {_FAR} ELSE {number} END"
+
+
+def _overlay(length: str) -> str:
+    start = limited("{2}", 1)
+    rest = f"substring({{0}}, {start} + {length})"
+    return f"substring({{0}}, 1, {start} - 1) || {{1}} || {rest}"
 
 
 def _replacement(args: list[str], node: Typed) -> str:
     """Java writes groups as $1, the engine as \\1."""
-    import re
-
-    text = constant(node.args[2])
-    text = re.sub(r"\$(\d)", r"\\\1", text.replace("\\", "\\\\")) if "$" in text or "\\" in text else text
+    regex, text = constant(node.args[1]), constant(node.args[2])
+    last = max((int(group) for group in re.findall(r"\$(\d)", text)), default=0)
+    if last > groups(regex):
+        message = f"there is no group ${last} in the regular expression '{regex}'"
+        raise mistake(node.args[2].span, message, "put brackets around what it stands for")
+    text = re.sub(r"\$(\d)", r"\\\1", text.replace("\\", "\\\\"))
     return f"regexp_replace({args[0]}, {args[1]}, {text_literal(text)}, 'g')"
+
+
+def groups(regex: str) -> int:
+    """How many groups a regular expression has that can be asked for by number."""
+    plain = re.sub(r"\\Q.*?(\\E|$)|\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", "", regex, flags=re.DOTALL)
+    return len(re.findall(r"\((?!\?)|\(\?P?<", plain))
 
 
 def _replace(args: list[Typed], span: Span) -> Typed:
@@ -63,13 +91,30 @@ def _group(node: Typed, index: int) -> int:
 
 
 def _extract_all(args: list[str], node: Typed) -> str:
-    first = 1 if "(" in constant(node.args[1]) else 0
+    first = min(groups(constant(node.args[1])), 1)
     return f"regexp_extract_all({args[0]}, {args[1]}, {_group(node, 2) if len(args) > 2 else first})"
 
 
 def _extract(args: list[str], node: Typed) -> str:
     group = _group(node, 2) if len(args) > 2 else 0
     return f"CASE WHEN regexp_matches({args[0]}, {args[1]}) THEN regexp_extract({args[0]}, {args[1]}, {group}) END"
+
+
+def _instr(args: list[str], node: Typed) -> str:
+    """What stands before the first match tells where it is; the match's text may stand elsewhere before."""
+    before = text_literal(f"^((?s:.*?))(?:{constant(node.args[1])})")
+    return (
+        f"CASE WHEN regexp_matches({args[0]}, {before}) THEN length(regexp_extract({args[0]}, {before}, 1)) + 1 "
+        f"WHEN {args[0]} IS NOT NULL THEN 0 END"
+    )
+
+
+def _reverse(args: list[str], node: Typed) -> str:
+    """The engine turns letters with their accents around as one."""
+    each = f"list_reverse(regexp_extract_all({args[0]}, '(?s).'))"
+    return (
+        f"CASE WHEN strlen({args[0]}) = length({args[0]}) THEN reverse({args[0]}) ELSE array_to_string({each}, '') END"
+    )
 
 
 _BASE: tuple[Function, ...] = (
@@ -79,14 +124,14 @@ _BASE: tuple[Function, ...] = (
              example=("CONCAT('a', NULL)", "NULL", "anull")),
     Function("CONCAT_WS", _G, "separator TEXT, s SHOWN...", STRING, lambda args, node: f"concat_ws({', '.join(args)})",
              "The texts that are not NULL, with the separator between them.", nulls="always"),
-    Function("CHAR_LENGTH", _G, "s TEXT", INT, "length({0})", "Number of characters.", flink=_NULLS,
+    Function("CHAR_LENGTH", _G, "s TEXT", INT, "length({0})", "Number of characters.", flink=_NULLS + _UNITS,
              example=("CHAR_LENGTH(NULL)", "NULL", "the job fails")),
     Function("UPPER", _G, "s TEXT", STRING, "upper({0})", "In capitals, character by character.", flink=_NULLS +
              "; `ß` becomes `SS`", example=("UPPER('ß')", "ẞ", "SS")),
     Function("LOWER", _G, "s TEXT", STRING, "lower({0})", "In small letters.", flink=_NULLS,
              example=("LOWER(NULL)", "NULL", "the job fails")),
     Function("TRIM", _G, "s TEXT, [characters TEXT]", STRING, ("trim({0}, ' ')", "trim({0}, {1})"),
-             "Without blanks (or those characters) at both ends; also `TRIM(BOTH 'x' FROM s)`.", flink=_NULLS,
+             "Without blanks (or those characters) at both ends; also `TRIM(BOTH 'x' FROM s)`.", flink=_NULLS + _TRIMS,
              example=("TRIM(NULL)", "NULL", "the job fails")),
     Function("LTRIM", _G, "s TEXT, [characters TEXT]", STRING, ("ltrim({0}, ' ')", "ltrim({0}, {1})"),
              "Without blanks (or those characters) at the start."),
@@ -106,14 +151,14 @@ _BASE: tuple[Function, ...] = (
              "Every occurrence replaced; an empty `what` changes nothing."),
     Function("REPEAT", _G, "s TEXT, n INT", STRING, f"repeat({{0}}, {_TIMES})",
              "The text n times; empty for n below 1.", fails=True),
-    Function("REVERSE", _G, "s TEXT", STRING, "reverse({0})", "The characters in reverse.",
+    Function("REVERSE", _G, "s TEXT", STRING, _reverse, "The characters in reverse.",
              flink="Flink CDC has no such function.", example=("REVERSE('abc')", "cba", "an error")),
-    Function("LEFT", _G, "s TEXT, n INT", STRING, "left({0}, greatest({1}, 0))", "The first n characters."),
-    Function("RIGHT", _G, "s TEXT, n INT", STRING, "right({0}, greatest({1}, 0))", "The last n characters."),
+    Function("LEFT", _G, "s TEXT, n INT", STRING, f"left({{0}}, {limited('{1}')})", "The first n characters."),
+    Function("RIGHT", _G, "s TEXT, n INT", STRING, f"right({{0}}, {limited('{1}')})", "The last n characters."),
     Function("SUBSTRING", _G, "s TEXT, from INT, [length INT]", STRING,
-             (_SHORT + f"ELSE substring({{0}}, {_FROM}) END",
-              f"CASE WHEN {{2}} < 0 THEN {failing('SUBSTRING with a negative length')} WHEN {{1}} < -length({{0}}) "
-              f"THEN '' ELSE substring({{0}}, {_FROM}, {{2}}) END"),
+             (f"CASE {_SHORT}ELSE substring({{0}}, {_FROM}) END",
+              f"CASE WHEN {{2}} IS NULL THEN NULL {_NEGATIVE}{_SHORT}"
+              f"ELSE substring({{0}}, {_FROM}, {limited('{2}')}) END"),
              "From a position on (0 counts as 1, negative from the end), at most `length` characters; "
              "also `SUBSTRING(s FROM 2 FOR 3)`.", fails=True),
     Function("POSITION", _G, "what TEXT, s TEXT, [start INT]", INT, ("instr({1}, {0})", _FIND),
@@ -121,13 +166,12 @@ _BASE: tuple[Function, ...] = (
     Function("INSTR", _G, "s TEXT, what TEXT", INT, "instr({0}, {1})",
              "Where the text first occurs, 0 when it does not."),
     Function("OVERLAY", _G, "s TEXT, by TEXT, from INT, [length INT]", STRING,
-             ("substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2}, 1) + length({1}))",
-              "substring({0}, 1, greatest({2} - 1, 0)) || {1} || substring({0}, greatest({2} + greatest({3}, 0), 1))"),
+             (_overlay("length({1})"), _overlay(limited("{3}"))),
              "With a piece replaced; also `OVERLAY(s PLACING 'x' FROM 2 FOR 3)`."),
     Function("STARTSWITH", _G, "s TEXT, start TEXT", BOOLEAN, "starts_with({0}, {1})", "True when it begins so."),
     Function("ENDSWITH", _G, "s TEXT, end TEXT", BOOLEAN, "ends_with({0}, {1})", "True when it ends so."),
     Function("SPLIT_INDEX", _G, "s TEXT, separator TEXT, index INT", STRING,
-             "CASE WHEN {2} < 0 OR {2} >= len(string_split({0}, {1})) THEN NULL "
+             "CASE WHEN {1} IS NULL OR {2} < 0 OR {2} >= len(string_split({0}, {1})) THEN NULL "
              "ELSE list_extract(string_split({0}, {1}), {2} + 1) END",
              "The piece of that index, from 0; NULL when there is none.", nulls="always",
              flink="Flink CDC has no such function.", example=("SPLIT_INDEX('a,b', ',', 1)", "b", "an error")),
@@ -145,20 +189,24 @@ _BASE: tuple[Function, ...] = (
              "SHA-256 in hexadecimal digits, without a key: short values can be guessed, see HASH.",
              flink="Flink CDC has no such function.", example=("CHAR_LENGTH(SHA256('a'))", "64", "an error")),
     Function("REGEXP_REPLACE", _R, "s TEXT, regex CONSTANT, by CONSTANT", STRING, _replacement,
-             "Every match replaced; `$1` stands for a group."),
+             "Every match replaced; `$1` stands for a group, `$` before anything but a digit for itself.",
+             flink="`$1` is text there, not a group.",
+             example=("REGEXP_REPLACE('ab', '(a)', '<$1>')", "<a>b", "<$1>b")),
     Function("REGEXP_EXTRACT", _R, "s TEXT, regex CONSTANT, [group INT]", STRING, _extract,
-             "The first match, or a group of it; NULL when nothing matches.", nulls="always"),
+             "The first match, or a group of it; NULL when nothing matches, empty where the group takes no part in it.",
+             nulls="always", flink="A group that takes no part in the match is NULL.",
+             example=("REGEXP_EXTRACT('b', '(a)?b', 1) = ''", "TRUE", "FALSE")),
     Function("REGEXP_EXTRACT_ALL", _R, "s TEXT, regex CONSTANT, [group INT]", Array(STRING),
              _extract_all,
-             "All matches, of the first group unless told otherwise.", fails=True),
+             "All matches, of the first group (where there is one) unless told otherwise.", fails=True,
+             flink="NULL where the group is left out and the expression has none.",
+             example=("CARDINALITY(REGEXP_EXTRACT_ALL('aba', 'a'))", "2", "NULL")),
     Function("REGEXP_COUNT", _R, "s TEXT, regex CONSTANT", INT, "len(regexp_extract_all({0}, {1}, 0))",
              "How many matches."),
     Function("REGEXP_SUBSTR", _R, "s TEXT, regex CONSTANT", STRING, lambda args, node: _extract(args[:2], node),
              "The first match; NULL when there is none.", nulls="always"),
-    Function("REGEXP_INSTR", _R, "s TEXT, regex CONSTANT", INT,
-             "CASE WHEN {0} IS NULL THEN NULL WHEN regexp_matches({0}, {1}) "
-        "THEN instr({0}, regexp_extract({0}, {1}, 0)) ELSE 0 END",
-             "Where the first match's text first occurs, 0 when nothing matches."),
+    Function("REGEXP_INSTR", _R, "s TEXT, regex CONSTANT", INT, _instr,
+             "Where the first match begins, 0 when nothing matches."),
     Function("REGEXP_LIKE", _R, "s TEXT, regex CONSTANT", BOOLEAN, "regexp_matches({0}, {1})",
              "True when some part matches.", flink="Flink CDC has no such function: its LIKE does that.",
              example=("REGEXP_LIKE('abc', 'b+')", "TRUE", "an error")),

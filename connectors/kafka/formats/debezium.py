@@ -33,7 +33,7 @@ from connectors.kafka.formats.log_places import NOWHERE, PLACES, Places, places_
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change
-from connectors.kafka.formats.wrapped import Unwrapper, by_key, key_object
+from connectors.kafka.formats.wrapped import Opener, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import NULL, OBJECT, STRING
 
 _ENVELOPE = Tree({
@@ -47,14 +47,14 @@ _CREATE, _READ, _UPDATE, _DELETE, _TRUNCATE, _NOTE = b"crudtm"
 class DebeziumFormat:
     """Reads Debezium's messages. Learns the Connect schemas it meets."""
 
-    def __init__(self, modes: Modes | None = None) -> None:
+    def __init__(self, modes: Modes | None = None, wrapped: Opener | None = None) -> None:
         self._modes = modes or Modes()
-        self._wrapped = Unwrapper(_row_fields)
+        self._wrapped = wrapped or Unwrapper(row_fields)
 
     def read(self, messages: Messages) -> Reading:
         """As in `Format`."""
         reading = Reading()
-        found = self._wrapped.payloads(messages.values)
+        messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
         if len(found.texts):
             self._sort(messages, reading, _ENVELOPE.scan(found.texts), found.numbers, found.shapes)
@@ -66,7 +66,7 @@ class DebeziumFormat:
 
     def places(self, messages: Messages) -> Places:
         """Where the messages stand in the server's log."""
-        payloads = self._wrapped.payloads(messages.values)
+        _, payloads = self._wrapped.opened(messages)
         found = places_of(PLACES.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
         at[payloads.numbers] = found.at
@@ -116,7 +116,8 @@ class DebeziumFormat:
             reading.unreadable[number] = "neither a change nor a note of Debezium: it has no `op`"
 
 
-def _row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
+def row_fields(schema: Mapping[str, Any]) -> tuple[Field, ...] | None:
+    """The fields of the rows in an envelope with this Connect schema; None when it has none. Raises ValueError."""
     rows = connect.row_schema(schema)
     return None if rows is None else connect.fields_of(rows)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from cdc.errors import UnsupportedChange
+from connectors.kafka.formats import connect
 from connectors.kafka.formats.canal import CanalFormat
-from connectors.kafka.formats.debezium import DebeziumFormat
+from connectors.kafka.formats.debezium import DebeziumFormat, row_fields
 from connectors.kafka.formats.groups import Format, Messages
 from connectors.kafka.formats.maxwell import MaxwellFormat
 from connectors.kafka.formats.modes import Modes
@@ -16,7 +17,11 @@ from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.scan import Scan, Tree
 from connectors.kafka.kernels import ABSENT, INTEGER
 
+if TYPE_CHECKING:
+    from connectors.kafka.avro.registry import Registry
+
 DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
+DEBEZIUM_AVRO, AVRO = "debezium-avro", "avro"
 
 _SIGNS: tuple[tuple[str, frozenset[str]], ...] = (
     (DEBEZIUM, frozenset({"schema", "payload"})),
@@ -49,10 +54,10 @@ class FormatChoice(Protocol):
 
 
 class Formats:
-    """One format object per topic; they keep what they learn of schemas."""
+    """One format object per topic; they keep what they learn of schemas. `registry` has those of messages in Avro."""
 
-    def __init__(self, options: FormatChoice) -> None:
-        self._options = options
+    def __init__(self, options: FormatChoice, registry: Registry | None = None) -> None:
+        self._options, self._registry = options, registry
         self._by_topic: dict[str, Format] = {}
 
     def of(self, topic: str, messages: Messages) -> Format:
@@ -60,12 +65,21 @@ class Formats:
         found = self._by_topic.get(topic)
         if found is None:
             name = detected(messages) if self._options.value_format == "auto" else self._options.value_format
+            if name == DEBEZIUM_AVRO and self._registry is None:
+                hint = "name the Schema Registry that it is of in schema-registry.url, or leave the topic out"
+                raise UnsupportedChange("messages begin with a zero byte, as Avro does", where=topic, hint=hint)
             found = self._made(name or DEBEZIUM)
             if name and messages.values.there.any():
                 self._by_topic[topic] = found
         return found
 
     def _made(self, name: str) -> Format:
+        if self._registry is not None and AVRO in name:
+            from connectors.kafka.avro.unwrapper import AvroUnwrapper
+
+            if name.startswith(DEBEZIUM_AVRO):
+                return DebeziumFormat(self._options.modes, AvroUnwrapper(row_fields, self._registry, rows=2))
+            return PlainFormat(self._options.zone, AvroUnwrapper(connect.fields_of, self._registry, rows=1))
         if name == CANAL:
             return CanalFormat(self._options.zone)
         if name == MAXWELL:
@@ -82,6 +96,9 @@ def detected(messages: Messages) -> str | None:
     if not len(numbers):
         return None
     first = 0
+    begin = messages.values.begins[numbers[0]]
+    if messages.values.ends[numbers[0]] > begin and messages.values.data[begin] == 0:
+        return DEBEZIUM_AVRO
     if _heartbeats(_MARKS.scan(messages.values.take(numbers[:1])))[0]:
         others = np.flatnonzero(~_heartbeats(_MARKS.scan(messages.values.take(numbers))))
         if not len(others):

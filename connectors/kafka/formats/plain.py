@@ -16,7 +16,7 @@ from connectors.kafka.formats import connect
 from connectors.kafka.formats.fields import Field
 from connectors.kafka.formats.groups import AFTER, DELETE, Group, Images, Messages, Reading, consecutive, gathered
 from connectors.kafka.formats.scan import Cells, Texts, Tree
-from connectors.kafka.formats.wrapped import Payloads, Unwrapper, by_key, key_object
+from connectors.kafka.formats.wrapped import Opener, Payloads, Unwrapper, by_key, key_object
 from connectors.kafka.kernels import STRING, TRUE
 
 _DELETED = "__deleted"
@@ -26,9 +26,9 @@ _OBJECT = Tree({_DELETED: None})
 class PlainFormat:
     """Reads rows, with and without Connect's schema around them. `zone` is the clock of instants without a zone."""
 
-    def __init__(self, zone: str = "UTC") -> None:
+    def __init__(self, zone: str = "UTC", wrapped: Opener | None = None) -> None:
         self._zone = zone
-        self._wrapped = Unwrapper(connect.fields_of)
+        self._wrapped = wrapped or Unwrapper(connect.fields_of)
 
     def natural(self, column: Column) -> Field:
         """As in `Format`: moments that are numbers are milliseconds."""
@@ -37,7 +37,7 @@ class PlainFormat:
     def read(self, messages: Messages) -> Reading:
         """As in `Format`. Rows of a table without a key can only be added."""
         reading = Reading()
-        found = self._wrapped.payloads(messages.values)
+        messages, found = self._wrapped.opened(messages)
         reading.unreadable.update(found.unreadable)
         deletes = np.flatnonzero(~messages.values.there)
         numbers, texts, shapes = found.numbers, found.texts, found.shapes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class Payloads:
     unreadable: Mapping[int, str]
 
 
+class Opener(Protocol):
+    """How keys and values are wrapped. `shapes` are those met so far, by their numbers."""
+
+    shapes: list[Shape]
+
+    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+        """The messages with keys that are JSON, as far as they can be, and the payloads of the values there are."""
+
+
 class Unwrapper:
     """Takes payloads out of values, with their shapes. Remembers the schemas it has met."""
 
@@ -56,8 +65,11 @@ class Unwrapper:
         self.shapes: list[Shape] = [BARE]
         self._latest: list[Shape] = []
 
-    def payloads(self, values: Texts) -> Payloads:
-        """The payloads of all values there are; values that follow one of the same schema are taken in one go."""
+    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+        """As in `Opener`; values that follow one of the same schema are taken in one go."""
+        return messages, self._payloads(messages.values)
+
+    def _payloads(self, values: Texts) -> Payloads:
         numbers = np.flatnonzero(values.there)
         texts = values.take(numbers)
         begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)

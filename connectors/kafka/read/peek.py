@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.read import records, startup
@@ -21,7 +21,7 @@ def peeked(
     cluster: Cluster, policy: RetryPolicy, options: KafkaSourceOptions, pipeline: str
 ) -> dict[TableId, TableSchema]:
     """Tables with the schemas that the first messages need. Raises SourceError."""
-    tables, formats = Tables(options), Formats(options)
+    tables, formats = Tables(options), Formats(options, options.registry(policy, SOURCE))
     found: dict[TableId, TableSchema] = {}
     asker, reader = records.asker(cluster, pipeline), records.fetcher(cluster, pipeline)
     try:

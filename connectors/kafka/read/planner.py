@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 from cdc.errors import SchemaUnknown, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.detect import Formats
@@ -97,7 +97,7 @@ class Planner:
     ) -> None:
         self._cluster, self._policy, self._options, self._history = cluster, policy, options, history
         self._tables, self._pipeline, self._notices = tables, pipeline, notices
-        self._formats = Formats(options)
+        self._formats = Formats(options, options.registry(policy, SOURCE))
         self._order = Order(self._formats, self._ends_now)
         self._behind = set[str]()
         self._reader: Fetcher | None = None
@@ -280,23 +280,22 @@ class Planner:
             self._behind.clear()
             self._assign()
         for part in self._parts.values():
-            if not part.parts or part.name in batch.held:
-                continue
-            if not self._order.open(part, self._parts):
-                self._put_behind(part)
-                continue
-            messages = part.messages()
-            fit = self._fit(part, messages, batch.known)
-            if fit.count:
-                self._order.took(part, messages.part(0, fit.count))
-                batch.ends[part.name] = messages.place(fit.count - 1) + 1
-                batch.rows += fit.count
-                batch.bytes += part.drop(fit.count)
-            if part.parts:
-                batch.held[part.name] = fit
-                if fit.behind:
-                    self._order.passed(part)
+            while part.parts and part.name not in batch.held:
+                if not self._order.open(part, self._parts):
                     self._put_behind(part)
+                    break
+                messages = part.messages(_LOOK_BYTES)
+                fit = self._fit(part, messages, batch.known)
+                if fit.count:
+                    self._order.took(part, messages.part(0, fit.count))
+                    batch.ends[part.name] = messages.place(fit.count - 1) + 1
+                    batch.rows += fit.count
+                    batch.bytes += part.drop(fit.count)
+                if fit.count < len(messages):
+                    batch.held[part.name] = fit
+                    if fit.behind:
+                        self._order.passed(part)
+                        self._put_behind(part)
 
     def _put_behind(self, part: Pending) -> None:
         """What waits for other partitions takes no room from them: it is read again later."""

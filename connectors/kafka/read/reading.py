@@ -11,7 +11,7 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableSchema
 from cdc.source import Count
 from cdc.timing import in_phase
-from connectors.kafka.client import Cluster
+from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.blocks import Sequenced, block_of
@@ -50,7 +50,7 @@ class Reader:
         # The client connects again by itself: nothing is asked during a pause, so pauses are short.
         self._policy = replace(policy, longest_pause_s=_WAIT_S)
         self._known, self._count = known, count
-        self._formats, self._tables = Formats(options), Tables(options)
+        self._formats, self._tables = Formats(options, options.registry(policy, SOURCE)), Tables(options)
         self._letters = DeadLetters(cluster, policy, options.dead_letter_topic)
 
     def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:

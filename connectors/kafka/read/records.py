@@ -93,10 +93,14 @@ class Pending:
         self.bytes += size
         return size
 
-    def messages(self) -> Messages:
-        """All of them; there has to be one."""
+    def messages(self, most: int | None = None) -> Messages:
+        """All of them, or the first ones that have about `most` bytes; there has to be one."""
         self.parts = [Messages.joined(self.parts)]
-        return self.parts[0]
+        found = self.parts[0]
+        if most is None or self.bytes <= most:
+            return found
+        sizes = np.cumsum(found.values.ends - found.values.begins, dtype=np.int64)
+        return found.part(0, max(1, int(np.searchsorted(sizes, most))))
 
     def drop(self, count: int) -> int:
         """The first `count` messages are planned; how many bytes they have."""

@@ -2,14 +2,19 @@
 
 Compiled code is cached in a folder named after the contents of the kernels' source files, below NUMBA_CACHE_DIR or
 `~/.cache/cdc/kernels`: Numba itself looks only at the file of the outermost function, and after an edit of an inner one
-the old code would live on. The folder is set while one of these functions is declared and only then, as the setting
-belongs to the whole process and other packages keep their own.
+the old code would live on. Where that cannot be written, as in a container of YARN, whose home is `/home/`, it is below
+the folder for temporary files, for this user alone; where that cannot be either, each process compiles for itself. The
+folder is set while one of these functions is declared and only then, as the setting belongs to the whole process and
+other packages keep their own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,15 +48,14 @@ class Kernels:
         return self._declare(function, "always")
 
     def _declare(self, function: _Function, inline: str) -> _Function:
-        before = config.CACHE_DIR
-        if self._cache is not None:
-            config.CACHE_DIR = self._cache
+        if self._cache is None:
+            return njit(nogil=True, inline=inline)(function)  # type: ignore[no-any-return]
+        before, config.CACHE_DIR = config.CACHE_DIR, self._cache
         try:
             compiled: _Function = njit(cache=True, nogil=True, inline=inline)(function)
         finally:
             config.CACHE_DIR = before
-        if self._cache is not None:
-            compiled_once(compiled, self._cache)
+        compiled_once(compiled, self._cache)
         return compiled
 
 
@@ -62,18 +66,33 @@ def _sources(*places: Path) -> Iterator[Path]:
 
 
 def _cache_folder(places: tuple[Path, ...], name: str) -> str | None:
-    """This version's folder, None where it cannot be made: Numba's own choice stays then."""
+    """This version's folder, None where none can be written."""
     digest = hashlib.sha256()
     for source in _sources(*places):
         digest.update(source.name.encode())
         digest.update(source.read_bytes())
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
-    folder = base / f"{name}-{digest.hexdigest()[:16]}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None
-    return str(folder)
+    for base in (_chosen, _of_this_user):
+        with contextlib.suppress(OSError, RuntimeError):
+            folder = base() / f"{name}-{digest.hexdigest()[:16]}"
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return str(folder)
+    return None
+
+
+def _chosen() -> Path:
+    """Where the environment wants it. Raises RuntimeError for a user without a home."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path.home() / ".cache" / "cdc" / "kernels")
+
+
+def _of_this_user() -> Path:
+    """A folder beside those of others, which hold code that would be run. Raises OSError when it is not this user's."""
+    folder = Path(tempfile.gettempdir()) / f"cdc-kernels-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} is not of this user alone")
+    return folder
 
 
 kernel = Kernels(Path(__file__).parent, "shared")

@@ -1,7 +1,8 @@
 import pytest
 
 from cdc.schema import Column, DataType
-from connectors.doris.types import SqlType, data_type, default_text, holds, read_type, wanted
+from connectors.doris.types import default_text, holds, read_type, wanted
+from connectors.streamload.sql_types import SqlType, data_type
 
 CREATED = [
     # source, value column, key column

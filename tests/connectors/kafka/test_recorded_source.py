@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from kafka_log import Follower, TopicLog
 from recorded import blocks, theirs
+from schema_registry import SchemaRegistry
 
 from cdc.block import RowKind
 
@@ -47,9 +49,13 @@ def _fold(rows: Rows, kind: str, row: dict[str, Any]) -> None:
         rows[row["id"]] = row
 
 
-def recorded(name: str) -> TopicLog:
-    """The messages of a file, in their topics where it has them."""
+def recorded(name: str, registry: SchemaRegistry) -> TopicLog:
+    """The messages of a file, in their topics where it has them; schemas among them go to the registry."""
     lines = theirs(name)
+    for line in lines:
+        if "schema_id" in line:
+            registry.add(line["schema"], line["schema_id"])
+    lines = [line for line in lines if "schema_id" not in line]
     if "topic" not in lines[0]:
         log = TopicLog(recorded=1)
         log.write("recorded", *(json.dumps(line).encode() for line in lines))
@@ -57,7 +63,8 @@ def recorded(name: str) -> TopicLog:
     log = TopicLog(**dict.fromkeys((line["topic"] for line in lines), 1))
     for line in lines:
         key, value = line["key"], line["value"]
-        log.write_keyed(line["topic"], (key and key.encode(), value and value.encode()))
+        text = b64decode if registry.schemas else str.encode
+        log.write_keyed(line["topic"], (key and text(key), value and text(value)))
     return log
 
 
@@ -85,6 +92,9 @@ class Case:
 CASES = {
     "debezium": Case(
         "debezium-json-schema.jsonl", "mysql", {"c_year": "Debezium makes 2000 of YEAR 0", "c_json": _ONLY_SPACES}
+    ),
+    "debezium-avro": Case(
+        "debezium-avro.jsonl", "mysql", {"c_year": "Debezium makes 2000 of YEAR 0", "c_json": _ONLY_SPACES}
     ),
     "debezium-options": Case(
         "debezium-json.jsonl",
@@ -122,7 +132,10 @@ def test_rows_of_all_types_are_the_servers(name: str, tmp_path: Path) -> None:
     more: dict[str, Any] = dict(case.options)
     if case.declared is not None:
         more["columns"] = {_TYPES: {column: text for column, text in types.items() if column not in case.declared}}
-    found = out_of_topics(recorded(case.file), tmp_path / "topics", **more)
+    with SchemaRegistry() as registry:
+        log = recorded(case.file, registry)
+        more |= {"schema-registry.url": registry.url} if registry.schemas else {}
+        found = out_of_topics(log, tmp_path / "topics", **more)
     assert found.keys() == wanted.keys()
     wrong = {
         column

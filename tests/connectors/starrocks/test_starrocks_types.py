@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdc.schema import Column, DataType, Kind
-from connectors.starrocks.types import SqlType, TypeRules, data_type, default_text, read_type
+from connectors.starrocks.types import SECONDS_DIGITS, TypeRules, default_text, read_type
+from connectors.streamload.sql_types import SqlType, data_type
 
 RULES = TypeRules()
 
@@ -114,7 +115,7 @@ def test_types_are_read_from_the_columns_table(row: tuple[str, int | None, int |
 
 
 def test_types_that_are_never_written_show_as_text_and_cannot_be_loaded() -> None:
-    assert data_type(SqlType("BITMAP")) == DataType(Kind.STRING)
+    assert data_type(SqlType("BITMAP"), digits=SECONDS_DIGITS) == DataType(Kind.STRING)
     assert SqlType("BITMAP").target("c", nullable=True, is_key=False) is None
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from connectors.shared.kernels import Kernels
 
 PACKAGE = """
 from pathlib import Path
@@ -67,3 +71,24 @@ def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_pat
         process.stdin.flush()
     compiled = [int(process.communicate(timeout=120)[0]) for process in processes]
     assert sum(compiled) == 3
+
+
+def test_kernels_are_kept_for_this_user_alone_where_there_is_no_home_to_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc/none")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = tmp_path / f"cdc-kernels-{os.getuid()}"
+
+    def declared() -> Callable[[int], int]:
+        return Kernels(tmp_path, "trial")(lambda number: number + 1)
+
+    assert declared()(1) == 2
+    assert list(own.rglob("*.nbc"))
+    assert own.stat().st_mode & 0o777 == 0o700
+    own.chmod(0o777)  # anybody may have put code there
+    assert declared()(2) == 3
+    own.rename(tmp_path / "aside")
+    own.symlink_to(tmp_path / "aside")
+    assert declared()(3) == 4
+    assert len(list(tmp_path.rglob("*.nbc"))) == 1

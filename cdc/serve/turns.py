@@ -1,0 +1,60 @@
+"""Turns of pipelines that start: a few at a time, so that a folder of many takes no more memory than their runs do.
+
+A run that is set up takes processes of Spark's that a run under way has no use for, and these stay for a minute. A turn
+ends when the run reads, or ends, or waits for a server for too long: what is down holds nobody else up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+LONGEST_S = 10.0
+_LOOK_S = 0.5
+"""How often it is looked at whether who waits still wants a turn."""
+
+
+class Turns:
+    """At most `most` turns at a time, each at most `longest_s` long. Any thread."""
+
+    def __init__(self, most: int, longest_s: float = LONGEST_S) -> None:
+        self._most, self._longest_s = most, longest_s
+        self._changed = threading.Condition()
+        self._waiting: list[object] = []
+        self._ends_s: dict[object, float] = {}
+
+    def take(self, wanted: Callable[[], bool]) -> Callable[[], None]:
+        """Wait for a turn, behind those that came before; what ends it, which may be called again.
+
+        Returns without one as soon as `wanted` says so: there is nothing to begin any more.
+        """
+        turn = object()
+        with self._changed:
+            self._waiting.append(turn)
+            try:
+                while wanted():
+                    wait_s = self._wait_s(turn)
+                    if not wait_s:
+                        self._ends_s[turn] = time.monotonic() + self._longest_s
+                        break
+                    self._changed.wait(wait_s)
+            finally:
+                self._waiting.remove(turn)
+                self._changed.notify_all()
+        return partial(self._end, turn)
+
+    def _wait_s(self, turn: object) -> float:
+        """0 when it is this one's turn."""
+        now = time.monotonic()
+        self._ends_s = {other: ends_s for other, ends_s in self._ends_s.items() if ends_s > now}
+        free = self._most - len(self._ends_s)
+        if self._waiting.index(turn) < free:
+            return 0.0
+        return min([_LOOK_S, *(ends_s - now for ends_s in self._ends_s.values())])
+
+    def _end(self, turn: object) -> None:
+        with self._changed:
+            self._ends_s.pop(turn, None)
+            self._changed.notify_all()

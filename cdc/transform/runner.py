@@ -1,0 +1,56 @@
+"""The rules of a pipeline at work: applied block by block, and tried on no row before anything starts."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+
+from cdc.block import ChangeBlock
+from cdc.schema import TableId, TableSchema
+from cdc.transform.answers import Answers
+from cdc.transform.failures import Counts
+from cdc.transform.kept import kept
+from cdc.transform.rule import Rule
+from cdc.transform.rules import Rules
+
+
+def prove(rules: Rules, tables: Mapping[TableId, TableSchema]) -> None:
+    """Find what only the engine can refuse, with the first table of each rule. Raises SpecError."""
+    proven: set[str] = set()
+    for table, schema in tables.items():
+        rule = rules.rule(table)
+        if rule is not None and rule.name not in proven:
+            proven.add(rule.name)
+            kept(rules).compiled(rule, schema, prove=True)
+
+
+class RuleRunner:
+    """Applies rules to blocks, in one thread of a task; what is compiled is kept for the next one (`kept`).
+
+    Use it as a context manager: the user's functions are opened with it and closed after the last block. Without
+    `answers` no model is asked, and its answers are NULL.
+    """
+
+    def __init__(self, rules: Rules, answers: Answers | None = None) -> None:
+        self._kept, self._answers = kept(rules), answers
+        self._rules = self._kept.rules
+        self._by_table: dict[TableId, Rule | None] = {}
+        self.counts = Counts()
+
+    def __enter__(self) -> RuleRunner:
+        for model in self._rules.models:
+            model.begin(self._answers)
+        for loaded in self._rules.loaded:
+            loaded.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for loaded in self._rules.loaded:
+            loaded.close()
+
+    def apply(self, block: ChangeBlock, now: datetime.datetime) -> ChangeBlock:
+        """The block behind its table's rule; `now` is the batch's moment. Raises TransformError and SpecError."""
+        if block.table not in self._by_table:
+            self._by_table[block.table] = self._rules.rule(block.table)
+        rule = self._by_table[block.table]
+        return block if rule is None else self._kept.compiled(rule, block.schema).apply(block, now, self.counts)

@@ -1,0 +1,10 @@
+"""Numba kernels between Avro's binary encoding and JSON text. None raises and none allocates."""
+
+from pathlib import Path
+
+from connectors.kafka.encoding.kernels import strings
+from connectors.shared.kernels import Kernels
+from connectors.shared.kernels.text import FOLDER
+
+kernel = Kernels(Path(__file__).parent, "avro", FOLDER, Path(strings.__file__).parent)
+"""Declares a kernel of this package."""

@@ -1,0 +1,276 @@
+"""Avro values as the JSON that Kafka Connect's JsonConverter would have made of them.
+
+A schema is a table of nodes, int64[n, 3]: what the node is, its first child, and how many it has. Children are
+int64[m, 3]: the child's node, and where the text that stands before it (`"name":`) or is it (a symbol) lies among
+`names`, and its size. Bytes are base64; doubles that are no number are words in quotes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from connectors.kafka.avro.kernels import kernel
+from connectors.kafka.encoding.kernels.strings import base64_text, escaped
+from connectors.shared.kernels.kernel_types import Int, Ints, Pair, Word
+from connectors.shared.kernels.memory import move, peek8, peek32, peek64, poke8, poke32, poke64
+from connectors.shared.kernels.text.floats import double_text, float_text
+from connectors.shared.kernels.text.integers import signed_text
+
+NULL, BOOLEAN, WHOLE, FLOAT, DOUBLE, BYTES, TEXT, FIXED, ENUM, ARRAY, MAP, RECORD, ROW, UNION = range(14)
+"""What a node is. FIXED has its size for its first child. ROW: a record whose members that are null are left out."""
+
+DEEPEST = 32
+"""How many records, lists and maps may be inside each other."""
+BAD, FULL = -1, -2
+"""Instead of an address: the bytes are none of the schema; there is no room for the text."""
+
+_ROOM = 64
+"""What a value takes at most, beside its own bytes."""
+_KIND, _NEXT, _END, _LEFT, _WRITTEN = range(5)
+FRAME = 5
+"""What is known of a record, list or map that is not at its end."""
+_QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LIST, _LIST_END = 34, 44, 58, 123, 125, 91, 93
+_TRUE, _FALS, _NULL = 0x65757274, 0x736C6166, 0x6C6C756E
+_NAN, _INFINITY = 0x224E614E22, 0x7974696E69666E49  # "NaN" in its quotes, and Infinity
+_FLOAT_WORD, _DOUBLE_WORD = np.uint64(0x7F800000), np.uint64(0x7FF0000000000000)
+_U1, _U7, _U63, _LOW7, _U0 = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(127), np.uint64(0)
+
+
+@kernel
+def number(at: Int, stop: Int) -> Pair:
+    """A number of variable length, and the address behind it; BAD there when it has no end."""
+    bits, shift = _U0, _U0
+    while at < stop and shift <= _U63:
+        byte = np.uint64(peek8(at))
+        bits |= (byte & _LOW7) << shift
+        at += 1
+        if byte <= _LOW7:
+            return np.int64(bits >> _U1) ^ -np.int64(bits & _U1), at
+        shift += _U7
+    return 0, BAD
+
+
+@kernel
+def _word(negative: Int, nan: Int, to: Int) -> Int:
+    """What is no number, in quotes."""
+    if nan:
+        poke64(to, _NAN)
+        return to + 5
+    poke8(to, _QUOTE)
+    to += 1
+    if negative:
+        poke8(to, 45)
+        to += 1
+    poke64(to, _INFINITY)
+    poke8(to + 8, _QUOTE)
+    return to + 9
+
+
+@kernel
+def _float(bits: Word, to: Int) -> Int:
+    if bits & _FLOAT_WORD == _FLOAT_WORD:
+        return _word(np.int64(bits >> np.uint64(31)), np.int64(bits & np.uint64(0x7FFFFF)), to)
+    return float_text(bits, to)
+
+
+@kernel
+def _double(bits: Word, to: Int) -> Int:
+    if bits & _DOUBLE_WORD == _DOUBLE_WORD:
+        return _word(np.int64(bits >> _U63), np.int64(bits & np.uint64(0xFFFFFFFFFFFFF)), to)
+    return double_text(bits, to)
+
+
+@kernel
+def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
+    """Bytes or text in quotes; the address behind them, or FULL."""
+    if limit - to < _ROOM + (6 * size if kind == TEXT else size // 3 * 4):
+        return FULL
+    poke8(to, _QUOTE)
+    to = escaped(at, size, to + 1) if kind == TEXT else base64_text(at, size, 1, to + 1)
+    poke8(to, _QUOTE)
+    return to + 1
+
+
+@kernel
+def _scalar(nodes: Ints, children: Ints, names: Int, node: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
+    """A value that holds no others: the addresses behind it and behind its text, or BAD or FULL for both."""
+    kind, first = nodes[node, 0], nodes[node, 1]
+    if limit - to < _ROOM:
+        return FULL, FULL
+    if kind == NULL:
+        poke32(to, _NULL)
+        return at, to + 4
+    if kind in (BOOLEAN, FLOAT, DOUBLE):
+        size = 1 if kind == BOOLEAN else 4 if kind == FLOAT else 8
+        if stop - at < size:
+            return BAD, BAD
+        if kind == FLOAT:
+            return at + 4, _float(np.uint64(peek32(at)), to)
+        if kind == DOUBLE:
+            return at + 8, _double(np.uint64(peek64(at)), to)
+        if peek8(at) > 1:
+            return BAD, BAD
+        poke32(to, _TRUE if peek8(at) == 1 else _FALS)
+        if peek8(at) == 1:
+            return at + 1, to + 4
+        poke8(to + 4, 101)
+        return at + 1, to + 5
+    size = first
+    if kind != FIXED:
+        size, at = number(at, stop)
+        if at < 0:
+            return BAD, BAD
+    if kind == WHOLE:
+        return at, signed_text(size, to)
+    if kind == ENUM:
+        if size < 0 or size >= nodes[node, 2]:
+            return BAD, BAD
+        length = children[first + size, 2]
+        if limit - to < _ROOM + length:
+            return FULL, FULL
+        move(to, names + children[first + size, 1], length)
+        return at, to + length
+    if size < 0 or size > stop - at:
+        return BAD, BAD
+    to = _sized(kind, at, size, to, limit)
+    return (at + size, to) if to > 0 else (FULL, FULL)
+
+
+@kernel
+def _branch(nodes: Ints, children: Ints, node: Int, at: Int, stop: Int) -> Pair:
+    """The node that a union's value has, and the address of the value; the node itself where it is no union."""
+    while nodes[node, 0] == UNION:
+        index, at = number(at, stop)
+        if at < 0 or index < 0 or index >= nodes[node, 2]:
+            return node, BAD
+        node = children[nodes[node, 1] + index, 0]
+    return node, at
+
+
+@kernel
+def _begin(nodes: Ints, node: Int, frame: Ints, to: Int) -> Int:
+    """Open a record, list or map; the address behind its bracket."""
+    kind = nodes[node, 0]
+    frame[_KIND], frame[_NEXT], frame[_END] = kind, nodes[node, 1], nodes[node, 1] + nodes[node, 2]
+    frame[_LEFT] = frame[_WRITTEN] = 0
+    poke8(to, _LIST if kind == ARRAY else _OPEN)
+    return to + 1
+
+
+@kernel
+def _items(frame: Ints, at: Int, stop: Int) -> Int:
+    """Read how many items the next block has; the address behind that, or BAD."""
+    count, at = number(at, stop)
+    if at > 0 and count < 0:
+        count = -count
+        _, at = number(at, stop)
+    # An item has at least a byte: those of types without a value are not lists of anything.
+    if at < 0 or count < 0 or count > stop - at:
+        return BAD
+    frame[_LEFT] = count
+    return at
+
+
+@kernel
+def _member(
+    nodes: Ints, children: Ints, names: Int, frame: Ints, at: Int, stop: Int, to: Int, limit: Int, found: Ints
+) -> Pair:
+    """Go on to the next value of a frame: found[0] is its node, -1 when there is none."""
+    kind = frame[_KIND]
+    if kind in (RECORD, ROW):
+        while frame[_NEXT] < frame[_END]:
+            child = frame[_NEXT]
+            frame[_NEXT] += 1
+            node, at = _branch(nodes, children, children[child, 0], at, stop)
+            if at < 0:
+                return BAD, BAD
+            if kind == ROW and nodes[node, 0] == NULL:
+                continue
+            size = children[child, 2]
+            if limit - to < _ROOM + size:
+                return FULL, FULL
+            if frame[_WRITTEN]:
+                poke8(to, _COMMA)
+                to += 1
+            frame[_WRITTEN], found[0] = 1, node
+            move(to, names + children[child, 1], size)
+            return at, to + size
+        found[0] = -1
+        poke8(to, _CLOSE)
+        return at, to + 1
+    if frame[_LEFT] == 0:
+        at = _items(frame, at, stop)
+        if at < 0:
+            return BAD, BAD
+        if frame[_LEFT] == 0:
+            found[0] = -1
+            poke8(to, _LIST_END if kind == ARRAY else _CLOSE)
+            return at, to + 1
+    frame[_LEFT] -= 1
+    if frame[_WRITTEN]:
+        poke8(to, _COMMA)
+        to += 1
+    frame[_WRITTEN] = 1
+    if kind == MAP:
+        size, at = number(at, stop)
+        if at < 0 or size < 0 or size > stop - at:
+            return BAD, BAD
+        to = _sized(TEXT, at, size, to, limit)
+        if to < 0:
+            return FULL, FULL
+        at += size
+        poke8(to, _COLON)
+        to += 1
+    found[0], at = _branch(nodes, children, children[frame[_NEXT], 0], at, stop)
+    return (at, to) if at > 0 else (BAD, BAD)
+
+
+@kernel
+def _text(
+    nodes: Ints, children: Ints, names: Int, at: Int, stop: Int, to: Int, limit: Int, frames: Ints, found: Ints
+) -> Int:
+    """One message, from its body; the address behind its text, BAD or FULL."""
+    depth = 0
+    found[0], at = _branch(nodes, children, 0, at, stop)
+    while at >= 0:
+        node = found[0]
+        if nodes[node, 0] >= ARRAY:
+            if depth == DEEPEST:
+                return BAD
+            if limit - to < _ROOM:
+                return FULL
+            to = _begin(nodes, node, frames[depth], to)
+            depth += 1
+        else:
+            at, to = _scalar(nodes, children, names, node, at, stop, to, limit)
+        found[0] = -1
+        while at >= 0 and found[0] < 0:
+            if depth == 0:
+                return to if at == stop else BAD
+            if limit - to < _ROOM:
+                return FULL
+            at, to = _member(nodes, children, names, frames[depth - 1], at, stop, to, limit, found)
+            if at >= 0 and found[0] < 0:
+                depth -= 1
+    return at
+
+
+@kernel
+def json_texts(
+    nodes: Ints, children: Ints, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
+    room: Int, text_begins: Ints, text_ends: Ints, frames: Ints, found: Ints,
+) -> Int:  # fmt: skip
+    """Write messages from number `first` on to `out`, behind the `used` bytes there; how many could be.
+
+    begins, ends: int[n], where bodies are from `base` on; text_begins, text_ends: where the texts are from `out` on,
+    -1 for bytes that are none of the schema. frames: int64[DEEPEST, FRAME]; found: int64[1].
+    """
+    to, limit = out + used, out + room
+    for item in range(first, len(begins)):
+        end = _text(nodes, children, names, base + begins[item], base + ends[item], to, limit, frames, found)
+        if end == FULL:
+            return item
+        text_begins[item] = to - out if end > 0 else -1
+        text_ends[item] = end - out if end > 0 else -1
+        to = end if end > 0 else to
+    return len(begins)

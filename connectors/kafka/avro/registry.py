@@ -1,0 +1,164 @@
+"""A Schema Registry as Confluent's REST interface has it: schemas by their number. Any process.
+
+What may pass (no connection, no answer in time, 408, 429, 5xx) is waited for as the policy has it; other answers are
+final. A schema never changes under its number, so a process asks for each once.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from cdc.flow.retry import RetryPolicy
+from connectors.kafka.avro.schemas import Program, program, schema_type
+from connectors.kafka.client import Side
+
+_PASSING = frozenset({408, 429})
+_ANSWER_S = 10.0
+_SHOWN = 300
+_TYPES = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """A registry and how it is reached. Frozen and picklable; no secret is in the text that Python makes of it.
+
+    Attributes:
+        urls: the same registry; one that answers is enough.
+        user_info: `user:password`; `token`: for `Authorization: Bearer`. Empty for none.
+        ca, certificate, key: PEM files, for TLS.
+    """
+
+    urls: tuple[str, ...]
+    user_info: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+
+class Unreadable(ValueError):
+    """Messages with this schema cannot be read: its text is the reason."""
+
+
+_programs: dict[tuple[RegistrySettings, int, int], Program] = {}
+"""Schemas that this process has asked for."""
+
+
+class Registry:
+    """Asks one registry. Any number of threads."""
+
+    def __init__(self, settings: RegistrySettings, policy: RetryPolicy, side: Side) -> None:
+        self._settings, self._policy, self._side = settings, policy, side
+
+    def program(self, number: int, rows: int) -> Program:
+        """The schema with this number; `rows` as in `program`. Raises Unreadable, and the side's errors."""
+        key = self._settings, number, rows
+        found = _programs.get(key)
+        if found is None:
+            answer = self.get(f"/schemas/ids/{number}")
+            if answer is None:
+                raise Unreadable(f"the registry has no schema {number}")
+            if schema_type(answer) != "AVRO":
+                raise Unreadable(f"schema {number} is of the type {schema_type(answer)}, not AVRO")
+            try:
+                found = program(str(answer["schema"]), self._referenced(answer, set()), rows)
+            except ValueError as error:
+                raise Unreadable(f"schema {number} cannot be read: {error}") from error
+            _programs[key] = found
+        return found
+
+    def _referenced(self, answer: Mapping[str, Any], met: set[tuple[str, int]]) -> list[str]:
+        """The schemas that one names, each behind those that it names itself."""
+        found = []
+        for other in answer.get("references") or ():
+            place = str(other["subject"]), int(other["version"])
+            if place in met:
+                continue
+            met.add(place)
+            named = self.get(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
+            if named is None:
+                raise Unreadable(f"the registry has no version {place[1]} of {place[0]}, which the schema names")
+            found += [*self._referenced(named, met), str(named["schema"])]
+        return found
+
+    def reach(self) -> None:
+        """Ask for something. Raises the side's errors."""
+        self.get("/subjects")
+
+    def get(self, path: str) -> Any:
+        """A registry's answer; None when it has not what is asked for. Raises the side's errors."""
+        return self._policy.call(lambda: self._asked(path), f"Schema Registry {self._settings.urls[0]}")
+
+    def _asked(self, path: str) -> Any:
+        """Ask each server in turn until one answers."""
+        for url in self._settings.urls[:-1]:
+            try:
+                return self._once(url, path)
+            except self._side.unavailable:
+                continue
+        return self._once(self._settings.urls[-1], path)
+
+    def _once(self, url: str, path: str) -> Any:
+        where, own = f"Schema Registry {url}", self._side
+        connection = self._connection(url)
+        try:
+            connection.request("GET", urlsplit(url).path.rstrip("/") + path, headers=self._headers())
+            response = connection.getresponse()
+            status, body = response.status, response.read()
+        except ssl.SSLError as error:
+            hint = "see schema-registry.ssl.ca.location, and that the port is one of TLS"
+            raise own.refused(f"no TLS connection: {error.reason or error}", where=where, hint=hint) from error
+        except (OSError, HTTPException) as error:
+            hint = "see schema-registry.url, and that the registry runs; it is waited for until retry-timeout"
+            raise own.unavailable(f"no answer: {type(error).__name__}: {error}", where=where, hint=hint) from error
+        finally:
+            connection.close()
+        return self._answer(status, body, where)
+
+    def _answer(self, status: int, body: bytes, where: str) -> Any:
+        own = self._side
+        try:
+            found = json.loads(body)
+        except ValueError:
+            found = None
+        said = body.decode("utf-8", "replace").strip()[:_SHOWN]
+        if status in _PASSING or status >= 500:
+            raise own.unavailable(f"HTTP {status}: {said}", where=where, hint="it is asked again until retry-timeout")
+        if status in (401, 403):
+            hint = "see schema-registry.basic-auth.user-info or schema-registry.bearer-auth.token"
+            raise own.refused(f"the login is refused: HTTP {status}", where=where, hint=hint)
+        coded = isinstance(found, dict) and "error_code" in found
+        if status == 404 and coded:
+            return None
+        if status != 200 or found is None:
+            hint = "schema-registry.url is where /subjects answers; of Apicurio that ends with /apis/ccompat/v7"
+            raise own.refused(f"no answer of a Schema Registry: HTTP {status}: {said}", where=where, hint=hint)
+        return found
+
+    def _connection(self, url: str) -> HTTPConnection:
+        parts, settings = urlsplit(url), self._settings
+        if parts.scheme == "http":
+            return HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S)
+        try:
+            context = ssl.create_default_context(cafile=settings.ca)
+            if settings.certificate is not None:
+                context.load_cert_chain(settings.certificate, settings.key)
+        except OSError as error:
+            hint = "schema-registry.ssl.* are PEM files on every machine that runs a part of the pipeline"
+            raise self._side.refused(f"its TLS files cannot be read: {error}", where=url, hint=hint) from error
+        return HTTPSConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S, context=context)
+
+    def _headers(self) -> dict[str, str]:
+        headers, settings = {"Accept": f"{_TYPES}, application/json"}, self._settings
+        if settings.token:
+            headers["Authorization"] = f"Bearer {settings.token}"
+        elif settings.user_info:
+            headers["Authorization"] = f"Basic {base64.b64encode(settings.user_info.encode()).decode()}"
+        return headers

@@ -1,0 +1,149 @@
+"""Messages in Confluent's wire format as JSON: a zero byte, four bytes of the schema's number, Avro.
+
+What Connect's JsonConverter writes with a schema around it comes here as the same text without one, and its schema from
+the registry: so a column has the same type and the same values, whichever converter wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from connectors.kafka.avro.kernels import to_json
+from connectors.kafka.avro.registry import Registry, Unreadable
+from connectors.kafka.avro.schemas import Program
+from connectors.kafka.formats.groups import Messages
+from connectors.kafka.formats.scan import Texts
+from connectors.kafka.formats.wrapped import BARE, Learn, Payloads, Shape
+
+_HEADER = 5
+_NO_FRAME = "no Avro with the number of its schema before it (a zero byte and four more)"
+_PADDING = 8
+_FIRST_ROOM = 4
+"""How much longer than the Avro the text is at first taken to be."""
+_MOST = (1 << 31) - 64
+"""Bytes of text at once: their places are numbers of 32 bits."""
+
+
+class AvroUnwrapper:
+    """Takes rows out of values in Avro. Remembers the schemas it has met.
+
+    Args:
+        rows: as in `schemas.program`.
+    """
+
+    def __init__(self, learn: Learn, registry: Registry, rows: int) -> None:
+        self._learn, self._registry, self._rows = learn, registry, rows
+        self._known: dict[int, Shape] = {}
+        self.shapes: list[Shape] = [BARE]
+
+    def opened(self, messages: Messages) -> tuple[Messages, Payloads]:
+        """The messages with their keys as JSON, and the values. A key that is not Avro stays what it is.
+
+        Raises the errors of the registry.
+        """
+        keys, _, bad_keys = self._texts(messages.keys, others=True)
+        values, numbers, bad = self._texts(messages.values, others=False)
+        unreadable = {**bad, **{row: f"its key: {reason}" for row, reason in bad_keys.items()}}
+        there = messages.values.there.copy()
+        there[list(unreadable)] = False
+        rows = np.flatnonzero(there)
+        shapes = np.zeros(len(rows), np.int64)
+        for number in np.unique(numbers[rows]).tolist():
+            shapes[numbers[rows] == number] = self._shape(number).number
+        return replace(messages, keys=keys), Payloads(rows, values.take(rows), shapes, unreadable)
+
+    def _shape(self, number: int) -> Shape:
+        shape = self._known.get(number)
+        if shape is None:
+            try:
+                fields = self._learn(self._registry.program(number, self._rows).connect)
+            except ValueError as error:
+                raise Unreadable(str(error)) from error
+            shape = self._known[number] = Shape(len(self.shapes), fields)
+            self.shapes.append(shape)
+        return shape
+
+    def _texts(self, texts: Texts, *, others: bool) -> tuple[Texts, Any, dict[int, str]]:
+        """The texts as JSON, the numbers of their schemas, and why some cannot be read. `others` stay as they are."""
+        there = texts.there
+        data = texts.data
+        marked = np.zeros(len(texts), bool)
+        marked[there] = (data[texts.begins[there]] == 0) & (texts.ends[there] > texts.begins[there])
+        framed = marked & (texts.ends - texts.begins >= _HEADER)
+        numbers = np.zeros(len(texts), np.int64)
+        rows = np.flatnonzero(framed)
+        for place in range(1, _HEADER):
+            numbers[rows] = numbers[rows] << 8 | data[texts.begins[rows] + place]
+        if others:  # schemas are counted from 1: zeros begin a small number that stands for itself
+            framed &= numbers > 0
+            rows = np.flatnonzero(framed)
+        bad = {} if others else dict.fromkeys(np.flatnonzero(there & ~framed).tolist(), _NO_FRAME)
+        if others and not len(rows):
+            return texts, numbers, bad
+        written = Written(int((texts.ends[rows] - texts.begins[rows]).sum()), len(texts))
+        for number in np.unique(numbers[rows]).tolist():
+            own = rows[numbers[rows] == number]
+            try:
+                made = self._registry.program(number, self._rows)
+                if not others:
+                    self._shape(number)
+            except Unreadable as error:
+                bad.update(dict.fromkeys(own.tolist(), str(error)))
+                continue
+            for row in written.add(made, texts, own):
+                bad[row] = f"its bytes are not of schema {number}"
+        kept = np.flatnonzero(there & ~framed).tolist() if others else []
+        return written.texts([(row, texts.bytes_of(row)) for row in kept]), numbers, bad
+
+
+class Written:
+    """A buffer of texts, and where each row's is; -1 for none."""
+
+    def __init__(self, size: int, rows: int) -> None:
+        self._data = np.empty(_FIRST_ROOM * size + _PADDING, np.uint8)
+        self._used = 0
+        self._begins, self._ends = np.full((2, rows), -1, np.int32)
+        self._frames, self._found = np.zeros((to_json.DEEPEST, to_json.FRAME), np.int64), np.zeros(1, np.int64)
+
+    def add(self, made: Program, texts: Texts, rows: Any) -> list[int]:
+        """Write these rows; those that cannot be read by the schema."""
+        begins, ends = texts.begins[rows] + _HEADER, texts.ends[rows]
+        own_begins, own_ends = np.full((2, len(rows)), -1, np.int64)
+        done = 0
+        while done < len(rows):
+            done = to_json.json_texts(
+                made.nodes, made.children, made.names.ctypes.data, texts.address, begins, ends, done,
+                self._data.ctypes.data, self._used, len(self._data) - _PADDING, own_begins, own_ends, self._frames,
+                self._found,
+            )  # fmt: skip
+            self._used = max(self._used, int(own_ends[:done].max(initial=0)))
+            if done < len(rows) and not self._grow():
+                done += 1
+        self._begins[rows], self._ends[rows] = own_begins, own_ends
+        return list(np.asarray(rows)[own_begins < 0].tolist())
+
+    def _grow(self) -> bool:
+        """Make room; False where there cannot be more."""
+        wanted = min(2 * len(self._data) + (1 << 16), _MOST)
+        if wanted <= len(self._data):
+            return False
+        data = np.empty(wanted, np.uint8)
+        data[: self._used] = self._data[: self._used]
+        self._data = data
+        return True
+
+    def texts(self, kept: Sequence[tuple[int, bytes]]) -> Texts:
+        """All texts, with some that stay what they are."""
+        if not kept:
+            return Texts(self._data, self._begins, self._ends)
+        more = b"".join(text for _, text in kept)
+        data = np.concatenate((self._data[: self._used], np.frombuffer(more + bytes(_PADDING), np.uint8)))
+        at = self._used
+        for row, text in kept:
+            self._begins[row], self._ends[row] = at, at + len(text)
+            at += len(text)
+        return Texts(data, self._begins, self._ends)

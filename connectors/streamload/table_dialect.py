@@ -1,0 +1,58 @@
+"""What the SQL of both servers has in common. Pure, nothing is executed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from cdc.evolution.dialect import Dialect
+from cdc.evolution.table import ActualTable, same
+from cdc.schema import DataType, TableId, TableSchema
+from connectors.shared.sql.client import quoted, text_literal
+from connectors.streamload.sql_types import WHOLE, SqlType
+
+
+class TableDialect(Dialect[SqlType]):
+    """Names, literals, and what is alike of types and tables."""
+
+    table_type: ClassVar[type[ActualTable[SqlType]]]
+    sessions = 8
+
+    def quoted(self, name: str) -> str:
+        """In backquotes."""
+        return quoted(name)
+
+    def literal(self, text: str) -> str:
+        """With backslash escapes."""
+        return text_literal(text)
+
+    def is_text(self, actual: SqlType) -> bool:
+        """CHAR, VARCHAR and STRING."""
+        return actual.is_text
+
+    def stays(self, actual: SqlType, new: DataType, old: DataType | None, *, key: bool) -> bool:
+        """Where it holds the new values, and is not one that was made for the old type."""
+        sql = self.wanted(new, key=key)
+        if not self.holds(actual, new, key=key):
+            return False
+        if actual.is_text and sql.is_text:
+            return actual.room >= sql.room
+        if actual.name == sql.name or (actual.name in WHOLE and sql.name in WHOLE):
+            return True
+        return old is not None and actual != self.wanted(old, key=key)
+
+    def new_table(self, table: TableId, schema: TableSchema) -> ActualTable[SqlType]:
+        """Columns in an order that the server takes."""
+        columns = tuple(
+            self.new_column(column, key=any(same(part, column.name) for part in schema.primary_key))
+            for column in schema.columns
+        )
+        return self.with_key(self.table_type(table, columns, comment=schema.comment), schema.primary_key)
+
+    def create_like(self, table: ActualTable[SqlType], new: TableId) -> Sequence[str]:
+        """With partitions, buckets and properties."""
+        return [f"CREATE TABLE {self.table_name(new)} LIKE {self.table_name(table.id)}"]
+
+    def rename_table(self, table: TableId, new_name: str) -> str:
+        """Without TO."""
+        return f"ALTER TABLE {self.table_name(table)} RENAME {quoted(new_name)}"
