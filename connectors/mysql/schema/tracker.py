@@ -247,11 +247,12 @@ def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
 
 def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
     """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    explicit = query.explicit_timestamp_flag if catalog.dialect.flags_tell else query.explicit_timestamp
     return catalog.apply(
         query.sql,
         query.schema,
         sql_mode=query.sql_mode or 0,
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
-        explicit_timestamps=query.explicit_timestamp,
+        explicit_timestamps=explicit,
         executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
     )
