@@ -4,13 +4,15 @@
                    --> rows and changes of the table wait (`RouteStage.wait`), the source is asked for a copy
     later batch    --> the copy begins beside the table, with the new schema, and takes its place when it is whole
 
-Readers find the table as it was until then. Not so a table that several source tables go to, one that keeps rows or
-columns that the source does not have any more, and one that somebody has dropped in the sink: those stop the run.
+What happens to the table as a whole later in the batch comes first (`settled`): it may have no rows then, or another
+name. Readers find the table as it was until then. Not so a table that several source tables go to, one that keeps rows
+or columns that the source does not have any more, and one that somebody has dropped in the sink: those stop the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cdc.errors import ChangeRefused, EngineError
 from cdc.flow.asking import Asking
@@ -24,7 +26,9 @@ from cdc.schema import (
     CopyDropped,
     CopyTable,
     DropColumn,
+    DropTable,
     RenameColumn,
+    RenameTable,
     SchemaChange,
     TableCopied,
     TableId,
@@ -33,10 +37,8 @@ from cdc.schema import (
 from cdc.sink import Confirms, CopiesBeside, Sink
 from cdc.state.store import Store
 
-_WITH_COPY = (
-    AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn, CopyTable, TableCopied,
-    CopyDropped,
-)  # fmt: skip
+_ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
+_WITH_COPY = (*_ALTERS, CopyTable, TableCopied, CopyDropped, TruncateTable)
 
 
 _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
@@ -44,7 +46,33 @@ _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out
 
 def _is_copied_with(change: SchemaChange) -> bool:
     """Whether a copy of the table has the change behind it; also one that another copy begins or ends with."""
-    return isinstance(change, _WITH_COPY) or (isinstance(change, TruncateTable) and change.copied)
+    return isinstance(change, _WITH_COPY)
+
+
+def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+    """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
+
+    No row stands between them, so they come to the same: a table that is dropped need not be altered before, one that
+    is emptied or renamed can be altered after it. Others keep their places.
+    """
+    found: list[tuple[int, SchemaChange]] = []
+    waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
+    for place, change in enumerate(changes):
+        if isinstance(change, _ALTERS):
+            waiting.setdefault(change.table, []).append((place, change))
+            continue
+        before = waiting.pop(change.table, [])
+        found.append((place, change))
+        if isinstance(change, RenameTable):
+            moved = [(place, replace(other, table=change.new_table)) for _, other in before]
+            waiting.setdefault(change.new_table, []).extend(moved)
+        elif isinstance(change, TruncateTable) and not change.copied:
+            waiting[change.table] = [(place, other) for _, other in before]
+        elif not isinstance(change, DropTable):
+            found += before
+    for rest in waiting.values():
+        found += rest
+    return [change for _, change in sorted(found, key=lambda entry: entry[0])]
 
 
 def _with_way_out(error: ChangeRefused) -> ChangeRefused:
@@ -63,6 +91,7 @@ class RefusedChanges:
 
     def apply(self, batch: int, changes: Sequence[SchemaChange], apply: Apply) -> Sequence[SchemaChange]:
         """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
+        changes = settled(changes) if isinstance(self._sink, CopiesBeside) else changes
         self._batch, self._changes = batch, tuple(changes)
         try:
             done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)

@@ -14,6 +14,7 @@ from cdc.block import During
 from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
+from cdc.flow.refused import settled
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
 from cdc.schema import (
@@ -24,11 +25,14 @@ from cdc.schema import (
     CreateTable,
     DataType,
     DropColumn,
+    DropTable,
+    RenameColumn,
     RenameTable,
     SchemaChange,
     TableCopied,
     TableId,
     TableSchema,
+    TruncateTable,
 )
 from cdc.spec.model import RouteRule
 from cdc.testing import FailAt, ListSink, ListSource, block, run_in_memory
@@ -157,7 +161,6 @@ def test_a_table_that_is_renamed_while_it_waits_keeps_its_limit_and_the_reason()
         ("final", "evolve", {"curable": False}),
         ("not copied", "evolve", {"allowed": False}),
         ("rows are kept", "lenient", {"dropped": True}),
-        ("renamed", "evolve", {"renamed": True}),
         ("merged", "evolve", {"merged": True}),
     ],
 )
@@ -166,8 +169,6 @@ def test_what_a_copy_does_not_help_stops(why: str, behavior: str, change: dict[s
     if change.get("dropped"):
         gone = TableSchema((ID, Column("v", INT), Column("gone", INT)), ("id",))
         script = [CreateTable(A, gone), block(A, gone, [("+I", {"id": 1})]), DropColumn(A, "gone"), REFUSED]
-    if change.get("renamed"):
-        script = [*script[:3], RenameTable(A, B)]
     if change.get("merged"):
         rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
         script = [CreateTable(B, BEFORE), *script]
@@ -199,6 +200,36 @@ def test_a_swap_of_names_is_not_undone_when_a_table_is_left_out_after_a_refusal(
     assert [row["id"] for row in sink.rows(A)] == [2]
     assert [row["id"] for row in sink.rows(B)] == [1]
     assert spare not in sink.tables
+
+
+@pytest.mark.parametrize(
+    ("then", "left"),
+    [
+        ([DropTable(A)], {}),
+        (
+            [DropTable(A), CreateTable(A, BEFORE), block(A, BEFORE, [("+I", {"id": 7, "v": 7})], sequence=5)],
+            {A: {7: 7}},
+        ),
+        ([RenameTable(A, B)], {B: {1: "1", 3: "x"}}),
+        ([TruncateTable(A)], {A: {1: "1", 3: "x"}}),
+    ],
+)
+def test_what_happens_to_the_whole_table_right_behind_a_refused_change(then: list[Any], left: dict[Any, Any]) -> None:
+    sink = Stubborn()
+    copies = {table: replace(copied(), table=table) for table in (A, B)}
+    run_in_memory(AskedSource([*items()[:3], *then], copies), sink, middle=how())
+    assert {table: values(sink, table) for table in sink.tables} == left
+
+
+def test_changes_of_columns_wait_for_those_of_their_table() -> None:
+    more, gone, named = AddColumn(A, Column("more", INT)), DropColumn(B, "v"), RenameColumn(A, "more", "less")
+    assert settled([more, gone, named]) == [more, gone, named]
+    assert settled([more, gone, RenameTable(A, ALL), RenameTable(B, A), DropColumn(A, "id")]) == [
+        RenameTable(A, ALL), replace(more, table=ALL), RenameTable(B, A), replace(gone, table=A), DropColumn(A, "id"),
+    ]  # fmt: skip
+    assert settled([more, TruncateTable(A), named, gone, DropTable(A)]) == [TruncateTable(A), gone, DropTable(A)]
+    copying = [more, CopyTable(A, MORE), TruncateTable(A, copied=True), named]
+    assert settled(copying) == copying
 
 
 def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from cdc.schema import LAST, Position
 from connectors.mysql.ddl.charsets import charset_name, charset_of
 from connectors.mysql.ddl.columns import parse_column, parse_column_body, parse_default
-from connectors.mysql.ddl.create import Elements, parse_elements, parse_key_or_constraint
+from connectors.mysql.ddl.create import Elements, parse_elements, parse_key_or_constraint, primary_key
 from connectors.mysql.ddl.cursor import Cursor
 from connectors.mysql.ddl.options import parse_option
 from connectors.mysql.ddl.statements import (
@@ -37,14 +37,14 @@ _PARTITION_VERBS = (
 )  # fmt: skip
 
 
-def parse_alter_table(cursor: Cursor) -> AlterTable:
-    """Everything after `ALTER [ONLINE] [IGNORE] TABLE`."""
+def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTable:
+    """Everything after `ALTER [ONLINE] [IGNORE] TABLE`. With IGNORE rows go whose unique key another one has too."""
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table()
     if cursor.take("WAIT"):
         cursor.integer()
     cursor.take("NOWAIT")
-    clauses: list[Clause] = []
+    clauses: list[Clause] = [MoveRowsClause("ALTER IGNORE", brings=False)] if ignore else []
     while not cursor.at_end():
         clauses += _clause(cursor)
         # Table options need no comma between them, nor does what is said about partitions at the end.
@@ -83,13 +83,13 @@ def _add(cursor: Cursor) -> list[Clause]:
         return [VersioningClause(True)]
     elements = Elements()
     if parse_key_or_constraint(cursor, elements):
-        return _keys(elements)
+        return _keys(cursor, elements)
     cursor.take("COLUMN")
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     if cursor.at_symbol("("):
         elements = parse_elements(cursor)
         added: list[Clause] = [AddColumnClause(column, LAST, if_not_exists) for column in elements.columns]
-        return added + _keys(elements, if_not_exists)
+        return added + _keys(cursor, elements, if_not_exists)
     column = parse_column(cursor)
     clauses: list[Clause] = [AddColumnClause(column, _position(cursor) or LAST, if_not_exists)]
     if column.primary_key:
@@ -97,10 +97,10 @@ def _add(cursor: Cursor) -> list[Clause]:
     return clauses
 
 
-def _keys(elements: Elements, if_not_exists: bool = False) -> list[Clause]:
+def _keys(cursor: Cursor, elements: Elements, if_not_exists: bool = False) -> list[Clause]:
     clauses: list[Clause] = []
-    if elements.primary_key:
-        clauses.append(AddPrimaryKeyClause(elements.primary_key, if_not_exists))
+    if key := primary_key(cursor, elements):
+        clauses.append(AddPrimaryKeyClause(key, if_not_exists))
     if elements.not_null:
         clauses.append(NotNullClause(elements.not_null))
     return clauses
@@ -136,14 +136,13 @@ def _position(cursor: Cursor) -> Position | None:
 
 
 def _drop(cursor: Cursor) -> list[Clause]:
-    if cursor.take("PRIMARY", "KEY"):
+    if cursor.take("PRIMARY", "KEY") or cursor.take("CONSTRAINT", "PRIMARY", "KEY"):
         return [DropPrimaryKeyClause()]
     if cursor.take("SYSTEM", "VERSIONING"):
         return [VersioningClause(False)]
     if cursor.at("PARTITION"):
         return [MoveRowsClause("DROP PARTITION", brings=False)] if _to_end(cursor) else []
-    if cursor.take("PERIOD", "FOR"):
-        cursor.take("IF", "EXISTS")
+    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name()
         return []
     if cursor.take("FOREIGN", "KEY") or cursor.take("CHECK"):

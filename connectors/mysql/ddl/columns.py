@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from connectors.mysql.ddl.cursor import Cursor
 from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind, TypeSpec
 from connectors.mysql.ddl.tokens import TokenKind
-from connectors.mysql.ddl.types import parse_type
+from connectors.mysql.ddl.types import parse_charset, parse_type
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
@@ -57,11 +57,13 @@ class _Found:
     primary_key: bool = False
     auto_increment: bool = False
     updated_now: bool = False
+    charset: str | None = None
+    """MariaDB writes it behind COMPRESSED."""
 
     def definition(self, name: str, spec: TypeSpec) -> ColumnDefinition:
         return ColumnDefinition(
             name,
-            spec,
+            spec if self.charset is None else replace(spec, charset=self.charset),
             nullable=False if self.serial else self.nullable,
             default=self.default,
             comment=self.comment,
@@ -176,6 +178,9 @@ def _references(cursor: Cursor, _: _Found) -> None:
 def _constraint(cursor: Cursor, found: _Found) -> None:
     if not cursor.at("CHECK"):
         cursor.name()
+    if cursor.take("REFERENCES"):
+        _references(cursor, found)
+        return
     cursor.expect("CHECK")
     _check(cursor, found)
 
@@ -191,9 +196,10 @@ def _one_value(cursor: Cursor, _: _Found) -> None:
     cursor.next()
 
 
-def _compressed(cursor: Cursor, _: _Found) -> None:
+def _compressed(cursor: Cursor, found: _Found) -> None:
     if cursor.take_symbol("="):
         cursor.next()
+    found.charset = parse_charset(cursor) or found.charset
 
 
 def _versioning(cursor: Cursor, _: _Found) -> None:
@@ -232,7 +238,8 @@ def _bracketed(cursor: Cursor) -> Default:
         if literal is not None:
             cursor.expect_symbol(")")
             return replace(literal, bracketed=True)
-        cursor.next()
+        for _ in range(2 if introduced else 1):
+            cursor.next()
         cursor.expect_symbol(")")
         return Default(DefaultKind.EXPRESSION)
     cursor.skip_brackets()
@@ -274,9 +281,16 @@ _LITERALS = {
 
 
 def _expression(cursor: Cursor) -> Default:
-    """An expression without brackets around it (MariaDB): a function call, a column, NEXT VALUE FOR a sequence."""
+    """An expression without brackets around it (MariaDB): a function call, a column, NEXT VALUE FOR a sequence, CASE, a
+    variable."""
     while cursor.take_symbol("-") or cursor.take_symbol("+"):
         pass
+    if cursor.peek().kind is TokenKind.VARIABLE:
+        cursor.next()
+        return Default(DefaultKind.EXPRESSION)
+    if cursor.at("CASE"):
+        _skip_case(cursor)
+        return Default(DefaultKind.EXPRESSION)
     if cursor.take("NEXT", "VALUE", "FOR") or cursor.take("PREVIOUS", "VALUE", "FOR"):
         cursor.table()
         return Default(DefaultKind.EXPRESSION)
@@ -284,3 +298,15 @@ def _expression(cursor: Cursor) -> Default:
     if cursor.at_symbol("("):
         cursor.skip_brackets()
     return Default(DefaultKind.EXPRESSION)
+
+
+def _skip_case(cursor: Cursor) -> None:
+    """Step over `CASE ... END`, which may have others in it."""
+    depth = 0
+    while True:
+        if cursor.at_end():
+            raise cursor.unexpected("END")
+        word = cursor.next().word
+        depth += (word == "CASE") - (word == "END")
+        if not depth:
+            return

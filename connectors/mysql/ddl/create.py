@@ -22,6 +22,16 @@ class Elements:
     columns: list[ColumnDefinition] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
     not_null: tuple[str, ...] = ()
+    overlapping: str = ""
+    """The period that ends the primary key `WITHOUT OVERLAPS` (MariaDB)."""
+    periods: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def whole_key(self) -> tuple[str, ...] | None:
+        """The columns of the primary key; None where it ends with a period that is not among these elements."""
+        if not self.overlapping:
+            return self.primary_key
+        period = self.periods.get(self.overlapping.casefold())
+        return None if period is None else (*self.primary_key, *reversed(period))
 
 
 def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTable:
@@ -41,7 +51,7 @@ def parse_create_table(cursor: Cursor, *, or_replace: bool) -> CreateTable:
         statement = replace(
             statement,
             columns=tuple(elements.columns),
-            primary_key=elements.primary_key,
+            primary_key=primary_key(cursor, elements),
             not_null=elements.not_null,
         )
     return _rest(cursor, statement)
@@ -59,22 +69,31 @@ def parse_elements(cursor: Cursor) -> Elements:
     return elements
 
 
+def primary_key(cursor: Cursor, elements: Elements) -> tuple[str, ...]:
+    """The columns of the primary key, none without one. Unreadable: it ends with a period made by another statement."""
+    key = elements.whole_key()
+    if key is None:
+        raise cursor.unexpected(f"columns, as nothing here tells those of the period {elements.overlapping}")
+    return key
+
+
 def parse_key_or_constraint(cursor: Cursor, elements: Elements) -> bool:
     """A key, constraint or period at the cursor, if there is one; columns of a primary key go to `elements`."""
     if cursor.take("CONSTRAINT") and not cursor.at_any("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+        cursor.take("IF", "NOT", "EXISTS")
         cursor.name()
     if cursor.take("PRIMARY", "KEY"):
         while not cursor.at_symbol("("):
             _index_word(cursor)
-        elements.primary_key = cursor.names_in_brackets()
+        elements.primary_key, elements.overlapping = cursor.key_in_brackets()
         cursor.skip_to_comma()
         return True
-    if cursor.at("PERIOD", "FOR"):
-        cursor.next()
-        cursor.next()
+    if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "NOT", "EXISTS", "FOR"):
         versioned = cursor.at("SYSTEM_TIME")
-        cursor.name()
-        elements.not_null += () if versioned else cursor.names_in_brackets()
+        name = cursor.name()
+        if not versioned:
+            elements.periods[name.casefold()] = columns = cursor.names_in_brackets()
+            elements.not_null += columns
         cursor.skip_to_comma()
         return True
     vector_index = cursor.at("VECTOR") and cursor.peek(1).word in ("INDEX", "KEY")

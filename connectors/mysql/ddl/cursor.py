@@ -137,20 +137,26 @@ class Cursor:
 
     def names_in_brackets(self) -> tuple[str, ...]:
         """`(a, b (10) DESC, ...)`: the first name of each element."""
+        names, period = self.key_in_brackets()
+        if period:
+            raise self.unexpected("a column")
+        return names
+
+    def key_in_brackets(self) -> tuple[tuple[str, ...], str]:
+        """The same, and the period that ends a key `(a, b, p WITHOUT OVERLAPS)` of MariaDB, else an empty name."""
         self.expect_symbol("(")
         names = [self._key_part()]
         while self.take_symbol(","):
             names.append(self._key_part())
+        period = names.pop() if self.take("WITHOUT", "OVERLAPS") else ""
         self.expect_symbol(")")
-        return tuple(names)
+        return tuple(names), period
 
     def _key_part(self) -> str:
         name = self.column()
         if self.at_symbol("("):
             self.skip_brackets()
         self.take_any("ASC", "DESC")
-        if self.at("WITHOUT", "OVERLAPS"):
-            raise self.unexpected("a column")
         return name
 
     def skip_brackets(self) -> None:

@@ -127,9 +127,9 @@ def _create(cursor: Cursor) -> Statement:
 
 def _alter(cursor: Cursor) -> Statement:
     cursor.take_any("ONLINE", "OFFLINE")
-    cursor.take("IGNORE")
+    ignore = cursor.take("IGNORE")
     if cursor.take("TABLE"):
-        return parse_alter_table(cursor)
+        return parse_alter_table(cursor, ignore=ignore)
     if cursor.take_any("DATABASE", "SCHEMA"):
         unnamed = cursor.at_any("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "COMMENT", "ENCRYPTION", "READ")
         name = cursor.database if unnamed else cursor.name()

@@ -204,7 +204,7 @@ class VersioningClause:
 
 @dataclass(frozen=True, slots=True)
 class MoveRowsClause:
-    """Rows come or go as whole partitions or files, without row events in the log: `what` is the clause's words."""
+    """Rows come or go (partitions, files, duplicates) without row events in the log: `what` is the clause's words."""
 
     what: str
     brings: bool

@@ -79,9 +79,9 @@ def _known_type(cursor: Cursor, word: str) -> TypeSpec | None:
     if word in _LOBS:
         length = _length(cursor) if word in ("TEXT", "BLOB") else None
         text = word.endswith("TEXT")
-        return TypeSpec(_LOBS[word], length, charset=_charset(cursor) if text else None)
+        return TypeSpec(_LOBS[word], length, charset=parse_charset(cursor) if text else None)
     if word in ("ENUM", "SET"):
-        return TypeSpec(word.lower(), labels=_labels(cursor), charset=_charset(cursor))
+        return TypeSpec(word.lower(), labels=_labels(cursor), charset=parse_charset(cursor))
     if word in ("BOOL", "BOOLEAN"):
         return TypeSpec("tinyint", 1)
     if word == "SERIAL":
@@ -89,6 +89,7 @@ def _known_type(cursor: Cursor, word: str) -> TypeSpec | None:
     if word in ("BIT", "VECTOR"):
         return TypeSpec(word.lower(), _length(cursor))
     if word in _PLAIN:
+        _length_scale(cursor)  # MariaDB takes one for a geometry, which says nothing
         _srid(cursor)
         return TypeSpec(_PLAIN[word])
     return _text(cursor, word)
@@ -106,7 +107,7 @@ def _text(cursor: Cursor, word: str) -> TypeSpec | None:
     if name == "char" and cursor.take_any("VARYING", *(("VARCHAR", "VARCHARACTER") if word == "NCHAR" else ())):
         name = "varchar"
     length = _length(cursor)
-    charset = _charset(cursor)
+    charset = parse_charset(cursor)
     return TypeSpec(name, length, charset="utf8mb3" if national else charset)
 
 
@@ -118,7 +119,7 @@ def _long(cursor: Cursor) -> TypeSpec:
         cursor.next()
     else:
         cursor.take_any("VARCHAR", "VARCHARACTER")
-    return TypeSpec("mediumtext", charset=_charset(cursor))
+    return TypeSpec("mediumtext", charset=parse_charset(cursor))
 
 
 def _oracle_type(cursor: Cursor) -> TypeSpec | None:
@@ -127,11 +128,11 @@ def _oracle_type(cursor: Cursor) -> TypeSpec | None:
     if word == "BLOB":
         return TypeSpec("longblob") if not cursor.at_symbol("(") else TypeSpec("blob", _length(cursor))
     if word == "CLOB":
-        return TypeSpec("longtext", charset=_charset(cursor))
+        return TypeSpec("longtext", charset=parse_charset(cursor))
     if word == "RAW":
         return TypeSpec("varbinary", _length(cursor))
     if word == "VARCHAR2":
-        return TypeSpec("varchar", _length(cursor), charset=_charset(cursor))
+        return TypeSpec("varchar", _length(cursor), charset=parse_charset(cursor))
     if word == "NUMBER":
         length, scale = _length_scale(cursor)
         return TypeSpec("double") if length is None else TypeSpec("decimal", length, scale, unsigned=_sign(cursor))
@@ -202,7 +203,7 @@ def literal_bytes(kind: TokenKind, digits: str) -> bytes:
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")
 
 
-def _charset(cursor: Cursor) -> str | None:
+def parse_charset(cursor: Cursor) -> str | None:
     """CHARACTER SET and its short forms, in any order with the BINARY attribute, which only chooses a collation."""
     charset: str | None = None
     while True:

@@ -94,6 +94,8 @@ OTHER_DEFINITION = (
 )
 
 
+HASH = "DB_ROW_HASH_"
+"""How the names of MariaDB's hidden columns for long unique keys begin; the log has names with all metadata only."""
 Op = dict[str, int]
 """Fields of an ops.COLUMN record."""
 
@@ -117,7 +119,7 @@ class TablePlan:
         table: the definition it was made from.
         schema: what the sink sees.
         arrow: Arrow schema of a block's rows.
-        numbers: ops.COLUMN[columns], what the kernel follows; places are zero.
+        numbers: ops.COLUMN[columns], what the kernel follows; places are zero. Hidden columns are at its end.
         labels: int64[labels + 1], places in `text` of the labels of all ENUM and SET columns.
         text: uint8, the labels in UTF-8.
         json_columns: number of binary JSON columns.
@@ -143,20 +145,23 @@ def plan_table(
     *,
     where: str,
     tinyint1_as_boolean: bool = False,
+    mariadb: bool = False,
 ) -> TablePlan:
     """The plan for rows that `found` announces, of a table defined as `table`.
 
     Args:
         charsets: per column, the charset its bytes need converting from; None when they are UTF-8 or not text.
         where: table and position, for errors.
+        mariadb: the log is MariaDB's, whose rows may have hidden columns at their end (`hashes`).
 
     Raises:
         SchemaUnknown: the two do not fit: number of columns, a type, precision, sign or name.
         UnsupportedChange: a storage form that this tool does not read.
     """
-    _check(table, found, where)
+    hidden = hashes(found, len(table.columns)) if mariadb else 0
+    _check(table, found, len(found.types) - hidden, where)
     schema = table_schema(table, tinyint1_as_boolean=tinyint1_as_boolean)
-    numbers = np.zeros(len(table.columns), ops.COLUMN)
+    numbers = np.zeros(len(found.types), ops.COLUMN)
     labels: list[bytes] = []
     json_columns = 0
     finish: list[Finish | None] = []
@@ -174,6 +179,9 @@ def plan_table(
             numbers["b"][index] = json_columns
             json_columns += 1
         finish.append(_finish(column, code, charsets[index]))
+    for index in range(len(table.columns), len(found.types)):
+        for field, value in _op(*_FIXED[codes.LONGLONG][:2], width=8).items():
+            numbers[field][index] = value
     ends = np.cumsum([0, *map(len, labels)], dtype=np.int64)
     text = np.frombuffer(b"".join(labels) or b"\0", np.uint8).copy()
     arrow = arrow_schema(schema)
@@ -181,10 +189,18 @@ def plan_table(
     return TablePlan(table, schema, arrow, numbers, ends, text, json_columns, raw, tuple(finish))
 
 
-def _check(table: MySqlTable, found: TableMap, where: str) -> None:
-    if len(found.types) != len(table.columns):
+def hashes(found: TableMap, columns: int) -> int:
+    """Hidden columns behind the first `columns` of a MariaDB table: it keeps a BIGINT with a hash for each unique key
+    that is too long for an index (`UNIQUE (a_text)`), and logs it. 0 when what is there cannot be that."""
+    types, names = found.types[columns:], found.names[columns:]
+    hidden = all(code == codes.LONGLONG for code in types) and all(name.startswith(HASH) for name in names)
+    return len(types) if hidden else 0
+
+
+def _check(table: MySqlTable, found: TableMap, columns: int, where: str) -> None:
+    if columns != len(table.columns):
         raise SchemaUnknown(
-            f"rows have {len(found.types)} columns, the known definition has {len(table.columns)}",
+            f"rows have {columns} columns, the known definition has {len(table.columns)}",
             where=where,
             hint=OTHER_DEFINITION,
         )
@@ -211,7 +227,8 @@ def _does_not_fit(column: MySqlColumn, found: TableMap, index: int) -> str:
         return f"rows have BIT({metadata}) there, the definition BIT({column.length or 1})"
     if code == codes.BLOB and metadata != _SIZES.get(column.type, 4):
         return f"rows have a {metadata}-byte length field there"
-    if code == codes.STRING and column.type != "char" and metadata != _STRINGS.get(column.type, column.length or 1):
+    length = 1 if column.length is None else column.length
+    if code == codes.STRING and column.type != "char" and metadata != _STRINGS.get(column.type, length):
         return f"rows have {metadata} bytes there"
     if metadata not in _WIDTHS.get(code, (metadata,)):
         return f"rows have {metadata} bytes there, which no server writes"

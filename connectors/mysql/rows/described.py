@@ -16,6 +16,7 @@ from connectors.mysql.ddl.charsets import max_bytes
 from connectors.mysql.rows import table_map as codes
 from connectors.mysql.rows.charsets import to_utf8
 from connectors.mysql.rows.collations import charset_of
+from connectors.mysql.rows.column_plan import hashes
 from connectors.mysql.rows.table_map import TableMap, parse_table_map
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
@@ -51,6 +52,10 @@ def described(body: bytes, where: str) -> MySqlTable | None:
         return None
     try:
         columns = tuple(_Columns(found).all())
+        shown = len(columns)
+        while shown and hashes(found, shown - 1):
+            shown -= 1
+        columns = columns[:shown]
         key = tuple(columns[index].name for index in _key(found))
     except (IndexError, KeyError, ValueError, StopIteration) as error:
         raise CorruptLog(f"the metadata of {found.table} cannot be read: {error!r}", where=where) from error

@@ -12,6 +12,7 @@ from cdc.errors import CorruptLog, SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.kernels import ops
 from connectors.mysql.kernels import table_maps as scan
+from connectors.mysql.log.events import MARIADB_GTID
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.addresses import address
 from connectors.mysql.rows.arena import Arena
@@ -97,10 +98,12 @@ class TableSlots:
         self._used = 0
         self._ids = np.full(1024, -1, ops.IDS)
         self._epoch = 0
+        self._mariadb = False  # what is decoded begins with a transaction, and its first event tells
 
     def group(self, buffer: ReceiveBuffer) -> Groups:
         """Rows events of wanted tables, sorted by slot. Raises as `Decoder.decode`."""
         events, slots = np.empty(len(buffer), np.int64), np.empty(len(buffer), np.int64)
+        self._mariadb = self._mariadb or bool(np.any(buffer.type == MARIADB_GTID))
         found = self._scan(buffer, events, slots)
         if found == 0:
             return Groups(events, [])
@@ -170,7 +173,10 @@ class TableSlots:
                 where=where,
                 hint="start from a position after its CREATE TABLE was seen, or leave the table out",
             )
-        return plan_table(table, found, _charsets(table, found), where=where, tinyint1_as_boolean=self._boolean)
+        return plan_table(
+            table, found, _charsets(table, found), where=where, tinyint1_as_boolean=self._boolean,
+            mariadb=self._mariadb,
+        )  # fmt: skip
 
     def _refresh(self, slot: Slot, buffer: ReceiveBuffer, event: int) -> None:
         """Plan again when the table was defined anew since the slot was made."""

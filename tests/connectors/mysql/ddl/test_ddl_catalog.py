@@ -201,6 +201,13 @@ def test_a_dropped_partition_is_noted() -> None:
     assert result.notices == ("shop.t: DROP PARTITION removed rows that the log does not name; the sink keeps them",)
 
 
+def test_duplicates_that_alter_ignore_removes_make_the_rows_uncertain() -> None:
+    copying = catalog("CREATE TABLE t (a INT)", copied_when_uncertain=lambda table: True)
+    result = copying.apply("ALTER IGNORE TABLE t ADD UNIQUE (a)", "shop")
+    assert [table for table, why in result.delta.uncertain.items() if not why.same_rows] == [T]
+    assert catalog("CREATE TABLE t (a INT)").apply("ALTER IGNORE TABLE t ADD UNIQUE (a)", "shop").notices
+
+
 def test_what_is_not_parsed_is_reported_when_it_may_concern_captured_tables() -> None:
     one = catalog("CREATE TABLE t (a INT)", "CREATE TABLE u (a INT)", wanted="t")
     assert one.apply("ALTER TABLE t FROB x", "shop").unparsed[0].tables == (T,)

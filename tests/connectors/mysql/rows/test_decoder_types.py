@@ -249,3 +249,30 @@ def test_generated_and_invisible_columns_are_there(flavor: str, request: pytest.
     rows = [row[:5] for row in decode(tables, chunks).rows(TableId(database, "t"))]
     first, second = (1, 5, 6, "x5", 7), (2, None, None, None, 7)
     assert rows == [first, second, first, (1, 6, 7, "x6", 7), second]
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_columns_of_no_length(flavor: str, request: pytest.FixtureRequest) -> None:
+    server: MySqlServer = request.getfixturevalue(f"{flavor}_server")
+    database = server.new_database()
+    with logged(server) as chunks:
+        server.execute(
+            "CREATE TABLE t (id INT PRIMARY KEY, a BINARY(0), b VARBINARY(0), c CHAR(0), d VARCHAR(0))",
+            "INSERT INTO t VALUES (1, NULL, NULL, NULL, NULL), (2, '', '', '', '')",
+            database=database,
+        )
+    rows = decode(definitions(server, database), chunks).rows(TableId(database, "t"))
+    assert rows == [(1, None, None, None, None), (2, b"", b"", "", "")]
+
+
+def test_hidden_columns_of_long_unique_keys_are_passed_over(mariadb_server: MySqlServer) -> None:
+    database = mariadb_server.new_database()
+    with logged(mariadb_server) as chunks:
+        mariadb_server.execute(
+            "CREATE TABLE t (url TEXT UNIQUE, n INT, name VARCHAR(2000) CHARACTER SET utf8mb4, UNIQUE (name, n))",
+            "INSERT INTO t VALUES ('x', 5, 'X'), (NULL, 6, NULL)",
+            "UPDATE t SET url = 'y' WHERE n = 5",
+            database=database,
+        )
+    rows = decode(definitions(mariadb_server, database), chunks).rows(TableId(database, "t"))
+    assert rows == [("x", 5, "X"), (None, 6, None), ("x", 5, "X"), ("y", 5, "X")]

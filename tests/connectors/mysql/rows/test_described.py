@@ -97,6 +97,16 @@ def test_every_type_is_described_as_the_server_defines_it(any_server: MySqlServe
     assert [bare(column) for column in found.columns] == [bare(column) for column in expected.columns]
 
 
+def test_hidden_columns_of_long_unique_keys_are_no_columns(any_server: MySqlServer, chunk_of) -> None:
+    database = any_server.new_database()
+    unique = ", UNIQUE (url)" if any_server.flavor == "mariadb" else ""
+    create = f"CREATE TABLE every (DB_ROW_HASH_1 INT, url TEXT{unique})"
+    [body], _ = chunk_of(database, create, "INSERT INTO every VALUES (1, 'x')")
+    found = described(body, "here")
+    assert found is not None
+    assert [column.name for column in found.columns] == ["DB_ROW_HASH_1", "url"]
+
+
 def test_without_column_names_there_is_no_definition(any_server: MySqlServer) -> None:
     body = (
         b"\1\0" + b"\1d\0" + b"\1t\0" + b"\1" + bytes([3]) + b"\0" + b"\0"

@@ -21,6 +21,18 @@ T = TableId("shop", "t")
 _ON, _OFF = b"\0\0\0\x01", b"\0\0\0\0"
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+def test_rows_that_are_there_get_a_time_that_the_log_does_not_tell(explicit: bool) -> None:
+    """The first TIMESTAMP of a table defaults to the present time, without a word of it."""
+    catalog = Catalog(wanted=lambda table: True, dialect=Dialect.of("9.7.4"), copied_when_uncertain=lambda table: True)
+    catalog.define((), databases={"shop": "utf8mb4"})
+    catalog.apply("CREATE TABLE t (id INT PRIMARY KEY)", "shop")
+    added = catalog.apply("ALTER TABLE t ADD at TIMESTAMP", "shop", explicit_timestamps=explicit)
+    assert (T in added.delta.uncertain) == (not explicit)
+    stated = catalog.apply("ALTER TABLE t ADD more TIMESTAMP NULL", "shop", explicit_timestamps=explicit)
+    assert not stated.delta.uncertain
+
+
 @pytest.mark.parametrize(
     ("version", "flags", "nullable"),
     [
