@@ -97,6 +97,7 @@ class RuleStage:
             made += self._through(sources.get(change.table), change, held.paused, left_out)
             self._note_renamed(sources.get(change.table), change)
             sources = apply_changes(sources, [change])
+        self.renamed -= left_out  # their copy comes when they are resumed
         self._source.change(batch, changes)
         self._behind.change(batch, made)
         keep_texts(self._store, texts_of(self._rules, sources, left_out))
