@@ -20,7 +20,14 @@ from typing import Any, NoReturn
 import pytest
 from certificates import certificates
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    NewPartitions,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from cdc_services.kafka.broker import StartedBroker
 from cdc_services.kafka.install import find
@@ -30,8 +37,10 @@ _names = itertools.count(1)
 _NO_BROKER = "no Kafka broker: set CDC_TEST_KAFKA=host:port, or run `make services`"
 _WAIT_S = 60.0
 _LOGINS = {
-    "sasl.enabled.mechanisms": "PLAIN",
-    "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram."
+    "ScramLoginModule required;",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule "
     'required user_bo="bo-secret";',
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -87,6 +96,14 @@ class KafkaServer:
         deadline = time.monotonic() + _WAIT_S
         while name in self.topics():
             assert time.monotonic() < deadline, f"topic {name} does not go"
+
+    def give_scram_password(self, user: str, password: str) -> None:
+        """Let a user log in with SCRAM-SHA-512."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        wanted = UserScramCredentialUpsertion(user, kind, password.encode())
+        admin = self.admin()
+        for future in admin.alter_user_scram_credentials([wanted]).values():
+            future.result(_WAIT_S)
 
     def forget_group(self, group: str) -> None:
         """Let the broker forget a group's offsets, as it does by itself after a week."""

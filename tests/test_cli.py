@@ -219,6 +219,17 @@ def test_the_exit_code_tells_of_mistakes_that_cannot_be_printed() -> None:
     assert done.returncode == 2
 
 
+def test_names_that_a_terminal_has_no_letters_for_are_printed_all_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "caf\u00e9.yaml"
+    file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\n")
+    for more, shown in (((), b"caf\\xe9.yaml: ok"), (("--json",), b"caf\\u00e9.yaml")):
+        done = subprocess.run(
+            [sys.executable, "-m", "cdc", "validate", file, *more], capture_output=True, check=False,
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        )  # fmt: skip
+        assert (done.returncode, shown in done.stdout) == (0, True), done
+
+
 def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     command = 'mkdir gone && cd gone && rmdir ../gone && PYTHONPATH="$2" "$0" -m cdc plan "../$1"'
     (tmp_path / "demo.yaml").write_text(DEMO.read_text())

@@ -43,6 +43,14 @@ def test_the_demo_ends_with_the_rows_of_the_recorded_server(demo: Path, table: s
     assert digest(rows) == expected["sha256"]
 
 
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_writes_its_log_of_batches_without_checksum_files(demo: Path) -> None:
+    state = next(demo.parent.parent.rglob("offsets")).parent
+    assert {path.name for path in state.glob("offsets/*")} >= {"0", "1"}
+    assert not list(state.rglob(".*.crc")), "each is written by a process of its own"
+
+
 @pytest.mark.slow
 def test_the_decoder_is_compiled_by_reading_the_whole_demo() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "warm.py"), "decoder"]

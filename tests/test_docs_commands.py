@@ -35,7 +35,7 @@ NOT_RUN = {
     "cdc savepoint NAME": "a synopsis",
     "cdc logs NAME": "a synopsis",
     "cdc test FILE": "a synopsis",
-    "cdc resync FILE": "a synopsis",
+    "cdc resync NAME": "a synopsis",
     "cdc pause NAME": "a synopsis",
     "cdc resume NAME": "a synopsis",
     "cdc status NAME": "a synopsis",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +18,15 @@ from cdc.spec.check import check
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "kubernetes"
-DOCUMENTS: dict[str, Any] = {
-    document["kind"]: document
-    for document in yaml.safe_load_all((FOLDER / "serve.yaml").read_text(encoding="utf-8"))
-}  # fmt: skip
+
+
+def documents(file: str) -> dict[str, Any]:
+    """The documents of a manifest by their kinds."""
+    return {each["kind"]: each for each in yaml.safe_load_all((FOLDER / file).read_text(encoding="utf-8"))}
+
+
+DOCUMENTS = documents("serve.yaml")
+SPARK = documents("spark.yaml")
 POD = DOCUMENTS["Deployment"]["spec"]["template"]["spec"]
 CONTAINER = POD["containers"][0]
 STEPS = [
@@ -44,10 +52,13 @@ def test_the_flags_of_the_pod_are_those_of_the_command() -> None:
     assert names == [DOCUMENTS["Service"]["metadata"]["name"]]
 
 
-def test_the_pipelines_of_the_manifest_are_valid_and_take_passwords_from_the_secret() -> None:
-    variables = {each["name"]: each["valueFrom"]["secretKeyRef"]["name"] for each in CONTAINER["env"]}
+@pytest.mark.parametrize(
+    ("pipelines", "env"), [(DOCUMENTS, CONTAINER["env"]), (SPARK, SPARK["SparkApplication"]["spec"]["driver"]["env"])]
+)
+def test_the_pipelines_of_a_manifest_are_valid_and_take_passwords_from_the_secret(pipelines: Any, env: Any) -> None:
+    variables = {each["name"]: each["valueFrom"]["secretKeyRef"]["name"] for each in env}
     assert set(variables.values()) == {"cdc"}
-    for name, text in DOCUMENTS["ConfigMap"]["data"].items():
+    for name, text in pipelines["ConfigMap"]["data"].items():
         spec = check(name, text.encode(), env=dict.fromkeys(variables, "a word")).spec
         assert set(spec.secret_variables) <= set(variables)
         assert spec.secret_variables
@@ -63,6 +74,61 @@ def test_one_pod_at_a_time_and_without_rights() -> None:
     assert CONTAINER["securityContext"]["readOnlyRootFilesystem"] is True
     labels = deployment["template"]["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"] == labels == DOCUMENTS["Service"]["spec"]["selector"]
+
+
+def test_the_spark_operator_starts_what_the_image_has() -> None:
+    application = SPARK["SparkApplication"]["spec"]
+    command, *arguments = application["arguments"]
+    run = typer.main.get_command(app).commands[command]  # type: ignore[attr-defined]
+    given, rest, _ = run.make_parser(typer.Context(run, info_name=command)).parse_args(list(arguments))
+    mounts = {each["mountPath"]: each["name"] for each in application["driver"]["volumeMounts"]}
+    assert (rest, given["state_dir"]) == ([], "s3://bucket/cdc/orders")
+    assert Path(given["file"]).name in SPARK["ConfigMap"]["data"]
+    assert mounts[str(Path(given["file"]).parent)] == "pipelines"
+    assert {each["name"] for each in application["volumes"]} == set(mounts.values())
+    main = application["mainApplicationFile"].removeprefix("local://")
+    assert any(step == "RUN" and value.endswith(f"> {main}") for step, value in STEPS)
+    assert f"^{main}$" in (FOLDER / "entrypoint.sh").read_text(encoding="utf-8")
+    assert application["driver"]["serviceAccount"] == SPARK["ServiceAccount"]["metadata"]["name"]
+    for role in ("driver", "executor"):
+        context = application[role]["securityContext"]
+        assert {key: context[key] for key in CONTAINER["securityContext"]} == CONTAINER["securityContext"]
+        assert {context[key] == POD["securityContext"][key] for key in ("runAsUser", "runAsGroup")} == {True}
+    assert application["sparkVersion"] == metadata.version("pyspark")
+
+
+ASKED = {
+    "SPARK_EXECUTOR_MEMORY": "512m", "SPARK_DRIVER_URL": "spark://there", "SPARK_EXECUTOR_ID": "3",
+    "SPARK_EXECUTOR_CORES": "1", "SPARK_APPLICATION_ID": "app", "SPARK_EXECUTOR_POD_IP": "10.0.0.7",
+    "SPARK_RESOURCE_PROFILE_ID": "0", "SPARK_EXECUTOR_POD_NAME": "orders-exec-3",
+    "SPARK_DRIVER_BIND_ADDRESS": "0.0.0.0",
+    "SPARK_JAVA_OPT_10": "-Dlast=1", "SPARK_JAVA_OPT_0": "-Dwith=two words",
+}  # fmt: skip
+"""What Spark's scheduler tells an image in the environment."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["status", "-h"], r"cdc\|status\|-h"),
+        (["executor"], r"java\|-Dwith=two words\|-Dlast=1\|-Xms512m\|.*\|--driver-url\|spark://there\|.*\|orders-exec-3"),
+        (["driver", "--class", "x", "main.py", "run"], r"spark-submit\|.*=0\.0\.0\.0\|--class\|x\|main\.py\|run"),
+    ],
+)  # fmt: skip
+def test_the_entry_point_starts_what_it_is_asked_for(arguments: list[str], told: str, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("cdc", "java", "spark-submit", "python"):
+        found = (
+            f"echo {tmp_path} {tmp_path}" if name == "python" else f"printf '%s' {name}; printf '|%s' \"$@\"; exit 7"
+        )
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{found}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", **ASKED}
+    done = subprocess.run(
+        ["sh", str(FOLDER / "entrypoint.sh"), *arguments], env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (7, "")
+    assert re.fullmatch(told, done.stdout)
 
 
 @pytest.mark.parametrize("probe", ["startupProbe", "livenessProbe"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import sys
@@ -45,11 +46,23 @@ def init(
     password = server.password or os.environ.get(_PASSWORD) or _asked(str(server))
     text = init_text(server, password, sink, {name: value for name, _, value in pairs}, output)
     if output is None:
-        print(text, end="")
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8"))  # as pipeline files are, whatever the terminal has
         return
-    with open(output, "x", encoding="utf-8") as file:
-        file.write(text)
+    _write(output, text)
     print(printed(f"{output}: written; export {_PASSWORD}, then run `cdc plan {output}`"), file=sys.stderr)
+
+
+def _write(output: Path, text: str) -> None:
+    """The whole file or none."""
+    try:
+        with open(output, "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        if not isinstance(error, FileExistsError):
+            with contextlib.suppress(OSError):
+                output.unlink()
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}", param_hint="--output") from error
 
 
 def _asked(server: str) -> str:

@@ -56,7 +56,7 @@ def verify(
 
     found = compare(checked.spec, state_dir, Settings(tables, deep, wait), told)
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+        print(json.dumps(found.to_json(), indent=2))
     else:
         print(found.summary)
     if repair:
@@ -86,5 +86,5 @@ def doctor(
         for line in () if as_json else each.lines():
             print(printed(line, longest=LONGEST_OF_PLAN), flush=True)
     if as_json:
-        print(json.dumps({"findings": [each.to_json() for each in found]}, indent=2, ensure_ascii=False))
+        print(json.dumps({"findings": [each.to_json() for each in found]}, indent=2))
     raise typer.Exit(max((each.exit_code for each in found), default=0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -17,6 +18,8 @@ def main() -> None:
     """Entry point of the `cdc` command: errors become one line each on stderr and an exit code."""
     code: object = 0
     _open_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # as stderr does with letters that a terminal does not have
+        sys.stdout.reconfigure(errors="backslashreplace")
     leave_at_once(sys.argv[1:])
     try:
         app()

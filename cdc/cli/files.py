@@ -42,7 +42,7 @@ def validate(
         if found.ok:
             print(printed(f"{file}: ok"))
     if as_json:
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        print(json.dumps(told, indent=2))
     raise typer.Exit(2 if failed else 0)
 
 
@@ -70,7 +70,7 @@ def plan(
     with reading(state_dir, pipeline.spec) as state:
         copies = list(under_way(state.store))
     if as_json:
-        print(json.dumps({**found.to_json(), "under_way": copies}, indent=2, ensure_ascii=False))
+        print(json.dumps({**found.to_json(), "under_way": copies}, indent=2))
     else:
         for line in (*str(found).split("\n"), *(f"under way: {line}" for line in copies)):
             print(printed(line, longest=LONGEST_OF_PLAN))
@@ -115,4 +115,4 @@ def schema(
         document = schemas.bundle() if connector is None else schemas.connector(connector)
     except LookupError as error:
         raise typer.BadParameter(str(error.args[0]), param_hint="--connector") from error
-    print(json.dumps(document, indent=2, ensure_ascii=False))
+    print(json.dumps(document, indent=2))

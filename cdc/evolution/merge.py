@@ -123,6 +123,16 @@ def merged(sink: TableSchema, source: TableSchema) -> TableSchema:
     return replace(sink, columns=tuple(columns))
 
 
+def without_defaults(new: TableSchema, there: TableSchema, added: str = "") -> TableSchema:
+    """What was merged, without defaults for the columns that were not there, but for the one that was `added`.
+
+    The sink would give them to rows of other tables, which have no value there.
+    """
+    kept = {added.casefold(), *(name.casefold() for name in there.names)}
+    columns = (column if column.name.casefold() in kept else replace(column, default=None) for column in new.columns)
+    return replace(new, columns=tuple(columns))
+
+
 def _wider(sink: Column, source: Column | None) -> Column:
     if source is None:
         return replace(sink, nullable=True)

@@ -41,6 +41,9 @@ _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropC
 _WITH_COPY = (*_ALTERS, CopyTable, TableCopied, CopyDropped, TruncateTable)
 
 
+_LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
+
+
 def _is_copied_with(change: SchemaChange) -> bool:
     """Whether a copy of the table has the change behind it; also one that another copy begins or ends with."""
     return isinstance(change, _WITH_COPY)
@@ -72,6 +75,12 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     return [change for _, change in sorted(found, key=lambda entry: entry[0])]
 
 
+def _with_way_out(error: ChangeRefused) -> ChangeRefused:
+    """What stops the run names what lets it go on, whatever the sink says of it."""
+    hint = "; or " * bool(error.hint) + _LEAVE_OUT
+    return ChangeRefused(error.message, where=error.where, hint=f"{error.hint}{hint}", curable=error.curable)
+
+
 class RefusedChanges:
     """Carries changes out, one after the other, and has tables copied whose changes are refused. A `Tolerance`."""
 
@@ -84,7 +93,10 @@ class RefusedChanges:
         """What was carried out. Raises ChangeRefused for what stops the run, what `apply` raises. Repeatable."""
         changes = settled(changes) if isinstance(self._sink, CopiesBeside) else changes
         self._batch, self._changes = batch, tuple(changes)
-        done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        try:
+            done, refused = self._attempts.apply(batch, self._routes.before, changes, apply)
+        except ChangeRefused as error:
+            raise _with_way_out(error) from error
         if not refused:
             return done
         tables = sorted({change.table for change in refused})

@@ -188,7 +188,8 @@ class _Work(Pausing):
         assert source is not None, "a table that changes has a schema"
         self._check_key(change.table, table, there, source)
         copied = change.column.name if isinstance(change, AlterColumnType) and change.copied else ""
-        self._widen(table, there, source, copied)
+        added = change.column.name if isinstance(change, AddColumn) else ""
+        self._widen(table, there, source, copied, added)
         self._follow_copy(change.table, table, there, Part.WANTED)
 
     # tables that are copied anew
@@ -244,11 +245,12 @@ class _Work(Pausing):
 
     def _check_written_over(self, source: TableId, table: TableId, there: TableSchema) -> None:
         if not there.primary_key:
+            others = ", ".join(map(str, self._not_copied(source, table))) or "all that go to it"
+            ways = f"take {others} in again, all are copied then; or leave" if self._policy.mirrors else "leave"
             raise ChangeRefused(
                 f"{source} is to be copied anew, and its rows cannot be told from those of other tables",
                 where=str(table),
-                hint="several tables without a key go to this one: leave this one out (tables.exclude), or start anew "
-                "with an empty --state-dir and sink table",
+                hint=f"several tables without a key go there: {ways} this one out (tables.exclude), its rows stay",
             )
         alone = self._not_copied(source, table) if self._policy.mirrors and self._copies is not None else []
         why = f", as {alone[0]} cannot be copied with it" if alone else ""

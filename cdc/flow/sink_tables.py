@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from cdc.errors import ChangeRefused
 from cdc.evolution.apply import apply_change, apply_changes
 from cdc.evolution.behavior import Behavior, Policy, behave
-from cdc.evolution.merge import find, merged, same_key
+from cdc.evolution.merge import find, merged, same_key, without_defaults
 from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_schemas import Marks
 from cdc.schema import (
@@ -190,9 +190,15 @@ class SinkTables:
             hint="give them one key with a transform rule (primary-keys), or route them to different tables",
         )
 
-    def _widen(self, table: TableId, there: TableSchema, source: TableSchema, copied: str = "") -> None:
-        """Make the sink's table wide enough for a source table of this schema too."""
-        new = merged(there, source)
+    def _widen(
+        self, table: TableId, there: TableSchema, source: TableSchema, copied: str = "", added: str = ""
+    ) -> None:
+        """Make the sink's table wide enough for a source table of this schema too.
+
+        `copied` is the column whose values are copied anew, `added` the one that the source table has got: only its
+        default is for rows that are there.
+        """
+        new = without_defaults(merged(there, source), there, added)
         if table in self._created:
             created = self.out[self._created[table]]
             assert isinstance(created, CreateTable), "it is noted where it was created"

@@ -33,7 +33,8 @@ def serve(path: str) -> None:
     """Answer requests at this socket until standard input ends. Requests: a kind, a length, the body.
 
     `r` forks a reader with the environment and the two output streams of who asks; `w` loads what a pickled callable
-    loads. Both are answered with `k`, or with what went wrong.
+    loads; `t` does so in a fork that ends then, which leaves compiled kernels on disk: meanwhile readers are forked.
+    All are answered with `k`, or with what went wrong.
     """
     import pyspark.sql.streaming.python_streaming_source_runner  # noqa: F401 - for the forks
 
@@ -73,6 +74,12 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
     try:
         head = _received(connection, 9)
         kind, length = head[:1], int.from_bytes(head[1:], "big")
+        if kind == b"t":
+            what = _received(connection, length)
+            if os.fork() == 0:
+                listening.close()
+                _try(what, connection)
+            return
         if kind == b"w":
             pickle.loads(_received(connection, length))()
             gc.collect()
@@ -83,15 +90,24 @@ def _answer(listening: socket.socket, connection: socket.socket) -> None:
         asked = json.loads(_received(connection, length))
         gc.freeze()  # collections in a fork leave what is shared alone
         if os.fork() == 0:
-            listening.close()
-            connection.sendall(b"k")
-            connection.close()
-            _become_reader(asked, streams)
+            _become_reader(listening, connection, asked, streams)
         for stream in streams:
             os.close(stream)
     except Exception as error:  # noqa: BLE001 - told to the one who asked; the others need this process
         with contextlib.suppress(OSError):
             connection.sendall(f"{type(error).__name__}: {error}".encode())
+
+
+def _try(what: bytes, connection: socket.socket) -> NoReturn:
+    """Load in this process, a fork, and end."""
+    try:
+        pickle.loads(what)()
+        connection.sendall(b"k")
+    except BaseException as error:  # noqa: BLE001 - a fork must never go on as the server
+        with contextlib.suppress(OSError):
+            connection.sendall(f"{type(error).__name__}: {error}".encode())
+    finally:
+        os._exit(0)
 
 
 def _received(connection: socket.socket, length: int) -> bytes:
@@ -104,10 +120,15 @@ def _received(connection: socket.socket, length: int) -> bytes:
     return data
 
 
-def _become_reader(asked: dict[str, Any], streams: list[int]) -> NoReturn:
-    """Run a stream reader in this process, a fork, to its end."""
+def _become_reader(
+    listening: socket.socket, connection: socket.socket, asked: dict[str, Any], streams: list[int]
+) -> NoReturn:
+    """Run a stream reader in this process, a fork, to its end: at once where nobody waits for it any more."""
     code = 1
     try:
+        listening.close()
+        connection.sendall(b"k")
+        connection.close()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in zip((null, *streams), (0, 1, 2), strict=True):

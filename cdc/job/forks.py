@@ -43,13 +43,20 @@ class Forks:
         if self._process.stdout.read(1) != b"k":
             raise EngineError("the process that stream readers are forked from does not start", hint="see above")
 
-    def load(self, what: Callable[[], Any]) -> str:
-        """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did."""
+    def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
+        """Let the server call this, a picklable, for what it loads; what went wrong, empty when nothing did.
+
+        The server does nothing else meanwhile, and Spark waits ten seconds for a reader. So while it is `busy` a
+        process of its own does first what takes long, such as compiling kernels, which are then on disk.
+        """
         data = cloudpickle.dumps(what)  # type: ignore[no-untyped-call]
+        return (self._asked(b"t", data) if busy else "") or self._asked(b"w", data)
+
+    def _asked(self, kind: bytes, data: bytes) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
             with reached(self._socket) as path:
                 server.connect(path)
-            server.sendall(b"w" + len(data).to_bytes(8, "big") + data)
+            server.sendall(kind + len(data).to_bytes(8, "big") + data)
             answer = b"".join(iter(lambda: server.recv(4096), b""))
         return "" if answer == b"k" else answer.decode("utf-8", "replace")
 

@@ -129,7 +129,8 @@ class SharedSession:
         long.start()
         try:
             with self._loading:
-                wrong = forks.load(what) if forks.alive() else "it has ended"
+                busy = len(self._loads) > 1  # pipelines of another kind begin, or run
+                wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
         except OSError as error:
             wrong = str(error)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -75,7 +76,11 @@ class LogFile(io.TextIOBase):
             os.replace(self._path, self._path.with_name(FILE_NAME + ".1"))
             full, self._file = self._file, self._open()
             full.close()
-        self._file.write(line)
+        start = self._file.tell()
+        if self._file.write(line) != len(line):  # the disk is full; the next line would go on with this half
+            self._file.truncate(start)
+            self._file.seek(start)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _open(self) -> io.FileIO:
         return open(self._path, "ab", buffering=0, opener=private)

@@ -179,9 +179,10 @@ def first_line(error: duckdb.Error) -> str:
 
 
 _HINTS = (
-    ("not a valid DuckDB database file", "choose another path; this file was not written by DuckDB"),
+    ("not a valid DuckDB database file", "choose another path; or put the file back that was there before"),
     ("No space left", "free some space and start again; nothing was lost"),
     ("Out of Memory", "raise memory-limit, or lower max-batch-bytes of the source"),
+    ("Read-only file system", "make it writable, or choose another path; nothing was lost"),
     ("Permission denied", "give this user write access, or choose another path"),
     ("Is a directory", "name a file in it"),
     ("checksum", "the file is damaged: restore it, or remove it and start with a new --state-dir"),

@@ -12,7 +12,7 @@ import duckdb
 
 from cdc.block import ChangeBlock
 from cdc.disk import examine_folder
-from cdc.errors import CommitFailed
+from cdc.errors import CommitFailed, SinkError
 from cdc.evolution.journal import digest
 from cdc.evolution.session import SchemaSession
 from cdc.evolution.sql_sink import SqlSink
@@ -39,6 +39,8 @@ class DuckDbSink(SqlSink[str]):
         super().__init__(context)
         self._database = Database(options, stopping=context.stopping)
         self._pipeline = context.pipeline
+        self._newest = -1
+        """The newest batch that this object has seen in the file."""
 
     @contextmanager
     def schema_session(self, *, write: bool) -> Iterator[SchemaSession[str]]:
@@ -54,7 +56,7 @@ class DuckDbSink(SqlSink[str]):
         if not self._database.exists:
             return -1
         with self._database.open(read_only=True) as session:
-            return Fence(session, self._pipeline).batch
+            return self._fence(session).batch
 
     def examine(self) -> Iterator[Finding]:
         """The folder, and the file when it is there."""
@@ -71,8 +73,8 @@ class DuckDbSink(SqlSink[str]):
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Carry out schema changes, one transaction for each. Driver."""
-        with self._database.open() as session:
-            done_before = Fence(session, self._pipeline).applied == digest(changes)
+        with self._same_file() as session:
+            done_before = self._fence(session).applied == digest(changes)
         if not done_before:
             super().apply(batch, changes)
 
@@ -89,18 +91,46 @@ class DuckDbSink(SqlSink[str]):
         Counts deletes of rows that a table without a key does not have.
         """
         missed: dict[TableId, int] = {}
-        with self._database.open() as session:
-            fence = Fence(session, self._pipeline)
+        with self._same_file() as session:
+            fence = self._fence(session)
             if batch <= fence.batch:
                 log.info("batch %d is in %s already", batch, self._database.path)
             else:
                 missed = self._load(session, fence, batch, self._staged(prepared))
+                self._newest = batch
         self._clean(batch)
         return {f"delete-without-row {table}": number for table, number in missed.items() if number}
 
     def abort(self, batch: int) -> None:
         """Remove the staged files of a batch that was never decided. Driver."""
         self._store.drop(batch_folder(self._directory, batch))
+
+    @contextmanager
+    def _same_file(self) -> Iterator[DuckDbSession]:
+        """The file to write to; one that is gone is not made anew, as what was committed would be missing in it."""
+        if self._newest >= 0 and not self._database.exists:
+            raise self._another_file("it is not there any more")
+        with self._database.open() as session:
+            yield session
+
+    def _fence(self, session: DuckDbSession) -> Fence:
+        """Of the file, which has to have what was committed to it. Raises SinkError."""
+        fence = Fence(session, self._pipeline)
+        if fence.batch < self._newest:
+            has = (
+                f"the batches of this pipeline up to {fence.batch}" if fence.batch >= 0 else "no batch of this pipeline"
+            )
+            raise self._another_file(f"it has {has}")
+        self._newest = fence.batch
+        return fence
+
+    def _another_file(self, reason: str) -> SinkError:
+        return SinkError(
+            f"{reason}, while {self._newest} was committed: it was removed, emptied, or another file took its place "
+            "while the pipeline ran",
+            where=self._database.path,
+            hint="put the file back that was there; or remove it and start anew with another --state-dir",
+        )
 
     @property
     def _directory(self) -> Path:

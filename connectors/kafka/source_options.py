@@ -90,7 +90,7 @@ class KafkaSourceOptions(SourceOptions, RegistryOptions, ConnectionOptions):
         256 << 20,
         alias="max-batch-bytes",
         gt=0,
-        description="How much one batch may hold, in bytes of messages, with the schemas that are in them.",
+        description="How much one batch may hold, in bytes of messages, without Connect's schema around them.",
     )
     topics: Annotated[Line, AfterValidator(_check_topics)] | None = Field(
         None, description="Names of the topics to read, separated by commas."

@@ -13,6 +13,7 @@ from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.examine import examine
 from connectors.mysql.server.information_schema import SYSTEM_DATABASES, read_tables
+from connectors.mysql.server.server_check import BEYOND
 from connectors.mysql.server.server_info import query, server_info
 
 PORT = 3306
@@ -61,7 +62,7 @@ def _listed(connection: MySqlConnection, known: set[TableId], keyless: set[Table
     ]
     total = sum(size for _, _, size in rows)
     if not rows:
-        yield "No table yet: those that are created later are captured when they match."
+        yield "No table yet: a run needs one to begin with; those that are created later are captured, too."
         return
     yield f"{len(rows)} table{'' if len(rows) == 1 else 's'}, about {_size(total)}; the largest:"
     yield from _lines(rows[:_LISTED], keyless)
@@ -86,5 +87,6 @@ def _size(count: int) -> str:
 
 
 def _pattern(database: str) -> str:
-    """A pattern that matches this name alone."""
+    """A pattern that matches this name alone, as the server keeps it."""
+    database = BEYOND.sub("?", database)
     return database if _SIMPLE.fullmatch(database) else re.escape(database)

@@ -19,7 +19,6 @@ from cdc.schema import SchemaChange, TableId, TableSchema
 from cdc.source import Context, Count, Lag, Limits, Offset, Report, Split, TableProgress
 from cdc.timing import in_phase
 from connectors.mysql.asked import AskedSource
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.follow.tail import Tail
@@ -115,7 +114,7 @@ class MySqlSource(AskedSource):
         from connectors.mysql.follow.startup import start_of
 
         start = start_of(self._by_name, self._streams)
-        self._schemas().begin(start.known, self._wanted, start.position, Dialect.of(start.info.version))
+        self._schemas().begin(start.known, self._wanted, start.position, start.info.dialect)
         self._coordinator().begin(table.id for table in start.known.tables)
         self._pattern().keep()
         return MySqlOffset(start.position, start.gtids, server=start.info.identity).to_json()

@@ -52,6 +52,12 @@ class ValuesSinkOptions(SinkOptions):
     implementation: ClassVar[str] = "connectors.values.sink:ValuesSink"
     takes_table_options: ClassVar[bool] = True
     takes_partition_keys: ClassVar[bool] = True
+    flink_only: ClassVar[dict[str, str]] = {
+        "print.enabled": "lines are written to `path`, the terminal by default",
+        "materialized.in.memory": "lines are written to `path`, the terminal by default",
+        "sink.api": "there is one way to write",
+        "error.on.schema.change": "`cdc test` and the doubles of `cdc.testing` have faults for tests",
+    }
 
     type: Literal["values"] = Field(description="Connector name.")
     path: FilePath = Field(

@@ -24,7 +24,7 @@ from cdc.sink import Sink
 from cdc.source import Context
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
-from cdc.testing import ListSource, block, run_in_memory
+from cdc.testing import ListSink, ListSource, block, run_in_memory
 from cdc.testing.memory import Middle
 from connectors.duckdb.options import DuckDbSinkOptions
 
@@ -164,3 +164,20 @@ def test_a_time_of_day_that_a_date_does_not_hold_is_lost_as_the_policy_says(tmp_
     with duckdb.connect(str(path), read_only=True) as file:
         assert file.execute("SELECT * FROM s1.t ORDER BY id").fetchall() == [(1, date(2024, 5, 6)), (2, None)]
     assert done.reasons["does-not-fit-to-null s1.t.day"] == 1
+
+
+@pytest.mark.parametrize("behavior", [Behavior.EVOLVE, Behavior.LENIENT])
+def test_a_default_of_a_table_that_joins_is_not_for_the_rows_of_others(behavior: Behavior, tmp_path: Path) -> None:
+    column = Column("x", DataType.parse("INT"), default="5")
+    other = TableSchema((*schema().columns, column), ("id",))
+    row = block(ONE, schema(), [("+I", {"id": 1})], sequence=1)
+    there = block(TWO, other, [("+I", {"id": 2, "x": 7})], sequence=2)
+    found = []
+    for number, items in enumerate((
+        [CreateTable(ONE, schema()), row, CreateTable(TWO, other), there],
+        [CreateTable(ONE, schema()), CreateTable(TWO, other), row, there],
+    )):  # fmt: skip
+        sink = ListSink()
+        run(sink, tmp_path / str(number), items, behavior)
+        found.append(sink.rows(ALL))
+    assert found == [[{"id": 1, "x": None}, {"id": 2, "x": 7}]] * 2

@@ -230,3 +230,22 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     assert settled([more, TruncateTable(A), named, gone, DropTable(A)]) == [TruncateTable(A), gone, DropTable(A)]
     copying = [more, CopyTable(A, MORE), TruncateTable(A, copied=True), named]
     assert settled(copying) == copying
+
+
+def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
+    """As the error says."""
+    rules = [RouteRule(source_table=r"shop.\.*", sink_table=str(ALL))]
+    other = block(B, BEFORE, [("+I", {"id": 9, "v": 9})], sequence=3)
+    sink, source = Stubborn(), AskedSource([CreateTable(B, BEFORE), *items()[:2], other], {})
+    begun = run_in_memory(source, sink, middle=how("evolve", *rules), state=tmp_path)
+    source.add(REFUSED, block(A, AFTER, [("+I", {"id": 3, "v": "3"})], sequence=4))
+
+    def goes_on(behavior: str) -> None:
+        run_in_memory(
+            source, sink, middle=how(behavior, *rules), state=tmp_path, start=begun.offset, first_batch=begun.batches
+        )
+
+    with pytest.raises(ChangeRefused, match=r"not in place .*schema.change.behavior: try_evolve, which leaves"):
+        goes_on("evolve")
+    goes_on("try_evolve")
+    assert values(sink, ALL) == {1: 1, 2: 2, 9: 9, 3: 3}

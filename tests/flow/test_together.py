@@ -12,6 +12,7 @@ from asked_source import AskedSource
 from test_moved_routes import ID, NOTE, SMALL, WIDE, A, B, Pipeline, rows, to
 
 from cdc.block import During
+from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
@@ -294,3 +295,23 @@ def test_a_deleted_row_is_deleted_in_the_copy_too(tmp_path: Path) -> None:
     pipeline.source.add(*copied(A, 1, 2), block(A, SMALL, [("-D", {"id": 2})], sequence=22))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 11]
+
+
+@pytest.mark.parametrize("way", ["taken in again", "left out too"])
+def test_without_a_key_a_copy_waits_for_those_that_are_left_out(tmp_path: Path, way: str) -> None:
+    """What the error names works."""
+    pipeline = merged(tmp_path, KEYLESS)
+    source = pipeline.source
+    source.copies_anew = lambda table: table != B  # type: ignore[method-assign]
+    source.add(*copied(A, 1, schema=KEYLESS))
+    with pytest.raises(ChangeRefused, match=r"take shop.b in again, all are copied then; or leave this one out"):
+        pipeline.run(TOGETHER)
+    if way == "taken in again":
+        del source.copies_anew  # type: ignore[method-assign]
+        pipeline.run(TOGETHER)
+        assert pipeline.ids(ALL) == [1, 11]
+    else:
+        source._items = source._items[:-3]
+        source.add(rows(KEYLESS, 13, table=B, sequence=30))
+        pipeline.run(TOGETHER)
+        assert pipeline.ids(ALL) == [1, 2, 11, 12, 13]

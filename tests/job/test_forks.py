@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import subprocess
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -84,6 +85,26 @@ def test_a_reader_is_a_fork_of_the_server_and_ends_when_spark_closes_its_connect
 def test_what_cannot_be_loaded_is_told_and_harms_nobody(forks: Forks) -> None:
     assert forks.load(partial(int, "x")).startswith("ValueError: invalid literal")
     assert forks.load(int) == ""
+
+
+def test_readers_are_forked_while_a_busy_server_has_a_load_tried_that_takes_long(forks: Forks, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    what = partial(Path.read_bytes, tmp_path / "go")  # in the fork, then in the server
+    told = list[str]()
+    loading = threading.Thread(target=lambda: told.append(forks.load(what, busy=True)))
+    loading.start()
+    with (tmp_path / "go").open("wb"):  # opens once the fork reads
+        (tmp_path / "go").unlink()
+        (tmp_path / "go").touch()  # the server finds what it has to wait for no more
+        with spark() as listening:
+            launcher = started(forks, listening)
+            connection, _ = connected(listening)
+            assert launcher.wait(60) == 0
+            connection.close()
+        assert loading.is_alive()
+    loading.join(60)
+    assert told == [""]
+    assert forks.load(partial(int, "x"), busy=True).startswith("ValueError: invalid literal")
 
 
 def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cdc.errors import EngineError
 from cdc.job import session
-from cdc.job.session import chosen_master, reason_of, with_retries
+from cdc.job.session import chosen_master, reason_of, session_settings, with_retries
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
@@ -38,3 +40,9 @@ def test_a_process_of_spark_submit_has_its_master(monkeypatch: pytest.MonkeyPatc
     assert chosen_master(None) == chosen_master("spark://host:7077") == "spark://host:7077"
     with pytest.raises(EngineError, match=r"spark-submit has spark://host:7077, and the command local\[2\]"):
         chosen_master("local[2]")
+
+
+def test_spark_starts_with_its_own_file_system_as_its_yarn_client_asks_for_what_the_raw_one_has_not() -> None:
+    settings = session_settings("shop", "yarn", {"CDC_SPARK_CONF": "spark.executor.instances=2"}, Path("/tmp"))
+    assert settings["spark.executor.instances"] == "2"
+    assert not any(key.startswith("spark.hadoop.fs.file") for key in settings)

@@ -22,7 +22,7 @@ class Forks:
     def alive(self) -> bool:
         return True
 
-    def load(self, what: Callable[[], Any]) -> str:
+    def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
         self.loads += 1
         self.go.wait(60)
         return self.answer

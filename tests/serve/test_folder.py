@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,28 @@ def test_a_log_on_a_full_disk_is_told_once_and_ends_nothing(tmp_path: Path) -> N
     log.write("four\n")
     log.close()
     assert [line.message for line in read_log(tmp_path, 9)] == ["four"]
+
+
+def test_a_line_of_which_the_disk_takes_a_part_is_told_as_lost_and_spoils_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = [1000]
+
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            written = super().write(data[: room[0]])
+            room[0] -= written
+            return written
+
+    monkeypatch.setattr(LogFile, "_open", lambda log: Full(tmp_path / "run.log", "a"))
+    told = list[LogLine]()
+    log = LogFile(tmp_path, told.append)
+    for number in range(40):
+        room[0] = 1000 if number == 30 else room[0]
+        line = {"time": "2026-01-01T00:00:00+00:00", "level": "info", "message": f"line {number}"}
+        log.write(json.dumps(line) + "\n")
+    log.close()
+    messages = [line.message for line in read_log(tmp_path, 100)]
+    assert all(re.fullmatch(r"line \d+", message) for message in messages)
+    assert messages[-10:] == [f"line {number}" for number in range(30, 40)]
+    assert [line.message.partition(" are lost")[0] for line in told] == [f"lines of {tmp_path / 'run.log'}"]

@@ -120,3 +120,12 @@ def test_a_rule_for_a_table_that_an_earlier_one_takes_is_told() -> None:
     assert [(each.line, each.path, each.message) for each in warned if each.path.startswith("transform")] == [
         (5, "transform[1].source-table", "A.B has transform[0] already")
     ]
+
+
+def test_settings_of_flink_cdcs_values_sink_are_accepted_and_told() -> None:
+    sink = "sink: {type: values, print.enabled: true, sink.api: SINK_V2, materialized.in.memory: false}\n"
+    text = TEXT.replace(", EXTRA", "").replace("sink: {type: values}\n", sink)
+    found = check("p.yaml", text.encode(), env={})
+    assert [each.path for each in found.warnings if each.path.startswith("sink")] == [
+        "sink.print.enabled", "sink.sink.api", "sink.materialized.in.memory"
+    ]  # fmt: skip

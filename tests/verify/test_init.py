@@ -124,3 +124,23 @@ def test_a_url_is_taken_apart() -> None:
         "us@er", "p/w", "db.example", 3307, "shop",
     )  # fmt: skip
     assert "p/w" not in f"{server} {server!r}"
+
+
+@pytest.mark.parametrize("place", ["missing/shop.yaml", "file/shop.yaml"])
+def test_a_file_that_cannot_be_written_is_a_mistake_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr("cdc.init.run.init_text", lambda *_: "source: {}\n")
+    (tmp_path / "file").touch()
+    done = written("mysql://u@h/shop", "--sink", "duckdb", "-o", str(tmp_path / place), DB_PASSWORD="word")
+    assert done.exit_code == 2
+    assert "cannot be" in done.output
+    assert "written" in done.output
+
+
+def test_what_is_written_to_a_terminal_is_a_pipeline_file_whatever_its_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdc.init.run.init_text", lambda *_: "source: caf\u00e9\n")
+    done = CliRunner(charset="ascii").invoke(
+        app, ["init", "mysql://u@h/shop", "--sink", "duckdb"], env={"DB_PASSWORD": "word"}
+    )
+    assert done.stdout_bytes == "source: caf\u00e9\n".encode()

@@ -11,7 +11,9 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.state.store import Store
 from connectors.kafka.delivery.fences import Fences, part_of
 
-_EVERY = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.2)
+_EVERY = RetryPolicy(first_pause_s=0.01, longest_pause_s=0.02)
+"""Nobody writes while a task has not seen yet that its turn came: with pauses of 0.2 s that was 0.12 s of every batch.
+A look takes 1 to 2 ms."""
 
 
 class FailedTasks:

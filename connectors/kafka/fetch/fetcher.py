@@ -13,8 +13,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, give_back_memory, library
 from connectors.kafka.formats.groups import Messages
-from connectors.kafka.formats.scan import Texts
-from connectors.kafka.kernels import taking
+from connectors.kafka.formats.scan import Heads, Texts
+from connectors.kafka.formats.wrapped import head_of
+from connectors.kafka.kernels import prefixes, taking
 
 Hear = Callable[[KafkaError], None]
 """Takes what the client hears about its connections."""
@@ -25,6 +26,8 @@ _PADDING = 8
 _REASON = 512
 _MUCH = 16 << 20
 """Bytes of messages that leave enough freed memory behind to give it back."""
+_MOST_HEADS = 32
+"""Schemas that values are compared with; values with others are copied whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Fetcher:
         self._found = np.zeros(0, np.int64)
         self._functions = self._library.address("message_timestamp"), self._library.address("message_destroy")
         self._taken = 0
+        self._heads: list[bytes] = []
 
     def assign(self, places: Iterable[tuple[str, int, int]]) -> None:
         """Read these partitions: topic, number, and the offset to begin at. Raises KafkaException."""
@@ -147,20 +151,33 @@ class Fetcher:
         self._taken += int(sizes[0])
         data = np.empty(int(sizes[0]) + _PADDING, np.uint8)
         topics, offsets, times_ms, left = np.empty((4, count), np.int64)
-        partitions, key_begins, key_ends, begins, ends = np.empty((5, count), np.int32)
+        partitions, key_begins, key_ends, begins, ends, headed = np.empty((6, count), np.int32)
+        heads = np.array([[np.frombuffer(head, np.uint8).ctypes.data, len(head)] for head in self._heads], np.int64)
+        addresses, lengths = np.ascontiguousarray(heads.reshape(-1, 2).T)
         good: int = taking.take(
             pointers, data.ctypes.data, topics, partitions, offsets, times_ms, key_begins, key_ends, begins, ends,
-            left, *self._functions,
+            left, *self._functions, addresses, lengths, headed,
         )  # fmt: skip
+        values = Texts(data, begins[:good], ends[:good], Heads(self._heads, headed[:good]))
         for topic, partition, rows in self._by_partition(topics[:good], partitions[:good]):
             found.messages.append(
                 Messages(
                     topic, partition, offsets[rows], times_ms[rows],
-                    Texts(data, key_begins[rows], key_ends[rows]), Texts(data, begins[rows], ends[rows]),
+                    Texts(data, key_begins[rows], key_ends[rows]), values.take(rows),
                 )
             )  # fmt: skip
         found.failures += map(self._failure, left[: count - good].tolist())
+        self._learn(values, headed[:good])
         return count
+
+    def _learn(self, values: Texts, headed: Any) -> None:
+        """The schema that the last value has around it, when it is a new one: the next are copied without it."""
+        whole = np.flatnonzero((headed < 0) & values.there)
+        if not len(whole) or len(self._heads) == _MOST_HEADS:
+            return
+        last = values.part(values.begins[whole[-1:]], values.ends[whole[-1:]])
+        if not prefixes.bare(last.address, last.begins, last.ends, 0) and (head := head_of(last)) is not None:
+            self._heads.append(head)
 
     def _by_partition(self, topics: Any, partitions: Any) -> Iterator[tuple[str, int, Any]]:
         """The rows of each partition: a slice where all are of one."""
@@ -192,7 +209,10 @@ def warm_fetching() -> None:
     """Load the kernels that take messages."""
     nothing, places = np.zeros(0, np.int64), np.zeros(0, np.int32)
     taking.fitting(nothing, 0, _MOST, np.zeros(1, np.int64))
-    taking.take(nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0)
+    taking.take(
+        nothing, 0, nothing, places, nothing, nothing, places, places, places, places, nothing, 0, 0, nothing, nothing,
+        places,
+    )  # fmt: skip
 
 
 def _error(code: int, reason: bytes | None) -> KafkaError:

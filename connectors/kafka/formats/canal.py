@@ -64,7 +64,7 @@ class CanalFormat:
         numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(messages.values.take(numbers))
+        scan = _TREE.scan(messages.values.whole().take(numbers))
         kinds = scan.cells("type")
         ops = np.array([_op(kinds, row) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != 0) & (scan.cells("data").kinds == ARRAY)

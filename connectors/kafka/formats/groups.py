@@ -61,7 +61,7 @@ class Messages:
 
     @property
     def size(self) -> int:
-        """How many bytes the values have."""
+        """How many bytes the values have, without the heads that they share."""
         return int((self.values.ends - self.values.begins).sum())
 
     def part(self, first: int, last: int | None = None) -> Messages:
@@ -69,8 +69,7 @@ class Messages:
         cut = slice(first, last)
         return Messages(
             self.topic, self.partition, self.offsets[cut], self.times_ms[cut],
-            self.keys.part(self.keys.begins[cut], self.keys.ends[cut]),
-            self.values.part(self.values.begins[cut], self.values.ends[cut]),
+            self.keys.take(cut), self.values.take(cut),
         )  # fmt: skip
 
     def key(self, message: int) -> bytes | None:

@@ -57,7 +57,7 @@ class MaxwellFormat:
         numbers = np.flatnonzero(messages.values.there)
         if not len(numbers):
             return reading
-        scan = _TREE.scan(messages.values.take(numbers))
+        scan = _TREE.scan(messages.values.whole().take(numbers))
         types = scan.cells("type")
         ops = np.array([_OPS.get(types.raw(row), _NO_OP) for row in range(len(numbers))], np.uint8)
         rows = (scan.faults == 0) & (ops != _NO_OP) & (scan.cells("data").kinds == OBJECT)

@@ -68,12 +68,33 @@ def _size(names: Names) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Heads:
+    """What some texts begin with, which is not repeated in their buffer.
+
+    Attributes:
+        known: the beginnings; more may be added to it.
+        of: int32[n], the number of each text's, -1 for a text that is there whole.
+    """
+
+    known: list[bytes]
+    of: Ints
+
+    def take(self, rows: Any) -> Heads:
+        """Those of texts by number, or by mask."""
+        return Heads(self.known, self.of[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Texts:
-    """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1."""
+    """JSON texts in one buffer, int32[n] each: text i is begins[i] to ends[i]; none when those are -1.
+
+    With `heads` that is the rest of a text, behind its head: who looks at bytes takes `whole` first.
+    """
 
     data: npt.NDArray[np.uint8]
     begins: Ints
     ends: Ints
+    heads: Heads | None = None
 
     @classmethod
     def of(cls, texts: Sequence[bytes | None]) -> Texts:
@@ -88,6 +109,9 @@ class Texts:
     @classmethod
     def joined(cls, parts: Sequence[Texts]) -> Texts:
         """The texts of several buffers in one, which holds nothing else; less than 2 GiB of them."""
+        heads = [part.heads for part in parts if part.heads is not None]
+        if any(found.known is not heads[0].known for found in heads):
+            return cls.joined([part.whole() for part in parts])
         rooms = [int((part.ends - part.begins).sum()) for part in parts]
         data = np.empty(sum(rooms) + len(_PADDING), np.uint8)
         places: list[Ints] = []
@@ -99,7 +123,10 @@ class Texts:
             places.append(np.where(part.there, (offsets[:-1] + at, offsets[1:] + at), -1).astype(np.int32))
             at += room
         begins, ends = np.concatenate(places, axis=1)
-        return cls(data, begins, ends)
+        if not heads:
+            return cls(data, begins, ends)
+        of = [np.full(len(part), -1, np.int32) if part.heads is None else part.heads.of for part in parts]
+        return cls(data, begins, ends, Heads(heads[0].known, np.concatenate(of)))
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -110,7 +137,7 @@ class Texts:
         return int(self.data.ctypes.data)
 
     def part(self, begins: Ints, ends: Ints) -> Texts:
-        """Other texts in the same buffer."""
+        """Other texts in the same buffer, without heads."""
         return Texts(self.data, begins, ends)
 
     @property
@@ -120,7 +147,17 @@ class Texts:
 
     def take(self, rows: Any) -> Texts:
         """Texts by number, or by mask."""
-        return self.part(self.begins[rows], self.ends[rows])
+        heads = None if self.heads is None else self.heads.take(rows)
+        return Texts(self.data, self.begins[rows], self.ends[rows], heads)
+
+    def whole(self) -> Texts:
+        """The same texts with their heads in the buffer; less than 2 GiB."""
+        if self.heads is None:
+            return self
+        if (self.heads.of < 0).all():
+            return self.part(self.begins, self.ends)
+        there = self.there
+        return Texts.of([self.bytes_of(index) if there[index] else None for index in range(len(self))])
 
     def with_more(self, texts: Sequence[bytes]) -> Texts:
         """The same texts in a buffer that has others behind its own bytes."""
@@ -129,7 +166,9 @@ class Texts:
 
     def bytes_of(self, index: int) -> bytes:
         """One text."""
-        return self.data[self.begins[index] : self.ends[index]].tobytes()
+        rest = self.data[self.begins[index] : self.ends[index]].tobytes()
+        head = -1 if self.heads is None else self.heads.of[index]
+        return rest if self.heads is None or head < 0 else self.heads.known[head] + rest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -72,8 +72,43 @@ class Unwrapper:
     def _payloads(self, values: Texts) -> Payloads:
         numbers = np.flatnonzero(values.there)
         texts = values.take(numbers)
-        begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
+        of = self._of_heads(texts)
+        if of is None:
+            texts, of = texts.whole(), np.full(len(texts), -1, np.int64)
+        begins, ends, shapes = texts.begins.copy(), texts.ends - (of >= 0).astype(np.int32), of
         unreadable: dict[int, str] = {}
+        whole = np.flatnonzero(of < 0)
+        if len(whole):
+            begins[whole], ends[whole], shapes[whole] = self._found(texts.take(whole), numbers[whole], unreadable)
+        good = shapes >= 0
+        return Payloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
+
+    def _of_heads(self, texts: Texts) -> Any:
+        """int64[n], shapes of texts by their heads, -1 without one; None when a head is no whole schema."""
+        found = np.full(len(texts), -1, np.int64)
+        if texts.heads is None:
+            return found
+        for head in np.unique(texts.heads.of).tolist():
+            if head >= 0:
+                rows = np.flatnonzero(texts.heads.of == head)
+                shape = self._of_head(texts.heads.known[head], texts.take(rows[:1]))
+                if shape is None:
+                    return None
+                found[rows] = shape.number
+        return found
+
+    def _of_head(self, head: bytes, text: Texts) -> Shape | None:
+        """The shape of values with a head, of which one is given; None when it cannot be read."""
+        if head not in self._met:
+            try:
+                self._parsed(text.whole(), 0)
+            except ValueError:
+                return None
+        return self._met.get(head)
+
+    def _found(self, texts: Texts, numbers: Any, unreadable: dict[int, str]) -> tuple[Ints, Ints, Any]:
+        """Where the payloads of texts begin and end, and their shapes, -1 for what is added to `unreadable`."""
+        begins, ends, shapes = texts.begins.copy(), texts.ends.copy(), np.zeros(len(numbers), np.int64)
         at = 0
         while at < len(numbers):
             count = self._run(texts, at, begins, ends, shapes)
@@ -87,8 +122,7 @@ class Unwrapper:
                     shapes[at] = shape.number
                 count = 1
             at += count
-        good = shapes >= 0
-        return Payloads(numbers[good], texts.part(begins[good], ends[good]), shapes[good], unreadable)
+        return begins, ends, shapes
 
     def _run(self, texts: Texts, at: int, begins: Ints, ends: Ints, shapes: Any) -> int:
         """Take the values from `at` on that are of one known shape; how many."""
@@ -127,6 +161,18 @@ class Unwrapper:
         if last == end - 1 and int(schema.stops[0]) <= first and shape not in self._latest:
             self._latest = [shape, *self._latest[: _REMEMBERED - 1]]
         return shape, first, last
+
+
+def head_of(text: Texts) -> bytes | None:
+    """What one value begins with before its payload, when that is its schema and behind the payload is only `}`."""
+    found = _WRAPPED.scan(text)
+    payload, schema = found.cells("payload"), found.cells("schema")
+    if found.faults[0] or payload.kinds[0] != OBJECT or schema.kinds[0] != OBJECT:
+        return None
+    first = int(payload.starts[0])
+    if int(payload.stops[0]) != int(text.ends[0]) - 1 or int(schema.stops[0]) > first:
+        return None
+    return text.data[int(text.begins[0]) : first].tobytes()
 
 
 def key_object(key: bytes | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from connectors.kafka.kernels import kernel
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import peek8, peek64
 
-_CLOSE = 125
+CLOSE = 125
 _PAYLOAD = int.from_bytes(b'payload"', "little")
 _SCHEMA = int.from_bytes(b'schema"', "little")
 _SEVEN = (1 << 56) - 1
@@ -14,14 +14,15 @@ _SEVEN = (1 << 56) - 1
 
 
 @kernel
-def _begins(base: Int, at: Int, prefix: Int, length: Int) -> Bool:
+def begins_with(text: Int, prefix: Int, length: Int) -> Bool:
+    """Whether the text at an address begins as that at another does; both have so many bytes."""
     place = 0
     while place + 8 <= length:
-        if peek64(base + at + place) != peek64(prefix + place):
+        if peek64(text + place) != peek64(prefix + place):
             return False
         place += 8
     while place < length:
-        if peek8(base + at + place) != peek8(prefix + place):
+        if peek8(text + place) != peek8(prefix + place):
             return False
         place += 1
     return True
@@ -33,7 +34,7 @@ def alike(base: Int, begins: Ints, ends: Ints, first: Int, prefix: Int, length: 
     item = first
     while item < len(begins):
         at, stop = begins[item], ends[item]
-        if stop - at <= length or peek8(base + stop - 1) != _CLOSE or not _begins(base, at, prefix, length):
+        if stop - at <= length or peek8(base + stop - 1) != CLOSE or not begins_with(base + at, prefix, length):
             break
         item += 1
     return item - first

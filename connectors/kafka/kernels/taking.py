@@ -9,8 +9,9 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from connectors.kafka.kernels import kernel
+from connectors.kafka.kernels.prefixes import CLOSE, begins_with
 from connectors.shared.kernels.kernel_types import Int, Ints
-from connectors.shared.kernels.memory import move, peek64, signed32
+from connectors.shared.kernels.memory import move, peek8, peek64, signed32
 
 _POINTER = ir.IntType(8).as_pointer()
 _ERR, _TOPIC, _PARTITION, _VALUE, _VALUE_LENGTH, _KEY, _KEY_LENGTH, _OFFSET = 0, 8, 16, 24, 32, 40, 48, 56
@@ -75,15 +76,30 @@ def _span(out: Int, to: Int, source: Int, length: Int, begins: Ints, ends: Ints,
 
 
 @kernel
+def _headed(text: Int, length: Int, heads: Ints, sizes: Ints, latest: Int) -> Int:
+    """Which head a value begins with that ends in `}`; -1 for none. The latest is the first to be compared."""
+    if text == 0 or length == 0 or peek8(text + length - 1) != CLOSE:
+        return -1
+    for turn in range(len(heads)):
+        head = (latest + turn) % len(heads)
+        if length > sizes[head] and begins_with(text, heads[head], sizes[head]):
+            return head
+    return -1
+
+
+@kernel
 def take(
     messages: Ints, out: Int, topics: Ints, partitions: Ints, offsets: Ints, times_ms: Ints, key_begins: Ints,
-    key_ends: Ints, begins: Ints, ends: Ints, left: Ints, timestamp: Int, destroy: Int,
+    key_ends: Ints, begins: Ints, ends: Ints, left: Ints, timestamp: Int, destroy: Int, heads: Ints, sizes: Ints,
+    headed: Ints,
 ) -> Int:  # fmt: skip
     """Copy keys and values to `out`, fill the columns, and give the messages back; how many there are.
 
     `topics` become addresses of rd_kafka_topic_t. Those that stand for an error are put into `left`, not given back.
+    heads, sizes: addresses of texts that values may begin with, and how long they are: such a value is copied without
+    it, and `headed` says which it was, else -1.
     """
-    to, count = 0, 0
+    to, count, latest = 0, 0, 0
     for item in range(len(messages)):
         message = messages[item]
         if signed32(message + _ERR) != 0:
@@ -92,7 +108,13 @@ def take(
         topics[count], partitions[count] = peek64(message + _TOPIC), signed32(message + _PARTITION)
         offsets[count] = peek64(message + _OFFSET)
         times_ms[count] = max(0, _time(timestamp, message))
-        to = _span(out, to, peek64(message + _VALUE), peek64(message + _VALUE_LENGTH), begins, ends, count)
+        value, length = peek64(message + _VALUE), peek64(message + _VALUE_LENGTH)
+        head = _headed(value, length, heads, sizes, latest)
+        headed[count] = head
+        if head >= 0:
+            latest = head
+            value, length = value + sizes[head], length - sizes[head]
+        to = _span(out, to, value, length, begins, ends, count)
         to = _span(out, to, peek64(message + _KEY), peek64(message + _KEY_LENGTH), key_begins, key_ends, count)
         _release(destroy, message)
         count += 1

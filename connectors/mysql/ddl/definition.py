@@ -215,10 +215,17 @@ class _Alteration:
     def _note_values(self, written: ColumnDefinition, column: MySqlColumn) -> None:
         """What the server computed for rows already there: said where it can be known, else noted."""
         default = written.default.kind if written.default is not None else None
+        silent = written.default is None and not column.nullable
+        automatic = column.type == "timestamp" and silent and not self.dialect.explicit_timestamps
         if default is DefaultKind.NOW and column.type == "timestamp" and self.executed_at is not None:
             moment = self.executed_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
             self.fills[column.name] = moment[: 20 + column.length] if column.length else moment[:19]
-        elif written.auto_increment or column.generated or default in (DefaultKind.EXPRESSION, DefaultKind.NOW):
+        elif (
+            written.auto_increment
+            or column.generated
+            or automatic
+            or default in (DefaultKind.EXPRESSION, DefaultKind.NOW)
+        ):
             reason = f"the server computed column {column.name} of rows already there"
             self._note_uncertain(column.name, reason, unseen=True)
         else:

@@ -14,6 +14,9 @@ _MAXDB = 1 << 12
 _NO_BACKSLASH_ESCAPES = 1 << 20
 _STRICT = 1 << 21 | 1 << 22
 
+_FLAGS_TELL = 100804
+"""MariaDB's version since which sessions may set `explicit_defaults_for_timestamp`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -51,7 +54,13 @@ class Dialect:
         text = server_version.removeprefix("5.5.5-") if mariadb else server_version
         numbers = [int(number) for number in re.findall(r"\d+", text)[:3]]
         major, minor, patch = (*numbers, 0, 0, 0)[:3]
-        return cls(mariadb=mariadb, version=major * 10000 + minor * 100 + patch)
+        version = major * 10000 + minor * 100 + patch
+        return cls(mariadb=mariadb, version=version, explicit_timestamps=version >= (101000 if mariadb else 80002))
+
+    @property
+    def flags_tell(self) -> bool:
+        """Whether the flags of a QUERY event say what `explicit_defaults_for_timestamp` was."""
+        return self.mariadb and self.version >= _FLAGS_TELL
 
     def with_mode(self, sql_mode: int, *, explicit_timestamps: bool | None = None) -> Dialect:
         """The same server under the `sql_mode` bits of a QUERY event; None keeps `explicit_timestamps`."""

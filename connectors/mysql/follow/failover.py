@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cdc.errors import SourceUnavailable, UnsupportedChange
+from cdc.errors import PositionLost, SourceUnavailable, UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.follower import OpenStream
 from connectors.mysql.follow.startup import ChangedTables, first_after, gtids_at, whole_log
 from connectors.mysql.log.event_bodies import Gtid, parse_gtid
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.sieve import Sieve, begin_of, transaction_begins
+from connectors.mysql.server.connection_errors import COPY_ANEW
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
-from connectors.mysql.server.gtid_range import GtidRange
+from connectors.mysql.server.gtid_range import GtidRange, Gtids, lacking
 from connectors.mysql.server.positions import LogPosition, check_gtid_position
 from connectors.mysql.server.same_server import check_has, needed_gtids
 from connectors.mysql.server.server_check import check_server
@@ -61,7 +61,10 @@ def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool
     open_stream = partial(streams.at, server=info.identity)
     place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
     ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)
-    return replace(start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, 0))
+    least = start.files_ahead + 1 if info.identity == start.server else 0  # a move is known by the one or the other
+    return replace(
+        start, position=place.position, gtids=place.gtids, server=info.identity, files_ahead=max(ahead, least)
+    )
 
 
 def find_resume_point(
@@ -78,7 +81,9 @@ def find_resume_point(
     none of them concerns a captured table they count as done from here on. Raises UnsupportedChange otherwise.
     """
     first = first_after(open_after(done), LogPosition(info.file, info.position))
-    late = GtidRange(gtids_at(open_stream, first), done, mariadb=info.mariadb)
+    before = _with_purged(gtids_at(open_stream, first), info)
+    _check_nothing_is_missing(done, before, first, where, mariadb=info.mariadb)
+    late = GtidRange(before, done, mariadb=info.mariadb)
     if late.complete:
         return ResumePoint(first, done)
     position, mixed = _behind_the_last(late, first, where, open_stream)
@@ -91,6 +96,21 @@ def find_resume_point(
             hint="go on with a server that logs in the old order (replica_preserve_commit_order), or start anew",
         )
     return ResumePoint(position, _with(done, mixed, mariadb=info.mariadb))
+
+
+def _with_purged(before: str, info: ServerInfo) -> str:
+    """A log that was begun anew under another name does not say what the old one had."""
+    return before if info.mariadb else str(GtidSet.parse(before).union(GtidSet.parse(info.purged)))
+
+
+def _check_nothing_is_missing(done: str, before: str, at: LogPosition, where: str, *, mariadb: bool) -> None:
+    """Raises PositionLost for transactions that count as done at a place of the log, and are not in it before that."""
+    missing: Gtids = (
+        MariaDbGtid.parse(done).behind(MariaDbGtid.parse(before)) if mariadb else lacking(done, before, mariadb=False)
+    )
+    if missing:
+        reason = f"the transactions {missing}, which are before {at}, are in no file that the server has"
+        raise PositionLost(reason, where=where, hint=COPY_ANEW)
 
 
 def _behind_the_last(
@@ -126,7 +146,7 @@ def _concerned(
     chosen = frozenset(mixed)
     found: set[TableId] = set()
     sieve = Sieve(lambda gtid: gtid in chosen)
-    changes = ChangedTables(wanted, (), Dialect.of(info.version), info.lower_case_table_names)
+    changes = ChangedTables(wanted, (), info.dialect, info.lower_case_table_names)
     segmenter = Segmenter(changes, wanted, file=first.file, position=first.position)
     for buffer in whole_log(open_stream(first, True)):
         last = buffer.file == end.file

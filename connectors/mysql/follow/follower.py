@@ -66,6 +66,12 @@ class Follower(threading.Thread):
         self.note = ""
 
     @property
+    def opened(self) -> dict[str, int]:
+        """Files that began since the start, with the second in which the server opened them; what is noted is taken out
+        by whoever notes it."""
+        return self._segmenter.opened
+
+    @property
     def waiting_bytes(self) -> int:
         """Log bytes read ahead and not yet in a batch."""
         return self._queue.bytes

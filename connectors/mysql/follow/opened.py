@@ -13,6 +13,7 @@ from typing import Any
 from cdc.errors import PositionLost
 from cdc.state.store import Store
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import COPY_ANEW
 from connectors.mysql.server.positions import list_logs, opened_s
 from connectors.mysql.server.server_info import where_of
 
@@ -32,7 +33,7 @@ def check_opened(store: Store, open_session: Callable[[], MySqlConnection], serv
     if before is not None and (before["file"] == file or _has(open_session(), before["file"])):
         _check_same(open_session(), before)
     if before is None or before["file"] != file:
-        store.write_json(FILE_NAME, {"server": server, "file": file, "opened": opened_s(open_session(), file)})
+        note_opened(store, server, file, opened_s(open_session(), file))
 
 
 def _has(connection: MySqlConnection, file: str) -> bool:
@@ -49,8 +50,13 @@ def _check_same(connection: MySqlConnection, before: Mapping[str, Any]) -> None:
         raise PositionLost(
             f"{file} is another file than the one that was read: the server's log was reset",
             where=where,
-            hint="start the pipeline anew with an empty state directory and empty sink tables",
+            hint=COPY_ANEW,
         )
+
+
+def note_opened(store: Store, server: str, file: str, seconds: int) -> None:
+    """A reader has come to the beginning of a file that the server opened then. Repeatable."""
+    store.write_json(FILE_NAME, {"server": server, "file": file, "opened": seconds})
 
 
 def forget_opened(store: Store) -> None:

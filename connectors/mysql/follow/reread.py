@@ -7,7 +7,6 @@ from functools import partial
 
 from cdc.errors import UnsupportedChange
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.schema.table import MySqlTable
@@ -33,7 +32,7 @@ class Reread:
             info = check_server(connection)
         finally:
             connection.close()
-        end, dialect = LogPosition(info.file, info.position), Dialect.of(info.version)
+        end, dialect = LogPosition(info.file, info.position), info.dialect
         open_stream = partial(self._streams.at, server=info.identity)
         names = info.lower_case_table_names
         later = changed_between(open_stream, at, end, tables.__contains__, tables, dialect, names)

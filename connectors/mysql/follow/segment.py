@@ -179,9 +179,9 @@ class LogRange:
 def splits_of(planned: Sequence[Segment] | None, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> list[Split]:
     """The splits of a batch, each with a LogRange. `planned` are its segments, None when another process planned it:
     then there is one split. None at all when nothing in the batch concerns captured tables, or when it only moves to
-    another server."""
+    another server or log."""
     nothing = planned is not None and not any(segment.tables for segment in planned)
-    if start.position == end.position or nothing or start.server != end.server:
+    if start.position == end.position or nothing or start.moved_to(end):
         return []
     cuts = [(end.position, end.gtids)]
     if planned is not None:

@@ -17,6 +17,7 @@ import numpy as np
 from cdc.errors import CorruptLog, SourceError, UnsupportedChange
 from cdc.schema import TableId
 from cdc.source import Limits
+from connectors.mysql.follow.continuity import Continuity
 from connectors.mysql.follow.segment import ANONYMOUS, Segment
 from connectors.mysql.log import events
 from connectors.mysql.log.buffer_view import BufferView, table_ids
@@ -73,6 +74,7 @@ class Segmenter:
         wanted: the captured tables.
         file, position: where the first buffer begins.
         limits: of a batch; a segment exceeds them only where a single transaction does.
+        done: the GTIDs done there; None when they are not known, and no file is checked to follow on the one before.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Segmenter:
         file: str,
         position: int,
         limits: Limits | None = None,
+        done: str | None = None,
     ) -> None:
         self._schemas, self._wanted = schemas, wanted
         self.file, self.position = file, position
@@ -94,6 +97,17 @@ class Segmenter:
         self._in_transaction = self._announced = False
         self._gtid = ""
         self._open = _Open()
+        self._files = Continuity(done)
+
+    @property
+    def opened(self) -> dict[str, int]:
+        """Files that began since the start, with the second in which the server opened them."""
+        return self._files.opened
+
+    @property
+    def done(self) -> str | None:
+        """The GTIDs that were read; those of a transaction that is under way are among them."""
+        return self._files.done
 
     def feed(self, buffer: ReceiveBuffer) -> Iterator[Segment]:
         """Segments that end in this buffer, in log order.
@@ -104,6 +118,7 @@ class Segmenter:
             return
         if buffer.file != self.file:
             self._next_file(buffer)
+        self._files.check(buffer)
         view = BufferView(buffer, self.position)
         self._steps = [(-1, self._schemas.entries)]
         first = 0
@@ -136,6 +151,7 @@ class Segmenter:
                 where=f"{self.file}:{self.position}",
                 hint=f"start anew at {buffer.file}",
             )
+        self._files.next_file(self.file, buffer)
         self.file, self.position, self._ids = buffer.file, 4, {}
         self._in_transaction = self._announced = False
 
@@ -255,9 +271,11 @@ class Segmenter:
         self._open.rows += int(view.rows[stop] - view.rows[first])
         self._open.tables |= self._tables(view, first, stop)
         runs = mariadb_gtid_runs if view.mariadb else gtid_runs
-        self._open.gtids += runs(view.buffer, first, stop)
+        gtids: list[Any] = list(runs(view.buffer, first, stop))
         if np.any(view.buffer.type[first:stop] == events.ANONYMOUS_GTID):
-            self._open.gtids.append(ANONYMOUS)
+            gtids.append(ANONYMOUS)
+        self._open.gtids += gtids
+        self._files.add(gtids)
 
     def _tables(self, view: BufferView, first: int, stop: int) -> set[TableId]:
         """Captured tables with a TABLE_MAP among events `first` up to `stop`."""

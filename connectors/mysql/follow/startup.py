@@ -103,7 +103,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
             continue
         finally:
             connection.close()
-        dialect = Dialect.of(info.version)
+        dialect = info.dialect
         changed = changed_between(
             open_stream, position, _end(session), wanted, tables, dialect, info.lower_case_table_names
         )

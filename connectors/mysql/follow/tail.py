@@ -12,21 +12,27 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.schema import TableId
 from cdc.source import Lag, Limits, Split
 from cdc.state.store import Store
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.log_end import LogEnd
-from connectors.mysql.follow.opened import check_opened
+from connectors.mysql.follow.opened import check_opened, note_opened
 from connectors.mysql.follow.segment import Segment, end_offset, splits_of
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import Schemas
-from connectors.mysql.server.positions import LogPosition, check_file_position
-from connectors.mysql.server.same_server import AnotherServer, check_not_reset, check_same, check_same_place
+from connectors.mysql.server.positions import LogPosition
+from connectors.mysql.server.same_server import (
+    AnotherServer,
+    check_not_reset,
+    check_same,
+    check_same_log,
+    check_same_place,
+)
 from connectors.mysql.server.server_check import check_server
 from connectors.mysql.server.server_info import ServerInfo
 
 if TYPE_CHECKING:
     from connectors.mysql.follow.follower import Follower, OpenStream
+    from connectors.mysql.follow.segmenter import Segmenter
     from connectors.mysql.log.stream import BinlogStream
 
 AHEAD = 4
@@ -102,6 +108,8 @@ class Tail:
             return self._offset(start, limits, wait_s)
         end = end_offset(start, batch)
         self._planned = (end, batch)
+        if end.position.file in follower.opened:
+            note_opened(self._store, end.server, end.position.file, follower.opened.pop(end.position.file))
         return end
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, parallelism: int) -> Sequence[Split]:
@@ -147,19 +155,22 @@ class Tail:
 
         position, info = self._resume(start)
         tracker = Schemas(self._store, self._options).tracker(
-            start.schemas, self._wanted, Dialect.of(info.version), info.lower_case_table_names, self._notices,
+            start.schemas, self._wanted, info.dialect, info.lower_case_table_names, self._notices,
             Reread(self._streams), Unlogged(self._streams),
         )  # fmt: skip
         if not self._compared:
             self._compared = tracker.compare(position)
             if tracker.entries != start.schemas:
                 raise _Redefined(tracker.entries)
-        segmenter = Segmenter(tracker, self._wanted, file=position.file, position=position.position, limits=limits)
+        segmenter = Segmenter(
+            tracker, self._wanted, file=position.file, position=position.position, limits=limits,
+            done=start.gtids,
+        )  # fmt: skip
         ahead = AHEAD * limits.max_bytes if limits is not None else 1 << 30
         if self.until is not None and self.until[1] != info.identity:
             self.until = LogPosition(info.file, info.position), info.identity
         until = None if self.until is None else self.until[0]
-        open_stream = self._opener(start, info.identity)
+        open_stream = self._opener(start, info.identity, segmenter)
         follower = Follower(
             open_stream, segmenter, ahead_bytes=ahead, until=until, retry=self._streams.retry, behind=self._end.look
         )
@@ -195,14 +206,14 @@ class Tail:
         backoff = self._backoffs.setdefault(retry.timeout_s, Backoff(retry, "following the log"))
         return backoff.pause(error.message) or retry.stopping()
 
-    def _opener(self, start: MySqlOffset, server: str) -> OpenStream:
+    def _opener(self, start: MySqlOffset, server: str, segmenter: Segmenter) -> OpenStream:
         """Opens the log; on a server that was away, only where it is still the log that was read."""
         opened = False
 
         def open_stream(at: LogPosition, until_end: bool = False) -> BinlogStream:
             nonlocal opened
             if opened:
-                self._check_log(start, at)
+                self._check_log(start, at, segmenter.done)
             opened = True
             return self._streams.at(at, until_end, server=server)
 
@@ -210,16 +221,17 @@ class Tail:
 
     def _resume(self, start: MySqlOffset) -> tuple[LogPosition, ServerInfo]:
         """The offset's position, checked to be in the log of the same server still, and the server."""
-        return start.position, self._check_log(start, start.position)
+        return start.position, self._check_log(start, start.position, start.gtids)
 
-    def _check_log(self, start: MySqlOffset, at: LogPosition) -> ServerInfo:
-        """Whether the server's log has what `start` is behind, and goes on at a position. Raises SourceError."""
+    def _check_log(self, start: MySqlOffset, at: LogPosition, done: str | None) -> ServerInfo:
+        """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done`
+        are done. Raises SourceError."""
         connection = self._streams.session()
         try:
             info = check_server(connection)
             check_same(connection, start.server)
-            check_file_position(connection, info, at)
             check_not_reset(connection, info, start.gtids)
+            check_same_log(connection, info, at, done)
             if at == start.position:
                 check_same_place(connection, info, at.file, at.position, start.gtids)
         finally:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from cdc.schema import TableId
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.follow.log_end import End
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
@@ -100,7 +99,7 @@ class Unlogged:
         finally:
             connection.close()
         names, open_stream = info.lower_case_table_names, partial(self._streams.at, server=info.identity)
-        told = changed_between(open_stream, at, end, differing.__contains__, differing, Dialect.of(info.version), names)
+        told = changed_between(open_stream, at, end, differing.__contains__, differing, info.dialect, names)
         self._settled.update({table: (known[table], before) for table in told & known.keys()})
         return {table: now for table, now in differing.items() if table not in told}
 

@@ -42,6 +42,10 @@ class MySqlOffset:
         """Rows before the offset are at or below it."""
         return sequence_of(self.position.file, self.position.position, self.files_ahead)
 
+    def moved_to(self, end: MySqlOffset) -> bool:
+        """Whether nothing is between this offset and a later one but the way to another server, or another log."""
+        return (self.server, self.files_ahead) != (end.server, end.files_ahead)
+
     def same_log(self, other: MySqlOffset) -> bool:
         """Whether both are equal but for what is copied beside the log."""
         return replace(self, chunks=0) == replace(other, chunks=0)

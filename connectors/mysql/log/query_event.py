@@ -25,6 +25,8 @@ MARIADB_ORACLE: Final = 0x200
 _SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ, _DATABASE_CHARSET = 1, 2, 4, 5, 6, 8
 _INVOKER, _UPDATED_DATABASES, _EXPLICIT_TIMESTAMP, _UTF8MB4_COLLATION = 11, 12, 16, 18
 _MARIADB_GTID_FLAGS = 130
+_FLAGS, _EXPLICIT_FLAG = 0, 1 << 24
+"""The session's flags, and what MariaDB's sources call OPTION_EXPLICIT_DEF_TIMESTAMP."""
 _SIZES: Final = {0: 4, 3: 4, 7: 2, 9: 8, 10: 4, 13: 3, 17: 8, 19: 1, 20: 1, 128: 3, 129: 8}
 _FIXED: Final = {
     _SQL_MODE: 8,
@@ -59,7 +61,8 @@ class Query:
         database_collation: collation id of the default database when it differs from the server's.
         utf8mb4_collation: MySQL 8: collation id that `CHARACTER SET utf8mb4` means.
         time_zone: session time zone, such as `SYSTEM` or `+02:00`; only where the statement depends on it.
-        explicit_timestamp: `explicit_defaults_for_timestamp`; MySQL only.
+        explicit_timestamp: `explicit_defaults_for_timestamp` as MySQL tells it.
+        explicit_timestamp_flag: the same as MariaDB tells it since 10.8.4; means nothing where another server wrote.
         error_code: not 0: the statement failed half-way on the server and was logged for what it had done.
     """
 
@@ -73,6 +76,7 @@ class Query:
     utf8mb4_collation: int | None = None
     time_zone: str | None = None
     explicit_timestamp: bool | None = None
+    explicit_timestamp_flag: bool | None = None
     error_code: int = 0
 
     @property
@@ -111,6 +115,7 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
         utf8mb4_collation=_number(found.get(_UTF8MB4_COLLATION, b"")),
         time_zone=found[_TIME_ZONE].decode("utf-8", "backslashreplace") if _TIME_ZONE in found else None,
         explicit_timestamp=bool(found[_EXPLICIT_TIMESTAMP][0]) if _EXPLICIT_TIMESTAMP in found else None,
+        explicit_timestamp_flag=bool((_number(found[_FLAGS]) or 0) & _EXPLICIT_FLAG) if _FLAGS in found else None,
         error_code=int.from_bytes(body[9:11], "little"),
     )
 

@@ -19,7 +19,7 @@ from connectors.mysql.log.indexer import Indexer
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.receiver import SMALL_BYTES, Receiver
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_info import where_of
 
@@ -145,7 +145,7 @@ class BinlogStream:
         return PositionLost(
             f"the file ends before position {self._skip_to}",
             where=f"{self._where} at {self._start_file}",
-            hint="start the pipeline anew with an empty state directory",
+            hint=COPY_ANEW,
         )
 
     def _index(self) -> Iterator[ReceiveBuffer]:

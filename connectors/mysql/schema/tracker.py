@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
-from cdc.schema import TableId
+from cdc.schema import CreateTable, TableId
 from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
@@ -36,7 +36,7 @@ _FOREIGN_KEY = tuple(re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("ALT
 _CHECKSUM_BYTES = 4
 _SERVER_ID = 5  # of an event's header
 _TABLE_ID = 6  # bytes
-_STATED = b""  # for the id of a table that a statement has just defined
+_CREATED, _ALTERED = b"new", b""  # for the id of a table that a statement has just defined
 
 
 class Tracker:
@@ -77,8 +77,9 @@ class Tracker:
             at = _place(buffer, index) | ({"gtid": gtid} if gtid else {})
             self.entries = self._history.append(SchemaEntry.of(result, at, query.sql))
         touched = result.touched | {change.table for change in result.changes}
+        created = {change.table for change in result.changes if isinstance(change, CreateTable)}
         for table in touched:
-            self._ids[table] = _STATED
+            self._ids[table] = _CREATED if table in created else _ALTERED
         return touched
 
     def compare(self, at: LogPosition) -> bool:
@@ -133,10 +134,11 @@ class Tracker:
         )
 
     def _under_new_id(self, buffer: ReceiveBuffer, index: int, table: TableId) -> frozenset[TableId]:
-        """A server numbers a table anew when it opens it again: as others need the room, or after an ALTER."""
+        """A server numbers a table anew when it opens it again: as others need the room, or after an ALTER. One that
+        the log has just created is taken to be what that says, as there may be thousands of them."""
         number = bytes(buffer.body(index)[:_TABLE_ID])
         before, self._ids[table] = self._ids.get(table), number
-        unsuspected = before == _STATED and self._compared
+        unsuspected = before == _CREATED and self._compared
         if self._unlogged is None or number == before or unsuspected or table in self._described:
             return frozenset()
         at = _transaction_of(buffer, index)
@@ -247,11 +249,12 @@ def _place(buffer: ReceiveBuffer, index: int) -> dict[str, Any]:
 
 def apply_query(catalog: Catalog, query: Query, buffer: ReceiveBuffer, index: int) -> DdlResult:
     """Apply a QUERY event to a catalog, under the session settings that the event carries."""
+    explicit = query.explicit_timestamp_flag if catalog.dialect.flags_tell else query.explicit_timestamp
     return catalog.apply(
         query.sql,
         query.schema,
         sql_mode=query.sql_mode or 0,
         charset=charset_of(query.server_collation or 0) or "utf8mb4",
-        explicit_timestamps=query.explicit_timestamp,
+        explicit_timestamps=explicit,
         executed_at=datetime.fromtimestamp(int(buffer.commit_ms[index]) / 1000, UTC),
     )

@@ -16,6 +16,12 @@ from connectors.shared.login.mysql import MALFORMED, LoginTimeout, NotMySql, Uns
 
 GRANT = "GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}"
 
+COPY_ANEW = (
+    "set scan.on-purged: resnapshot, which copies every table anew beside the rows of the sink; or start the pipeline "
+    "anew with an empty state directory and empty sink tables"
+)
+"""The way out of a gap in the log."""
+
 _GONE = frozenset(
     {2003, 2006, 2013, 2055, 1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927, 1928, 3169, 4031}
 )
@@ -129,7 +135,7 @@ def _dump_error(text: str, where: str) -> SourceError:
         hint = "set source.server-id to ids that no other replica or pipeline uses"
         return SourceError(f"another client reads the log under the same server id: {text}", where=where, hint=hint)
     if _PURGED.search(text):
-        hint = "start the pipeline anew with an empty state directory; keep binary logs longer on the server"
+        hint = f"{COPY_ANEW}; keep binary logs longer on the server"
         return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
     if "max_allowed_packet" in text:
         hint = f"run on the server: SET GLOBAL max_allowed_packet = 1073741824; {_RESET}"

@@ -84,6 +84,14 @@ class GtidSet:
         taken = dict(other.sources)
         return self._of({source: _without(keep, taken.get(source, ())) for source, keep in self.sources})
 
+    def newer_than(self, other: GtidSet) -> GtidSet:
+        """Transactions of this set with a higher number than all that `other` has of their source; none of sources that
+        it has nothing of."""
+        last = {source: intervals[-1][1] for source, intervals in other.sources}
+        return self._of(
+            {source: _without(keep, ((0, last[source]),)) for source, keep in self.sources if source in last}
+        )
+
     def of_source(self, uuid: str) -> GtidSet:
         """Only the transactions that the server with this uuid made, whatever their tag."""
         wanted = _source(uuid)[0]

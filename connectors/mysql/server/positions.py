@@ -12,14 +12,14 @@ from pymysql.constants import COMMAND
 
 from cdc.errors import PositionLost, SourceError
 from connectors.mysql.server.connection import MySqlConnection
-from connectors.mysql.server.connection_errors import as_source_error
+from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.server_check import announce_reader, free_server_id
 from connectors.mysql.server.server_info import ServerInfo, query, where_of
 
 FIRST_POSITION = 4  # every binlog file begins with a 4-byte magic number
 _NON_BLOCK = 0x01  # BINLOG_DUMP_NON_BLOCK: end at the end of the log instead of waiting for more
-_RESTART = "start the pipeline anew with an empty state directory, and keep binary logs longer on the server"
+_RESTART = f"{COPY_ANEW}; and keep binary logs longer on the server"
 _RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariadb": "SET GLOBAL expire_logs_days = 7"}
 
 

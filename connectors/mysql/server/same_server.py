@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from cdc.errors import PositionLost, SourceError, SourceUnavailable
 from connectors.mysql.server.connection import MySqlConnection
+from connectors.mysql.server.connection_errors import COPY_ANEW
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
 from connectors.mysql.server.gtid_range import Gtids, lacking
+from connectors.mysql.server.positions import LogPosition, check_file_position, list_logs
 from connectors.mysql.server.server_info import ServerInfo, identity_of, query, where_of
 
 _POINT = "point hostname and port at the old server or a replica of it, or start anew with another --state-dir"
@@ -43,7 +45,30 @@ def check_not_reset(connection: MySqlConnection, info: ServerInfo, done: str | N
             f"the server no longer knows the transactions {lost}, which were read from it: its log was reset, or it "
             "lost them in a crash",
             where=where_of(connection),
-            hint="start the pipeline anew with an empty state directory and empty sink tables",
+            hint=COPY_ANEW,
+        )
+
+
+def check_same_log(connection: MySqlConnection, info: ServerInfo, at: LogPosition, done: str | None) -> None:
+    """Raises PositionLost when the server's log does not go on at that place, where `done` is done.
+
+    Raises AnotherServer when the file is gone though nothing with it that was not read: `log_bin` was renamed, or all
+    was purged up to there. GTIDs then say where the log goes on. Not for MariaDB, where a number is all that is known
+    of a server, and the file the only thing that tells it from another one. Raises SourceError.
+    """
+    if info.mariadb or done is None:
+        check_file_position(connection, info, at)
+        return
+    purged, read = GtidSet.parse(info.purged), GtidSet.parse(done)
+    if read.contains(purged) and all(log.name != at.file for log in list_logs(connection)):
+        raise AnotherServer(f"{at.file} is gone, and nothing with it that was not read", where=where_of(connection))
+    check_file_position(connection, info, at)
+    if gone := purged.newer_than(read):  # though older files are there
+        raise PositionLost(
+            f"the transactions {gone} were not read and are in no file that the server has: they were logged under "
+            "another name (log_bin was changed and changed back), or counted as done (gtid_purged)",
+            where=where_of(connection),
+            hint=COPY_ANEW,
         )
 
 

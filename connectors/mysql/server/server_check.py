@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -112,6 +113,10 @@ def announce_reader(connection: MySqlConnection, uuid: str) -> None:
     query(connection, "SET @replica_uuid = %s, @slave_uuid = %s", (uuid, uuid))
 
 
+BEYOND = re.compile(r"[^\u0000-\uffff]")
+"""A letter that no name has: names are in utf8mb3. MySQL puts ? in its place, MariaDB refuses it."""
+
+
 def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connection: MySqlConnection) -> SourceError:
     """The error for a pattern that matches nothing; an account sees only tables it has a privilege on."""
     known = (TableId(str(row[0]), str(row[1])) for row in query(connection, _VIEWS, slow=True))
@@ -130,6 +135,15 @@ def explain_no_tables(visible: Sequence[TableId], pattern: TablePattern, connect
             f"{', '.join(spelled[:5])}",
             where=where_of(connection),
             hint="write the names in source.tables as the server has them",
+        )
+    in_short = replace(pattern, include=BEYOND.sub(r"\\?", pattern.include))
+    kept = [str(table) for table in visible if in_short.matches(table)]
+    if kept:
+        return SourceError(
+            f"no table matches `{pattern.include}`: this server keeps a letter beyond U+FFFF in a name as ?, and has "
+            f"{', '.join(kept[:5])}",
+            where=where_of(connection),
+            hint=f"write `{in_short.include}` in source.tables",
         )
     names = ", ".join(str(table) for table in visible[:5]) + (" ..." if len(visible) > 5 else "")
     return SourceError(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import pymysql
 
 from cdc.errors import SourceError
+from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import as_source_error
 
@@ -19,6 +20,7 @@ Row: TypeAlias = tuple[Any, ...]
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
     "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
+    "explicit_defaults_for_timestamp",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -36,6 +38,7 @@ class ServerInfo:
         executed: the GTID set or position at `file`/`position`, in the server's spelling on one line; may be empty.
         purged: MySQL's gtid_purged; empty on MariaDB.
         file, position: end of the binary log; empty and 0 when `log_bin` is off.
+        explicit_timestamps: explicit_defaults_for_timestamp.
         row_image, row_format, row_value_options: binlog_row_image and so on, upper case.
     """
 
@@ -54,6 +57,12 @@ class ServerInfo:
     purged: str
     file: str
     position: int
+    explicit_timestamps: bool = True
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it reads statements whose events do not say more."""
+        return replace(Dialect.of(self.version), explicit_timestamps=self.explicit_timestamps)
 
     @property
     def mariadb(self) -> bool:
@@ -117,6 +126,7 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
         file=file,
         position=position,
+        explicit_timestamps=values.get("explicit_defaults_for_timestamp", "ON").upper() == "ON",
     )
 
 

@@ -225,7 +225,7 @@ class Cascading:
         """
         if self._options.cascades != "copy":
             return
-        if self._until is not None and start.server == end.server and _is_behind(self._until, start.position):
+        if self._until is not None and not start.moved_to(end) and _is_behind(self._until, start.position):
             keep(self._store, self._now)
             self._until = None
         if (end.server, end.schemas) == self._asked:

@@ -254,6 +254,41 @@ def test_two_pipelines_share_a_file(tmp_path: Path) -> None:
     assert first.describe(ORDERS) is None
 
 
+@pytest.mark.parametrize("exchanged", ["removed", "emptied", "an older copy", "another pipeline's"])
+def test_a_file_that_is_exchanged_while_the_pipeline_runs_is_put_back(tmp_path: Path, exchanged: str) -> None:
+    path, kept, older = (tmp_path / name for name in ("x.duckdb", "kept", "older"))
+    sink = sink_at(tmp_path)
+    sink.apply(0, [CreateTable(ORDERS, KEYLESS)])
+
+    def commit(by: DuckDbSink, batch: int) -> None:
+        by.commit(batch, by.prepare(TaskAttempt(batch, 0, 0), iter([block(ORDERS, KEYLESS, [("+I", {"id": batch})])])))
+
+    commit(sink, 0)
+    older.write_bytes(path.read_bytes())
+    commit(sink, 1)
+    path.rename(kept)
+    if exchanged == "emptied":
+        path.touch()
+    elif exchanged == "an older copy":
+        older.rename(path)
+    elif exchanged != "removed":
+        other = DuckDbSink(options(tmp_path), Context("other", LocalStore(tmp_path / "other")))
+        other.apply(0, [CreateTable(ORDERS, KEYLESS)])
+        commit(other, 7)
+    reason = "not a valid DuckDB" if exchanged == "emptied" else "while 1 was committed: it was removed"
+    for again in range(2):
+        with pytest.raises(SinkError, match=f"{reason}.*put the file back") as told:
+            commit(sink, 2)
+        assert not told.value.retryable, again
+    with pytest.raises(SinkError, match=reason):
+        sink.apply(3, [CreateTable(TableId("shop", "later"), SCHEMA)])
+    assert path.exists() == (exchanged != "removed")
+
+    kept.rename(path)
+    commit(sink_at(tmp_path), 2)
+    assert rows(tmp_path) == [(0, None), (1, None), (2, None)]
+
+
 def block_bytes(path: Path) -> int:
     with duckdb.connect(str(path), read_only=True) as connection:
         return int(connection.execute("SELECT block_size FROM pragma_database_size()").fetchall()[0][0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import socket
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -11,7 +11,6 @@ from kafka_servers import KafkaServer
 
 from cdc.errors import SinkError, SinkUnavailable, SourceError, SourceUnavailable
 from cdc.flow.retry import RetryPolicy
-from cdc_services.process import free_port
 from connectors.kafka.client import SINK, SOURCE, Cluster
 from connectors.kafka.settings import KafkaSettings
 
@@ -25,13 +24,15 @@ def test_topics_are_listed(kafka_broker: KafkaServer) -> None:
 
 
 def test_a_broker_that_is_not_there_is_waited_for_and_named() -> None:
-    port = free_port()
     told: list[str] = []
-    policy = dataclasses.replace(RetryPolicy(first_pause_s=0.01, timeout_s=0.5), waiting=told.append)
-    cluster = Cluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
-    admin = cluster.admin()
-    with pytest.raises(SourceUnavailable, match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers"):
-        cluster.retrying(policy, "asking for the topics", lambda: admin.list_topics(timeout=0.3), admin)
+    refused = RetryPolicy(first_pause_s=0.01, stopping=lambda: "refused" in "".join(told), waiting=told.append)
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        cluster = Cluster(KafkaSettings(f"127.0.0.1:{port}"), SOURCE)
+        admin = cluster.admin()
+        with pytest.raises(SourceUnavailable, match=rf"Kafka 127.0.0.1:{port}.*no answer.*refused.*bootstrap.servers"):
+            cluster.retrying(refused, "asking for the topics", lambda: admin.list_topics(timeout=0.3), admin)
     assert "asking for the topics" in told[0]
 
 

@@ -6,10 +6,12 @@ import ctypes
 import platform
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
@@ -20,11 +22,14 @@ from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
 from connectors.kafka.fetch.fetcher import Fetcher
 from connectors.kafka.formats.debezium import DebeziumFormat
+from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.plain import PlainFormat
+from connectors.kafka.formats.scan import Heads
 from connectors.kafka.read import records
 from connectors.kafka.read.records import Pending
 from connectors.kafka.settings import KafkaSettings
+from connectors.kafka.source_options import KafkaSourceOptions
 
 _VALUES = [b"first", None, b"", "dritte \N{SNOWMAN}".encode()]
 _KEYS = [None, b"k2", b"", b"k4"]
@@ -34,6 +39,81 @@ def fetcher(bootstrap: str, **more: str) -> Fetcher:
     return Cluster(KafkaSettings(bootstrap, more), SOURCE).fetcher(
         group_id="g", enable_auto_commit=False, auto_offset_reset="error", enable_partition_eof=True
     )
+
+
+def read_all(reader: Fetcher, topic: str, at_once: int) -> list[Messages]:
+    """The messages of partition 0, as calls for so many bring them."""
+    reader.assign([(topic, 0, 0)])
+    found: list[Messages] = []
+    while True:
+        fetched = reader.fetch(at_once, 5.0)
+        found += fetched.messages
+        if fetched.failures:
+            return found
+
+
+def rows_and_columns(messages: Messages) -> list[tuple[Any, ...]]:
+    """What Debezium's format makes of messages, and those that it cannot read."""
+    reading = DebeziumFormat().read(messages)
+    found: list[tuple[Any, ...]] = [tuple(reading.unreadable)]
+    for group in reading.groups:
+        images = group.images
+        rows = tuple(images.rows.bytes_of(row) for row in range(len(images)))
+        found.append((group.fields, group.key, images.messages.tolist(), images.kinds.tolist(), rows))
+    return found
+
+
+@pytest.mark.kafka
+def test_a_schema_that_values_share_is_kept_once_and_nothing_of_them_is_lost(kafka_broker: KafkaServer) -> None:
+    fields = [{"id": INT64}, {"id": INT64, "name": TEXT}]
+    values: list[bytes | None] = [
+        with_schema(fields[number // 10 % 2], envelope("c", None, dict.fromkeys(fields[number // 10 % 2], number)))
+        for number in range(40)
+    ]
+    values[5], values[6], values[7] = None, text(envelope("c", None, {"id": 6})), b"no JSON }"
+    first = values[8] or b""
+    values[8], values[9] = first[:-1] + b',"more":1}', first.replace(b'"payload":', b'"payload" :')
+    values[15], values[16] = first[: first.index(b'"payload":')] + b'"payload":null}', b'{"schema":null,"payload":{}}'
+    topic = kafka_broker.new_topic()
+    kafka_broker.produce(topic, [{"value": value, "key": b"k"} for value in values])
+    reader = fetcher(kafka_broker.bootstrap)
+    parts = read_all(reader, topic, 3)
+    reader.close()
+    whole = Messages.of(topic, 0, [b"k"] * 40, values)
+    found = Messages.joined(parts)
+    assert [found.value(number) for number in range(40)] == values
+    assert found.size < whole.size / 2
+    assert rows_and_columns(found) == rows_and_columns(whole)
+    assert rows_and_columns(found.part(12, 31)) == rows_and_columns(whole.part(12, 31))
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("value_format", ["canal-json", "maxwell-json", "auto"])
+def test_other_formats_see_values_with_their_schema(kafka_broker: KafkaServer, value_format: str) -> None:
+    value = with_schema({"id": INT64}, envelope("c", None, {"id": 1}))
+    topic = kafka_broker.new_topic()
+    kafka_broker.produce(topic, [{"value": value}] * 6)
+    options = {"type": "kafka", "properties.bootstrap.servers": kafka_broker.bootstrap, "topics": topic}
+    formats = Formats(KafkaSourceOptions.model_validate({**options, "value.format": value_format}))
+    reader = fetcher(kafka_broker.bootstrap)
+    *_, last = read_all(reader, topic, 2)
+    reader.close()
+    assert last.size < len(value)
+    whole = Messages.of(topic, 0, [None] * len(last), [value] * len(last))
+    found = formats.of(topic, last).read(last)
+    expected = formats.of(topic, whole).read(whole)
+    assert (found.unreadable, len(found.groups)) == (expected.unreadable, len(expected.groups))
+    assert value_format == "auto" or len(found.unreadable) == len(last)
+
+
+def test_values_of_two_clients_are_joined_with_what_each_left_out() -> None:
+    def headed(head: bytes) -> Messages:
+        found = Messages.of("t", 0, [None] * 3, [b"rest", None, b"all"])
+        values = replace(found.values, heads=Heads([head], np.array([0, -1, -1], np.int32)))
+        return replace(found, values=values)
+
+    joined = Messages.joined([headed(b"one "), headed(b"other ")])
+    assert [joined.value(number) for number in range(6)] == [b"one rest", None, b"all", b"other rest", None, b"all"]
 
 
 @pytest.mark.kafka

@@ -32,6 +32,8 @@ from cdc.testing.blocks import block
 from cdc_services.kafka.broker import StartedBroker
 from connectors.kafka.sink import KafkaSink
 from connectors.kafka.sink_options import KafkaSinkOptions
+from connectors.kafka.source import KafkaSource
+from connectors.kafka.source_options import KafkaSourceOptions
 
 pytestmark = pytest.mark.kafka
 SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False),), ("id",))
@@ -120,6 +122,88 @@ def test_a_wrong_password_is_said_at_once(kafka_broker: KafkaServer, tmp_path: P
         sink(kafka_broker.login, tmp_path, **login).check()
     assert not caught.value.retryable
     assert "guessed" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "login", "password"),
+    [
+        ("PLAIN", "PlainLoginModule", "bo-secret"), ("SCRAM-SHA-512", "ScramLoginModule", "bo-scram"),
+        ("SCRAM-SHA-512", "", "bo-scram"),
+    ],
+)  # fmt: skip
+def test_who_logs_in_writes_and_reads_and_the_password_is_in_no_message(
+    kafka_broker: KafkaServer, tmp_path: Path, mechanism: str, login: str, password: str
+) -> None:
+    """With the Java client's line for user and password, and with librdkafka's two settings."""
+    if not kafka_broker.login:
+        pytest.skip("the broker at CDC_TEST_KAFKA has no user bo")
+    kafka_broker.give_scram_password("bo", "bo-scram")
+    topic = kafka_broker.new_topic()
+    rights = [(ResourceType.TOPIC, topic), (ResourceType.GROUP, f"cdc-{topic}"), (ResourceType.TOPIC, "cdc-fences")]
+    rights.append((ResourceType.TRANSACTIONAL_ID, f"cdc-{topic}-0"))
+    admin = kafka_broker.admin()
+    settled(admin.create_acls([bound(*right) for right in rights]))
+    sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic).check()  # makes the fence topic
+
+    def with_password(given: str) -> dict[str, str]:
+        how = {"properties.security.protocol": "SASL_PLAINTEXT", "properties.sasl.mechanism": mechanism}
+        if not login:
+            return {**how, "properties.sasl.username": "bo", "properties.sasl.password": given}
+        line = f'org.apache.kafka.common.security.x.{login} required username="bo" password="{given}";'
+        return {**how, "properties.sasl.jaas.config": line}
+
+    made = sink(kafka_broker.login, tmp_path, topic=topic, pipeline=topic, **with_password(password))
+    made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    given = {"type": "kafka", "properties.bootstrap.servers": kafka_broker.login, "topics": topic}
+    read = KafkaSourceOptions.model_validate({**given, **with_password(password)})
+    tables = KafkaSource(read, Context(topic, LocalStore(tmp_path / "source"))).tables()
+    assert [(str(table), schema.names) for table, schema in tables.items()] == [(str(TABLE), ("id",))]
+    with pytest.raises(SinkError, match=r"the login is refused.*properties.sasl.mechanism") as caught:
+        sink(kafka_broker.login, tmp_path, topic=topic, pipeline=topic, **with_password("not-this-one")).check()
+    assert not caught.value.retryable
+    assert "not-this-one" not in str(caught.value)
+    assert password not in f"{made.__dict__} {read!r}"
+
+
+@pytest.mark.slow
+def test_a_transactional_id_that_the_broker_has_forgotten_is_taken_anew(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """As after `transactional.id.expiration.ms`, a week: between batches, before a replay, and inside a task."""
+    broker = broker_factory({
+        "transactional.id.expiration.ms": "1000", "producer.id.expiration.ms": "1000",
+        "transaction.remove.expired.transaction.cleanup.interval.ms": "200",
+        "producer.id.expiration.check.interval.ms": "200",
+    })  # fmt: skip
+    topic = broker.new_topic()
+    made = sink(broker.bootstrap, tmp_path, topic=topic, pipeline=topic)
+
+    def forgotten() -> bool:
+        said = [each.value() for each in broker.read("__transaction_state") if topic.encode() in (each.key() or b"")]
+        return bool(said) and said[-1] is None
+
+    def standing_still() -> Iterator[ChangeBlock]:
+        wait_until(forgotten)
+        yield rows(4)
+
+    def written(batch: int, *numbers: int) -> None:
+        """Tried again, as Spark does: on a slow machine the id may be forgotten in the middle of any task."""
+        for attempt in range(10):
+            try:
+                made.prepare(TaskAttempt(batch, 0, attempt), iter([rows(*numbers)]))
+            except SinkUnavailable:
+                continue
+            return
+        raise AssertionError(f"batch {batch} is not written")
+
+    written(0, 1, 2)
+    wait_until(forgotten)
+    written(0, 1, 2)  # it is there already, as its fence says
+    written(1, 3)
+    with pytest.raises(SinkUnavailable, match="not currently assigned to its transactional id"):
+        made.prepare(TaskAttempt(2, 0, 0), standing_still())
+    written(2, 4)
+    assert ids(broker, topic) == [1, 2, 3, 4]
 
 
 def _authority(broker: KafkaServer) -> Path:

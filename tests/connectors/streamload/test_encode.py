@@ -15,6 +15,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from load_text import read_columns, read_rows
+from trials import trials
 
 from cdc.block import arrow_schema
 from cdc.errors import SinkError
@@ -154,7 +155,7 @@ def tables(draw: st.DrawFn) -> tuple[list[int], list[list[Any]]]:
     return chosen, draw(st.lists(row, max_size=9))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=trials(250), deadline=None)
 @given(table=tables(), cut=st.integers(0, 2), dialect=st.sampled_from([DORIS, STARROCKS]))
 @example(table=(list(range(len(ALL_TYPES))), [[None] * len(ALL_TYPES)]), cut=0, dialect=DORIS)
 def test_every_value_of_every_type_comes_back(
@@ -222,7 +223,7 @@ def test_the_year_zero_and_the_last_microsecond() -> None:
     assert [row["c"] for row in rows] == [b"0000-01-01 00:00:00.000000", b"9999-12-31 23:59:59.999999"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=trials(300), deadline=None)
 @given(bits=st.integers(0, 2**32 - 1).filter(lambda n: (n >> 23) & 255 != 255))
 def test_a_float_is_spelled_as_shortly_as_numpy_spells_it(bits: int) -> None:
     value = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -231,7 +232,7 @@ def test_a_float_is_spelled_as_shortly_as_numpy_spells_it(bits: int) -> None:
     assert Decimal(text.decode()) == Decimal(np.format_float_scientific(np.float32(value), unique=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=trials(300), deadline=None)
 @given(value=FINITE)
 def test_a_double_is_spelled_as_shortly_as_python_spells_it(value: float) -> None:
     text = text_of("DOUBLE", "DOUBLE", value)
@@ -239,7 +240,7 @@ def test_a_double_is_spelled_as_shortly_as_python_spells_it(value: float) -> Non
     assert Decimal(text.decode()).normalize() == Decimal(repr(value)).normalize()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=trials(200), deadline=None)
 @given(data=st.data(), at=st.integers(0, len(ALL_TYPES) - 1))
 def test_the_slow_way_spells_values_as_the_kernels_do(data: st.DataObject, at: int) -> None:
     kind, target, values, _ = ALL_TYPES[at]

@@ -105,7 +105,7 @@ def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams:
     from connectors.mysql.follow.segmenter import Segmenter
 
     begin, stop = start.position, LogPosition(end.file, end.position)
-    changes = _Changes(tables, Dialect.of(end.version), end.lower_case_table_names)
+    changes = _Changes(tables, end.dialect, end.lower_case_table_names)
     if begin == stop:
         return changes
     segmenter = Segmenter(changes, tables.__contains__, file=begin.file, position=begin.position)

@@ -172,7 +172,7 @@ class Coordinator:
         self._cascading.refresh(start, end)
         entries = self._followed(start, end, before)
         entries += self._requested(start, end, entries)
-        if start.server != end.server:
+        if start.moved_to(end):
             entries += self._restarted(start, before)
             self._disconnect()
             self._blocked.clear()

@@ -8,6 +8,7 @@ import pytest
 from ddl_tables import apply_changes, catalog
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trials import trials
 
 from cdc.errors import SchemaUnknown, SourceError, UnsupportedChange
 from cdc.schema import (
@@ -369,7 +370,7 @@ STATEMENTS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=trials(200))
 @given(STATEMENTS)
 def test_the_changes_of_any_statements_keep_a_strict_sink_equal_to_the_captured_tables(statements: list[str]) -> None:
     one = catalog(wanted="t u v")

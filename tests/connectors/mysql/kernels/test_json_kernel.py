@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_binary import encode, opaque, random_document
 from json_kernel import STACK, kernel_text
+from trials import trials
 
 from cdc.errors import CorruptLog
 from connectors.mysql.kernels import double_text as double_kernel
@@ -43,7 +44,7 @@ def answer(document: bytes) -> str | int:
 
 @pytest.mark.slow
 @given(documents)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=trials(300), deadline=None)
 def test_kernel_and_twin_agree(value: object) -> None:
     document = encode(value)
     assert kernel_text(document) == json_text_slow(document)
@@ -202,7 +203,7 @@ def test_integers_as_text() -> None:
 
 
 @given(finite)
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=trials(2_000), deadline=None)
 def test_doubles_as_text(value: float) -> None:
     out = np.zeros(double_kernel.DOUBLE_TEXT_BYTES, np.uint8)
     bits = np.uint64(struct.unpack("<Q", struct.pack("<d", value))[0])

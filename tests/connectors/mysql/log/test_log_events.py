@@ -93,9 +93,17 @@ def test_a_statement_with_its_settings(tmp_path: Path) -> None:
     assert parse_query(chunk, 0) == Query(
         schema="shop", sql="CREATE TABLE grün (a INT)", sql_mode=0x100004, client_collation=8, connection_collation=45,
         server_collation=255, database_collation=28, utf8mb4_collation=255, time_zone="+02:00", explicit_timestamp=True,
+        explicit_timestamp_flag=False,
     )  # fmt: skip
     assert parse_query(chunk, 0).ansi_quotes
     assert not parse_query(chunk, 0).backslash_escapes
+
+
+def test_mariadb_tells_in_a_flag_how_timestamps_are_defined(tmp_path: Path) -> None:
+    """Beside others: foreign keys are not checked (bit 26)."""
+    for flags, explicit in ((b"\0\0\0\x05", True), (b"\0\0\0\x04", False)):
+        chunk = chunk_of(tmp_path, (events.QUERY, query(b"CREATE TABLE t (a TIMESTAMP)", b"shop", b"\0" + flags)))
+        assert parse_query(chunk, 0).explicit_timestamp_flag == explicit
 
 
 def test_a_statement_without_settings(tmp_path: Path) -> None:

@@ -66,19 +66,19 @@ def plausible(draw: st.DrawFn) -> bytes:
     return out
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings().max_examples, deadline=None)
 @given(data=st.one_of(st.binary(max_size=300), plausible()), kind=st.integers(0, 2), checksum=st.booleans())
 def test_framing_stays_inside_and_ends(data: bytes, kind: int, checksum: bool) -> None:
     index_all(data, kind, checksum)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(data=plausible(), sequence=st.integers(0, 3))
 def test_packets_of_arbitrary_content_stay_inside(data: bytes, sequence: int) -> None:
     index_all(packets(data, sequence) + packets(data[3:], sequence + 1), framing.STREAM, True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([40, 165, 166, 167, 169, 170, 2, 30]), st.binary(min_size=1, max_size=80))))
 def test_expansion_of_arbitrary_bodies_is_refused_or_ends(parts: list[tuple[int, bytes]]) -> None:
     buffer, start, end = b"", [], []
@@ -101,7 +101,7 @@ def test_expansion_of_arbitrary_bodies_is_refused_or_ends(parts: list[tuple[int,
         assert (piece.start + 19 <= piece.end).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.binary(max_size=120))
 def test_small_readers_stay_inside(data: bytes) -> None:
     buffer = np.frombuffer(bytearray(data), np.uint8)

@@ -16,7 +16,6 @@ from cryptography.x509.oid import NameOID
 from waits import Waits
 
 from cdc.errors import CorruptLog, PositionLost, SourceError, SourceUnavailable
-from cdc_services.process import free_port
 from cdc_services.server import MySqlServer, StartedServer
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.server.connection import ConnectionOptions, connect
@@ -158,9 +157,12 @@ def test_a_tls_file_that_is_not_there() -> None:
 
 def test_nobody_listening_is_tried_again_with_growing_pauses() -> None:
     waits = Waits()
-    options = ConnectionOptions(hostname="127.0.0.1", port=free_port(), username="u", password="pw-x", max_retries=7)
-    with pytest.raises(SourceUnavailable, match=r"Connection refused.*is the server running") as caught:
-        connect(options, waits.policy)
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        nobody = {"hostname": "127.0.0.1", "port": bound.getsockname()[1]}
+        options = ConnectionOptions(**nobody, username="u", password="pw-x", max_retries=7)
+        with pytest.raises(SourceUnavailable, match=r"Connection refused.*is the server running") as caught:
+            connect(options, waits.policy)
     assert waits.total_s == pytest.approx(0.5 + 1 + 2 + 4 + 8 + 15 + 15)
     assert "pw-x" not in str(caught.value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from trials import trials
 
 from cdc_services.server import MySqlServer
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
@@ -54,6 +55,12 @@ def test_one_more_transaction_extends_the_interval() -> None:
     assert seen.of_source(A.upper()) == seen
 
 
+def test_what_is_newer_than_a_set_has_higher_numbers_of_its_sources() -> None:
+    have = GtidSet.parse(f"{A}:5-9:blue:1-2")
+    assert str(GtidSet.parse(f"{A}:1-12:blue:4:red:1,{B}:1-3").newer_than(have)) == f"{A}:10-12:blue:4"
+    assert not GtidSet.parse(f"{A}:1-9").newer_than(have)
+
+
 @given(gtid_sets, gtid_sets)
 def test_operations_are_those_of_sets(one: GtidSet, two: GtidSet) -> None:
     assert members(one.union(two)) == members(one) | members(two)
@@ -65,7 +72,7 @@ def test_operations_are_those_of_sets(one: GtidSet, two: GtidSet) -> None:
 
 
 @pytest.mark.mysql
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(max_examples=trials(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(gtid_sets, gtid_sets), min_size=20, max_size=20))
 def test_the_server_agrees(mysql_server: MySqlServer, pairs: list[tuple[GtidSet, GtidSet]]) -> None:
     tests = [

@@ -222,6 +222,18 @@ def test_no_table_matches(connection: MySqlConnection) -> None:
     assert "GRANT SELECT" in str(error)
 
 
+def test_a_name_with_a_letter_that_the_server_does_not_keep_is_told_as_it_is_there(mysql_server: MySqlServer) -> None:
+    base = mysql_server.new_database("u")
+    mysql_server.execute(f"CREATE TABLE `{base}`.`smile\U0001f642` (id INT)")
+    connection = mysql_server.connect(database=base)
+    there = [TableId(base, str(name)) for (name,) in query(connection, "SHOW TABLES")]
+    error = explain_no_tables(there, TablePattern(f"{base}.smile\U0001f642"), connection)
+    connection.close()
+    assert f"and has {base}.smile?" in error.message
+    assert error.hint == f"write `{base}.smile\\?` in source.tables"
+    assert TablePattern(f"{base}.smile\\?").matches(there[0])
+
+
 def test_no_table_matches_but_one_that_differs_in_case(connection: MySqlConnection) -> None:
     error = explain_no_tables([TableId("shop", "X")], TablePattern("shop.x", ignore_case=False), connection)
     assert "tells upper and lower case in names apart, and has shop.X" in str(error)

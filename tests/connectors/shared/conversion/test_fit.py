@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trials import trials
 
 from cdc.dead_letters import Rejected
 from cdc.errors import SinkError
@@ -378,7 +379,7 @@ def test_no_rows_fit_anything() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=trials(150), deadline=None)
 @given(values=st.lists(st.none() | st.text(max_size=6), max_size=8), limit=st.integers(1, 12))
 def test_truncated_text_is_the_longest_beginning_that_fits(values: list[str | None], limit: int) -> None:
     def expected(value: str | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trials import trials
 
 from cdc.block import ChangeBlock
 from cdc.errors import SinkError
@@ -140,7 +141,7 @@ def histories(draw: st.DrawFn) -> tuple[TableSchema, list[tuple[str, dict[str, A
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=trials(150), deadline=None)
 @given(history=histories(), cut=st.integers(0, 3))
 def test_every_history_ends_like_a_dictionary_played_row_by_row(
     history: tuple[TableSchema, list[tuple[str, dict[str, Any]]]], cut: int

@@ -1,0 +1,95 @@
+"""Whether the next file of a log goes on where the one before ended. Stream reader process.
+
+Each file begins with the transactions that the server logged before it (PREVIOUS_GTIDS, MariaDB's GTID_LIST). One that
+is neither done at the start nor came since was logged into a file that is not among the server's any more. Its rows
+would be missing without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from cdc.errors import PositionLost
+from connectors.mysql.follow.segment import ANONYMOUS
+from connectors.mysql.log import events
+from connectors.mysql.log.event_bodies import parse_gtid_list, parse_previous_gtids
+from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.server.connection_errors import COPY_ANEW
+from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
+
+_MOST_RUNS = 10_000
+"""So many are kept until they are put together."""
+
+
+class Continuity:
+    """Remembers what a log has brought since a position at which `done` was done; nothing where that is None.
+
+    Attributes:
+        opened: files that began since, with the second in which the server opened them.
+    """
+
+    def __init__(self, done: str | None) -> None:
+        self._done, self._runs = done, list[Any]()
+        self.opened: dict[str, int] = {}
+
+    @property
+    def done(self) -> str | None:
+        """What is done by now; None when that is not known."""
+        self._gather()
+        return self._done
+
+    def add(self, runs: Iterable[Any]) -> None:
+        """Transactions that came, as segments have them."""
+        if self._done is not None:
+            self._runs += runs
+            if len(self._runs) > _MOST_RUNS:
+                self._gather()
+
+    def next_file(self, before: str, buffer: ReceiveBuffer) -> None:
+        """A file has ended, the buffer is the first one of the next. Raises PositionLost."""
+        if buffer.file_number <= file_number(before):
+            raise PositionLost(
+                f"the log goes on in {buffer.file} behind {before}: the name of the server's log files was changed "
+                "(log_bin), and files are put in order by their numbers",
+                where=buffer.where(0),
+                hint=COPY_ANEW,
+            )
+        if int(buffer.type[0]) == events.FORMAT_DESCRIPTION:
+            self.opened[buffer.file] = int(buffer.commit_ms[0]) // 1000
+
+    def check(self, buffer: ReceiveBuffer) -> None:
+        """Look for what the buffer's file begins with, ahead of its transactions. Raises PositionLost, CorruptLog."""
+        lists = np.flatnonzero((buffer.type == events.PREVIOUS_GTIDS) | (buffer.type == events.MARIADB_GTID_LIST))
+        for index in map(int, lists):
+            if self.done is None:
+                return
+            mariadb = int(buffer.type[index]) == events.MARIADB_GTID_LIST
+            missing = self._missing_mariadb(buffer, index) if mariadb else self._missing(buffer, index)
+            if missing:
+                raise PositionLost(
+                    f"{buffer.file} goes on behind the transactions {missing}, which are in no file that the server "
+                    "has: a log file was taken from it, or transactions were counted as done (gtid_purged)",
+                    where=buffer.where(index),
+                    hint=COPY_ANEW,
+                )
+
+    def _missing(self, buffer: ReceiveBuffer, index: int) -> GtidSet:
+        before = GtidSet().add_all(parse_previous_gtids(buffer, index))
+        return before.minus(GtidSet.parse(self._done or ""))
+
+    def _missing_mariadb(self, buffer: ReceiveBuffer, index: int) -> MariaDbGtid:
+        """The list's last transaction of each domain is the one that came last."""
+        before = MariaDbGtid().add_all(parse_gtid_list(buffer, index))
+        return MariaDbGtid.parse(self._done or "").behind(before)
+
+    def _gather(self) -> None:
+        if ANONYMOUS in self._runs:
+            self._done = None
+        elif self._runs and self._done is not None:
+            mariadb = isinstance(self._runs[0][0], int)
+            kind: Any = MariaDbGtid if mariadb else GtidSet
+            self._done = str(kind.parse(self._done).add_all(self._runs))
+        self._runs = []
