@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 
 from cdc.block import ChangeBlock
@@ -130,8 +130,12 @@ class KafkaSink(Sink):
         FailedTasks(self._context.store).clear()
 
     def reach(self) -> None:
-        """Ask the cluster which topics there are. Executor."""
-        self._cluster.partitions(replace(self._retry, timeout_s=0.0))
+        """Ask the cluster which topics there are, and the Schema Registry for something. Executor."""
+        once = replace(self._retry, timeout_s=0.0)
+        self._cluster.partitions(once)
+        registry = self._options.registry(once, SINK)
+        if registry is not None:
+            registry.reach()
 
     def warm(self) -> None:
         """Load the kernels. Executor."""
@@ -156,7 +160,9 @@ class KafkaSink(Sink):
         return TooLarge(self._delivery.largest, self._options.dead_letters, name, task.attempt)
 
     def _encoder(self, block: ChangeBlock) -> Encoder:
-        layout = layout_of(block.table, block.schema, self._options, self._version)
+        registry, topic = self._options.registry(self._retry, SINK), self._names.topic(block.table)
+        register = None if registry is None else partial(registry.register, topic)
+        layout = layout_of(block.table, block.schema, self._options, self._version, register)
         headers = self._options.headers(block.table)
         return Encoder(layout, tombstones=self._options.tombstones, now_ms=now_ms, headers=headers)
 

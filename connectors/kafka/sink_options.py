@@ -11,10 +11,14 @@ from pydantic import AfterValidator
 
 from cdc.options import AnyCase, Field, FilePath, Line, OptionError, Remark, SinkOptions, Size, TablePattern
 from cdc.schema import TableId
+from connectors.kafka.avro.options import RegistryOptions
 from connectors.kafka.encoding.modes import BinaryMode, DecimalMode, Modes, TimeMode, UnsignedMode
 from connectors.kafka.settings import PREFIX, ConnectionOptions, KafkaSettings
 
-ValueFormat = Literal["debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink"]
+ValueFormat = Literal[
+    "debezium-json", "canal-json", "maxwell-json", "json", "debezium-json-flink", "canal-json-flink", "debezium-avro",
+    "debezium-avro-confluent",
+]  # fmt: skip
 Guarantee = Literal["exactly-once", "at-least-once", "exactly_once", "at_least_once", "none"]
 _WITH_SCHEMA_CHANGES = ("debezium-json", "canal-json", "maxwell-json")
 _SET_BY_SINK = {"enable.idempotence": "true", "transactional.id": "", "acks": "all"}
@@ -63,7 +67,7 @@ HeaderPairs = Annotated[str, AfterValidator(_check_headers)]
 Mapping = Annotated[str, AfterValidator(_check_mapping)]
 
 
-class KafkaSinkOptions(ConnectionOptions, SinkOptions):
+class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
     """Publishes changes as messages of Kafka topics, exactly once for readers with `isolation.level=read_committed`."""
 
     implementation: ClassVar[str] = "connectors.kafka.sink:KafkaSink"
@@ -82,7 +86,8 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
         alias="value.format",
         description="`debezium-json`: Debezium's envelope. `canal-json`: Canal's flat messages. `maxwell-json`: "
         "Maxwell's rows. `json`: the row itself, no value for a delete. `debezium-json-flink`, "
-        "`canal-json-flink`: the messages of Flink CDC, for readers that were made for those.",
+        "`canal-json-flink`: the messages of Flink CDC, for readers that were made for those. `debezium-avro`, or "
+        "`debezium-avro-confluent`: Debezium's envelope in Avro, key and value, with a Schema Registry.",
     )
     key_format: Annotated[Literal["json", "csv"], AnyCase] = Field(
         "json",
@@ -239,9 +244,29 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
             hint = f"formats that have such messages: {', '.join(_WITH_SCHEMA_CHANGES)}"
             yield Remark("sink.schema-changes", f"schema changes are not written with {self.value_format}", hint)
         yield from self._schema_topic_problems()
+        yield from self._avro_problems()
         for key, harmless in _SET_BY_SINK.items():
             if str(self.passed.get(f"{PREFIX}{key}", harmless)).lower() not in (harmless, "-1"):
                 yield Remark(f"{PREFIX}{key}", "is set by the sink", "see sink.delivery-guarantee; remove the key")
+
+    @property
+    def in_avro(self) -> bool:
+        """Whether messages are in Avro."""
+        return self.value_format.startswith("debezium-avro")
+
+    def _avro_problems(self) -> Iterator[Remark]:
+        yield from self.registry_problems(self.value_format, wanted=self.in_avro)
+        if not self.in_avro:
+            return
+        if self.key_format == "csv":
+            yield Remark("key.format", "is Avro with debezium-avro", "remove the key")
+        if self.include_schema:
+            yield Remark("debezium-json.include-schema.enabled", "has no effect: the registry has it", "remove the key")
+        if self.skipped_operations == "none":
+            yield Remark("debezium-json.skipped.operations", "has no effect with debezium-avro", "remove the key")
+        if self.decimal_mode == "double":
+            hint = "precise or string keep all digits"
+            yield Remark("debezium-json.decimal.handling.mode", "double is not written with debezium-avro", hint)
 
     def _schema_topic_problems(self) -> Iterator[Remark]:
         own, given = self.schema_topic(), self.schema_changes_topic is not None
@@ -279,7 +304,7 @@ class KafkaSinkOptions(ConnectionOptions, SinkOptions):
 
     def metadata(self) -> tuple[str, ...]:
         """What the messages say of the place in the log."""
-        if self.value_format == "debezium-json":
+        if self.value_format == "debezium-json" or self.in_avro:
             return "binlog_file", "binlog_begin", "server_id", "gtid"
         return ("binlog_file", "binlog_begin", "server_id", "gtid") if self.value_format == "maxwell-json" else ()
 

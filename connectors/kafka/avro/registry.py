@@ -88,28 +88,42 @@ class Registry:
             found += [*self._referenced(named, met), str(named["schema"])]
         return found
 
+    def register(self, topic: str, part: str, schema: Mapping[str, Any]) -> int:
+        """The number of a schema of a topic's keys or values, new or not. Raises the side's errors."""
+        subject = f"{topic}-{part}"
+        body = json.dumps({"schemaType": "AVRO", "schema": json.dumps(schema)}).encode()
+        answer = self.get(f"/subjects/{quote(subject, safe='')}/versions", body)
+        if answer is None:
+            hint = "see schema-registry.url, and that its user may write subjects"
+            raise self._side.refused("the registry does not take schemas", where=f"subject {subject}", hint=hint)
+        return int(answer["id"])
+
     def reach(self) -> None:
         """Ask for something. Raises the side's errors."""
         self.get("/subjects")
 
-    def get(self, path: str) -> Any:
-        """A registry's answer; None when it has not what is asked for. Raises the side's errors."""
-        return self._policy.call(lambda: self._asked(path), f"Schema Registry {self._settings.urls[0]}")
+    def get(self, path: str, body: bytes | None = None) -> Any:
+        """A registry's answer, to a POST where there is a body; None when it has not what is asked for.
 
-    def _asked(self, path: str) -> Any:
+        Raises the side's errors.
+        """
+        return self._policy.call(lambda: self._asked(path, body), f"Schema Registry {self._settings.urls[0]}")
+
+    def _asked(self, path: str, body: bytes | None) -> Any:
         """Ask each server in turn until one answers."""
         for url in self._settings.urls[:-1]:
             try:
-                return self._once(url, path)
+                return self._once(url, path, body)
             except self._side.unavailable:
                 continue
-        return self._once(self._settings.urls[-1], path)
+        return self._once(self._settings.urls[-1], path, body)
 
-    def _once(self, url: str, path: str) -> Any:
+    def _once(self, url: str, path: str, given: bytes | None) -> Any:
         where, own = f"Schema Registry {url}", self._side
         connection = self._connection(url)
         try:
-            connection.request("GET", urlsplit(url).path.rstrip("/") + path, headers=self._headers())
+            method = "GET" if given is None else "POST"
+            connection.request(method, urlsplit(url).path.rstrip("/") + path, given, self._headers())
             response = connection.getresponse()
             status, body = response.status, response.read()
         except ssl.SSLError as error:
@@ -137,6 +151,9 @@ class Registry:
         coded = isinstance(found, dict) and "error_code" in found
         if status == 404 and coded:
             return None
+        if status in (409, 422):
+            hint = "the subject's compatibility refuses it: change that in the registry, or take another topic"
+            raise own.refused(f"the schema is refused: HTTP {status}: {said}", where=where, hint=hint)
         if status != 200 or found is None:
             hint = "schema-registry.url is where /subjects answers; of Apicurio that ends with /apis/ccompat/v7"
             raise own.refused(f"no answer of a Schema Registry: HTTP {status}: {said}", where=where, hint=hint)
@@ -156,7 +173,7 @@ class Registry:
         return HTTPSConnection(parts.hostname or "", parts.port, timeout=_ANSWER_S, context=context)
 
     def _headers(self) -> dict[str, str]:
-        headers, settings = {"Accept": f"{_TYPES}, application/json"}, self._settings
+        headers, settings = {"Accept": f"{_TYPES}, application/json", "Content-Type": _TYPES}, self._settings
         if settings.token:
             headers["Authorization"] = f"Bearer {settings.token}"
         elif settings.user_info:

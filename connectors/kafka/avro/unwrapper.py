@@ -107,7 +107,7 @@ class Written:
         self._data = np.empty(_FIRST_ROOM * size + _PADDING, np.uint8)
         self._used = 0
         self._begins, self._ends = np.full((2, rows), -1, np.int32)
-        self._frames, self._found = np.zeros((to_json.DEEPEST, to_json.FRAME), np.int64), np.zeros(1, np.int64)
+        self._frames = np.zeros((to_json.DEEPEST, to_json.FRAME), np.int64)
 
     def add(self, made: Program, texts: Texts, rows: Any) -> list[int]:
         """Write these rows; those that cannot be read by the schema."""
@@ -116,9 +116,9 @@ class Written:
         done = 0
         while done < len(rows):
             done = to_json.json_texts(
-                made.nodes, made.children, made.names.ctypes.data, texts.address, begins, ends, done,
-                self._data.ctypes.data, self._used, len(self._data) - _PADDING, own_begins, own_ends, self._frames,
-                self._found,
+                made.nodes.ctypes.data, made.children.ctypes.data, made.names.ctypes.data, texts.address, begins, ends,
+                done, self._data.ctypes.data, self._used, len(self._data) - _PADDING, own_begins, own_ends,
+                self._frames.ctypes.data,
             )  # fmt: skip
             self._used = max(self._used, int(own_ends[:done].max(initial=0)))
             if done < len(rows) and not self._grow():

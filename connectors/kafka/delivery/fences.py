@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cdc.errors import SinkError
+from cdc.errors import SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store
@@ -26,6 +26,12 @@ PARTITIONS = 32
 """Of a new fence topic; it gets more when a batch has more tasks."""
 
 _KEPT = "fences.json"
+
+_OPEN = "asking which batches are written: a transaction with such a note is neither committed nor aborted"
+_OPEN_HINT = (
+    "it ends by itself, after properties.transaction.timeout.ms at the latest; one that does not was lost by a broker "
+    "that crashed, and readers wait for it too: see kafka-transactions.sh find-hanging"
+)
 
 NEVER = -1
 """What is read where nothing was ever written."""
@@ -49,6 +55,7 @@ class Fences:
 
     def __init__(self, cluster: Cluster, topics: Topics, retry: RetryPolicy, *, topic: str, group: str) -> None:
         self._cluster, self._topics, self._retry, self.topic = cluster, topics, retry, topic
+        self._group = group
         self._consumer: Consumer = cluster.consumer(group_id=group, enable_auto_commit=False)
 
     def close(self) -> None:
@@ -75,11 +82,29 @@ class Fences:
         ]
 
     def _committed(self, wanted: Sequence[TopicPartition]) -> list[TopicPartition]:
-        found: list[TopicPartition] = self._consumer.committed(list(wanted), timeout=ANSWER_S)
+        try:
+            found: list[TopicPartition] = self._consumer.committed(list(wanted), timeout=ANSWER_S)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT and self._answers_at_once(wanted):
+                raise SinkUnavailable(_OPEN, where=self._cluster.where, hint=_OPEN_HINT) from error
+            raise
         for partition in found:
             if partition.error is not None:
                 raise KafkaException(partition.error)
         return found
+
+    def _answers_at_once(self, wanted: Sequence[TopicPartition]) -> bool:
+        """Whether who does not mind open transactions is told where the fences are."""
+        group = {"group_id": self._group, "enable_auto_commit": False, "isolation_level": "read_uncommitted"}
+        consumer = self._cluster.consumer(**group)
+        try:
+            consumer.committed(list(wanted), timeout=ANSWER_S)
+        except KafkaException:
+            return False
+        else:
+            return True
+        finally:
+            consumer.close()
 
     def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
         """What to send with the transaction that writes a batch: offsets, and the group they are of."""

@@ -13,7 +13,7 @@ from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
 
-_SOURCE: tuple[tuple[str, Schema], ...] = (
+SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in their order
     ("version", {"type": "string", "optional": False}),
     ("connector", {"type": "string", "optional": False}),
     ("name", {"type": "string", "optional": False}),
@@ -68,7 +68,7 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
         full = f"{naming.name}.{table}"
         value = (*_with(envelope_schema(full, column_schemas(schema, modes))), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
-        key = (*_with(_key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
+        key = (*_with(key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
     return Layout(value, key if schema.primary_key else None, prepare, moved=moved)
 
 
@@ -84,17 +84,22 @@ def _now(unit: str) -> tuple[Part, ...]:
     return f',"ts_{unit}":'.encode(), Value(Field(f"now_{unit}", values.INT64))
 
 
-def _source(table: TableId, naming: Naming) -> list[Part]:
-    """The fields of `source`, in Debezium's order; those before `row` are the same in an event."""
-    fixed: dict[str, Any] = {
+def fixed(table: TableId, naming: Naming) -> dict[str, Any]:
+    """The fields of `source` that all messages of a table have alike."""
+    return {
         "version": naming.version, "connector": "mysql", "name": naming.name, "db": table.database, "sequence": None,
         "table": table.table, "query": None,
     }  # fmt: skip
+
+
+def _source(table: TableId, naming: Naming) -> list[Part]:
+    """The fields of `source`, in Debezium's order; those before `row` are the same in an event."""
+    known = fixed(table, naming)
     parts: list[bytes | Value] = []
-    for name, _ in _SOURCE:
+    for name, _ in SOURCE:
         parts.append(f'{"," if parts else ""}"{name}":'.encode())
-        if name in fixed:
-            parts.append(json.dumps(fixed[name], ensure_ascii=False).encode())
+        if name in known:
+            parts.append(json.dumps(known[name], ensure_ascii=False).encode())
         elif name == "row":
             row = len(parts)
             parts.append(Value(Field(name, values.INT32)))
@@ -115,7 +120,7 @@ def _with(schema: Schema) -> tuple[Part, ...]:
 def source_schema() -> Schema:
     """The Connect schema of `source`, as a field of others."""
     return {
-        "type": "struct", "fields": [{**kind, "field": name} for name, kind in _SOURCE], "optional": False,
+        "type": "struct", "fields": [{**kind, "field": name} for name, kind in SOURCE], "optional": False,
         "name": "io.debezium.connector.mysql.Source", "version": 1, "field": "source",
     }  # fmt: skip
 
@@ -136,7 +141,8 @@ def envelope_schema(full: str, fields: list[Schema]) -> Schema:
     return {"type": "struct", "fields": parts, "optional": False, "name": f"{full}.Envelope", "version": 2}
 
 
-def _key_schema(full: str, columns: list[tuple[Column, Encoded]]) -> Schema:
+def key_schema(full: str, columns: list[tuple[Column, Encoded]]) -> Schema:
+    """The Connect schema of a table's keys."""
     fields = [{**found.schema, "optional": False, "field": column.name} for column, found in columns]
     return {"type": "struct", "fields": fields, "optional": False, "name": f"{full}.Key"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdc.schema import TableId, TableSchema
-from connectors.kafka.encoding import canal, debezium, flink, maxwell, plain
+from connectors.kafka.encoding import avro, canal, debezium, flink, maxwell, plain
+from connectors.kafka.encoding.avro import Register
 from connectors.kafka.encoding.csv_key import csv_key
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.sink_options import KafkaSinkOptions
@@ -14,8 +15,15 @@ _NAME = "cdc"
 """`source.name` in Debezium's messages where the options give none."""
 
 
-def layout_of(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
-    """How messages of a table are written. Executor; once per table and schema of a task."""
+def layout_of(
+    table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str, register: Register | None = None
+) -> Layout:
+    """How messages of a table are written. Executor; once per table and schema of a task.
+
+    `register`: puts schemas into the Schema Registry, where the options name one.
+    """
+    if register is not None:
+        return avro.layout(table, schema, naming_of(options, version), options.modes(), register)
     found = _by_value(table, schema, options, version)
     if options.key_format == "csv" and found.key is not None:
         return replace(found, key=csv_key(table, found.key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,9 +61,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A part: a value of the message itself, from the column of that name beside the rows."""
+    """A part: a value of the message itself, from the column of that name beside the rows, as JSON or by its `kind`.
+
+    `text` makes of the JSON text that all messages have what stands in the message.
+    """
 
     field: Field
+    kind: int = messages.VALUE
+    text: Callable[[bytes], bytes] = bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +118,7 @@ class Description:
             elif isinstance(part, Row):
                 self._row(part)
             elif isinstance(part, Value):
-                self._value(part.field)
+                self._value(part)
             else:
                 self._kept.append(literal := np.frombuffer(part, np.uint8))
                 self._lines.append((messages.LITERAL, int(literal.ctypes.data), len(literal), 0))
@@ -124,7 +129,7 @@ class Description:
         """The parts with texts in place of values that are the same in all messages."""
         for part in parts:
             if isinstance(part, Value) and isinstance(text := self._beside[part.field.name], bytes):
-                yield text
+                yield part.text(text)
             elif isinstance(part, Shared):
                 inside = _joined(self._with_texts(part.parts))
                 if len(inside) == 1 and isinstance(inside[0], bytes):
@@ -150,9 +155,10 @@ class Description:
         self._lines.append((part.kind, first, last, part.which))
         self.room += self._count * _AROUND
 
-    def _value(self, field: Field) -> None:
+    def _value(self, part: Value) -> None:
+        field = part.field
         array = self._beside[field.name]
-        self._lines.append((messages.VALUE, len(self._columns), len(self._columns) + 1, 0))
+        self._lines.append((part.kind, len(self._columns), len(self._columns) + 1, 0))
         self._columns.append(_numbers(field, array, None, 0))
         self.room += self._count * (field.room + 8) + _size(field, array)
 

@@ -58,20 +58,37 @@ class SchemaRegistry:
                 return 200, {"subject": subject, "version": int(version), "id": number, **self.schemas[number]}
         return 404, {"error": "HTTP 404 Not Found"}
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> Answer:
+    def _post(self, parts: list[str], given: Any) -> Answer:
+        match parts:
+            case ["subjects", subject, "versions"]:
+                for number in self.subjects.get(subject, []):
+                    if self.schemas[number]["schema"] == given["schema"]:
+                        return 200, {"id": number}
+                if subject in self.refuses:
+                    return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
+                number = self.add(given["schema"])
+                self.subjects.setdefault(subject, []).append(number)
+                return 200, {"id": number}
+        return 404, {"error": "HTTP 404 Not Found"}
+
+    def _answer(self, request: BaseHTTPRequestHandler, given: Any) -> Answer:
         if self._login and request.headers.get("Authorization") != self._login:
             return 401, {"error_code": 401, "message": "Unauthorized"}
         if self.fail:
             return self.fail.pop(0)
-        return self._get([unquote(part) for part in request.path.strip("/").split("/")])
+        parts = [unquote(part) for part in request.path.strip("/").split("/")]
+        return self._get(parts) if given is None else self._post(parts, given)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
+            def do_POST(self) -> None:
+                self.do_GET(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+            def do_GET(self, given: Any = None) -> None:
                 registry.asked.append(self.path)
-                status, answer = registry._answer(self)
+                status, answer = registry._answer(self, given)
                 body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

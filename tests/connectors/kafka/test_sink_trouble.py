@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from certificates import certificates
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -204,6 +205,28 @@ def test_a_transactional_id_that_the_broker_has_forgotten_is_taken_anew(
         made.prepare(TaskAttempt(2, 0, 0), standing_still())
     written(2, 4)
     assert ids(broker, topic) == [1, 2, 3, 4]
+
+
+def test_a_note_whose_transaction_does_not_end_is_said_and_not_passed_over(
+    kafka_broker: KafkaServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a broker leaves one that is killed between a commit and its markers: what is written is not known then."""
+    monkeypatch.setattr("connectors.kafka.delivery.fences.ANSWER_S", 2.0)
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker.bootstrap, tmp_path, topic=topic, pipeline=topic, **{"retry-timeout": "1 s"})
+    made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    other = Producer({"bootstrap.servers": kafka_broker.bootstrap, "transactional.id": f"other-{topic}"})
+    group = Consumer({"bootstrap.servers": kafka_broker.bootstrap, "group.id": f"cdc-{topic}"})
+    other.init_transactions(_LONG_S)
+    other.begin_transaction()
+    note = TopicPartition("cdc-fences", 1, 2)
+    other.send_offsets_to_transaction([note], group.consumer_group_metadata(), _LONG_S)
+    with pytest.raises(SinkUnavailable, match=r"neither committed nor aborted.*find-hanging"):
+        made.prepare(TaskAttempt(1, 0, 0), iter([rows(2)]))
+    other.abort_transaction(_LONG_S)
+    made.prepare(TaskAttempt(1, 0, 0), iter([rows(2)]))
+    group.close()
+    assert ids(kafka_broker, topic) == [1, 2]
 
 
 def _authority(broker: KafkaServer) -> Path:

@@ -2,7 +2,8 @@
 
 A schema is a table of nodes, int64[n, 3]: what the node is, its first child, and how many it has. Children are
 int64[m, 3]: the child's node, and where the text that stands before it (`"name":`) or is it (a symbol) lies among
-`names`, and its size. Bytes are base64; doubles that are no number are words in quotes.
+`names`, and its size. Kernels pass on the addresses of nodes and children: arrays cost them a count of their users.
+Bytes are base64; doubles that are no number are words in quotes.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ BAD, FULL = -1, -2
 
 _ROOM = 64
 """What a value takes at most, beside its own bytes."""
-_KIND, _NEXT, _END, _LEFT, _WRITTEN = range(5)
+_KIND, _NEXT, _END, _LEFT, _WRITTEN = range(0, 40, 8)
 FRAME = 5
 """What is known of a record, list or map that is not at its end."""
 _QUOTE, _COMMA, _COLON, _OPEN, _CLOSE, _LIST, _LIST_END = 34, 44, 58, 123, 125, 91, 93
 _TRUE, _FALS, _NULL = 0x65757274, 0x736C6166, 0x6C6C756E
+_ROW_BYTES = 24
+_FIRST, _COUNT = 8, 16
 _NAN, _INFINITY = 0x224E614E22, 0x7974696E69666E49  # "NaN" in its quotes, and Infinity
 _FLOAT_WORD, _DOUBLE_WORD = np.uint64(0x7F800000), np.uint64(0x7FF0000000000000)
 _U1, _U7, _U63, _LOW7, _U0 = np.uint64(1), np.uint64(7), np.uint64(63), np.uint64(127), np.uint64(0)
@@ -92,9 +95,9 @@ def _sized(kind: Int, at: Int, size: Int, to: Int, limit: Int) -> Int:
 
 
 @kernel
-def _scalar(nodes: Ints, children: Ints, names: Int, node: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
+def _scalar(children: Int, names: Int, node: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
     """A value that holds no others: the addresses behind it and behind its text, or BAD or FULL for both."""
-    kind, first = nodes[node, 0], nodes[node, 1]
+    kind = peek64(node)
     if limit - to < _ROOM:
         return FULL, FULL
     if kind == NULL:
@@ -115,7 +118,7 @@ def _scalar(nodes: Ints, children: Ints, names: Int, node: Int, at: Int, stop: I
             return at + 1, to + 4
         poke8(to + 4, 101)
         return at + 1, to + 5
-    size = first
+    size = peek64(node + _FIRST)
     if kind != FIXED:
         size, at = number(at, stop)
         if at < 0:
@@ -123,12 +126,13 @@ def _scalar(nodes: Ints, children: Ints, names: Int, node: Int, at: Int, stop: I
     if kind == WHOLE:
         return at, signed_text(size, to)
     if kind == ENUM:
-        if size < 0 or size >= nodes[node, 2]:
+        if size < 0 or size >= peek64(node + _COUNT):
             return BAD, BAD
-        length = children[first + size, 2]
+        symbol = children + _ROW_BYTES * (peek64(node + _FIRST) + size)
+        length = peek64(symbol + _COUNT)
         if limit - to < _ROOM + length:
             return FULL, FULL
-        move(to, names + children[first + size, 1], length)
+        move(to, names + peek64(symbol + _FIRST), length)
         return at, to + length
     if size < 0 or size > stop - at:
         return BAD, BAD
@@ -137,28 +141,35 @@ def _scalar(nodes: Ints, children: Ints, names: Int, node: Int, at: Int, stop: I
 
 
 @kernel
-def _branch(nodes: Ints, children: Ints, node: Int, at: Int, stop: Int) -> Pair:
+def _branch(nodes: Int, children: Int, node: Int, at: Int, stop: Int) -> Pair:
     """The node that a union's value has, and the address of the value; the node itself where it is no union."""
-    while nodes[node, 0] == UNION:
-        index, at = number(at, stop)
-        if at < 0 or index < 0 or index >= nodes[node, 2]:
+    while peek64(node) == UNION:
+        if at < stop and peek8(at) < 4:  # one of the first two, as nearly always
+            index = peek8(at) >> 1 if peek8(at) & 1 == 0 else -1
+            at += 1
+        else:
+            index, at = number(at, stop)
+        if at < 0 or index < 0 or index >= peek64(node + _COUNT):
             return node, BAD
-        node = children[nodes[node, 1] + index, 0]
+        node = nodes + _ROW_BYTES * peek64(children + _ROW_BYTES * (peek64(node + _FIRST) + index))
     return node, at
 
 
 @kernel
-def _begin(nodes: Ints, node: Int, frame: Ints, to: Int) -> Int:
+def _begin(children: Int, node: Int, frame: Int, to: Int) -> Int:
     """Open a record, list or map; the address behind its bracket."""
-    kind = nodes[node, 0]
-    frame[_KIND], frame[_NEXT], frame[_END] = kind, nodes[node, 1], nodes[node, 1] + nodes[node, 2]
-    frame[_LEFT] = frame[_WRITTEN] = 0
+    kind, first = peek64(node), children + _ROW_BYTES * peek64(node + _FIRST)
+    poke64(frame + _KIND, kind)
+    poke64(frame + _NEXT, first)
+    poke64(frame + _END, first + _ROW_BYTES * peek64(node + _COUNT))
+    poke64(frame + _LEFT, 0)
+    poke64(frame + _WRITTEN, 0)
     poke8(to, _LIST if kind == ARRAY else _OPEN)
     return to + 1
 
 
 @kernel
-def _items(frame: Ints, at: Int, stop: Int) -> Int:
+def _items(frame: Int, at: Int, stop: Int) -> Int:
     """Read how many items the next block has; the address behind that, or BAD."""
     count, at = number(at, stop)
     if at > 0 and count < 0:
@@ -167,107 +178,102 @@ def _items(frame: Ints, at: Int, stop: Int) -> Int:
     # An item has at least a byte: those of types without a value are not lists of anything.
     if at < 0 or count < 0 or count > stop - at:
         return BAD
-    frame[_LEFT] = count
+    poke64(frame + _LEFT, count)
     return at
 
 
 @kernel
-def _member(
-    nodes: Ints, children: Ints, names: Int, frame: Ints, at: Int, stop: Int, to: Int, limit: Int, found: Ints
-) -> Pair:
-    """Go on to the next value of a frame: found[0] is its node, -1 when there is none."""
-    kind = frame[_KIND]
+def _member(nodes: Int, children: Int, names: Int, frame: Int, at: Int, stop: Int, to: Int, limit: Int) -> Pair:
+    """Go on to the next value of a frame: its node, 0 when there is none, and the addresses as in `_scalar`."""
+    kind = peek64(frame + _KIND)
     if kind in (RECORD, ROW):
-        while frame[_NEXT] < frame[_END]:
-            child = frame[_NEXT]
-            frame[_NEXT] += 1
-            node, at = _branch(nodes, children, children[child, 0], at, stop)
+        child, end = peek64(frame + _NEXT), peek64(frame + _END)
+        while child < end:
+            node, at = _branch(nodes, children, nodes + _ROW_BYTES * peek64(child), at, stop)
             if at < 0:
-                return BAD, BAD
-            if kind == ROW and nodes[node, 0] == NULL:
+                return 0, BAD, BAD
+            if kind == ROW and peek64(node) == NULL:
+                child += _ROW_BYTES
                 continue
-            size = children[child, 2]
+            size = peek64(child + _COUNT)
             if limit - to < _ROOM + size:
-                return FULL, FULL
-            if frame[_WRITTEN]:
+                return 0, FULL, FULL
+            if peek64(frame + _WRITTEN):
                 poke8(to, _COMMA)
                 to += 1
-            frame[_WRITTEN], found[0] = 1, node
-            move(to, names + children[child, 1], size)
-            return at, to + size
-        found[0] = -1
+            poke64(frame + _WRITTEN, 1)
+            poke64(frame + _NEXT, child + _ROW_BYTES)
+            move(to, names + peek64(child + _FIRST), size)
+            return node, at, to + size
         poke8(to, _CLOSE)
-        return at, to + 1
-    if frame[_LEFT] == 0:
+        return 0, at, to + 1
+    if peek64(frame + _LEFT) == 0:
         at = _items(frame, at, stop)
         if at < 0:
-            return BAD, BAD
-        if frame[_LEFT] == 0:
-            found[0] = -1
+            return 0, BAD, BAD
+        if peek64(frame + _LEFT) == 0:
             poke8(to, _LIST_END if kind == ARRAY else _CLOSE)
-            return at, to + 1
-    frame[_LEFT] -= 1
-    if frame[_WRITTEN]:
+            return 0, at, to + 1
+    poke64(frame + _LEFT, peek64(frame + _LEFT) - 1)
+    if peek64(frame + _WRITTEN):
         poke8(to, _COMMA)
         to += 1
-    frame[_WRITTEN] = 1
+    poke64(frame + _WRITTEN, 1)
     if kind == MAP:
         size, at = number(at, stop)
         if at < 0 or size < 0 or size > stop - at:
-            return BAD, BAD
+            return 0, BAD, BAD
         to = _sized(TEXT, at, size, to, limit)
         if to < 0:
-            return FULL, FULL
+            return 0, FULL, FULL
         at += size
         poke8(to, _COLON)
         to += 1
-    found[0], at = _branch(nodes, children, children[frame[_NEXT], 0], at, stop)
-    return (at, to) if at > 0 else (BAD, BAD)
+    node, at = _branch(nodes, children, nodes + _ROW_BYTES * peek64(peek64(frame + _NEXT)), at, stop)
+    return (node, at, to) if at > 0 else (0, BAD, BAD)
 
 
 @kernel
-def _text(
-    nodes: Ints, children: Ints, names: Int, at: Int, stop: Int, to: Int, limit: Int, frames: Ints, found: Ints
-) -> Int:
+def _text(nodes: Int, children: Int, names: Int, at: Int, stop: Int, to: Int, limit: Int, frames: Int) -> Int:
     """One message, from its body; the address behind its text, BAD or FULL."""
     depth = 0
-    found[0], at = _branch(nodes, children, 0, at, stop)
+    node, at = _branch(nodes, children, nodes, at, stop)
     while at >= 0:
-        node = found[0]
-        if nodes[node, 0] >= ARRAY:
+        if peek64(node) >= ARRAY:
             if depth == DEEPEST:
                 return BAD
             if limit - to < _ROOM:
                 return FULL
-            to = _begin(nodes, node, frames[depth], to)
+            to = _begin(children, node, frames + 8 * FRAME * depth, to)
             depth += 1
         else:
-            at, to = _scalar(nodes, children, names, node, at, stop, to, limit)
-        found[0] = -1
-        while at >= 0 and found[0] < 0:
+            at, to = _scalar(children, names, node, at, stop, to, limit)
+        node = 0
+        while at >= 0 and node == 0:
             if depth == 0:
                 return to if at == stop else BAD
             if limit - to < _ROOM:
                 return FULL
-            at, to = _member(nodes, children, names, frames[depth - 1], at, stop, to, limit, found)
-            if at >= 0 and found[0] < 0:
+            frame = frames + 8 * FRAME * (depth - 1)
+            node, at, to = _member(nodes, children, names, frame, at, stop, to, limit)
+            if node == 0:
                 depth -= 1
     return at
 
 
 @kernel
 def json_texts(
-    nodes: Ints, children: Ints, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
-    room: Int, text_begins: Ints, text_ends: Ints, frames: Ints, found: Ints,
+    nodes: Int, children: Int, names: Int, base: Int, begins: Ints, ends: Ints, first: Int, out: Int, used: Int,
+    room: Int, text_begins: Ints, text_ends: Ints, frames: Int,
 ) -> Int:  # fmt: skip
     """Write messages from number `first` on to `out`, behind the `used` bytes there; how many could be.
 
     begins, ends: int[n], where bodies are from `base` on; text_begins, text_ends: where the texts are from `out` on,
-    -1 for bytes that are none of the schema. frames: int64[DEEPEST, FRAME]; found: int64[1].
+    -1 for bytes that are none of the schema. nodes, children, names and frames, int64[DEEPEST, FRAME], are addresses.
     """
     to, limit = out + used, out + room
     for item in range(first, len(begins)):
-        end = _text(nodes, children, names, base + begins[item], base + ends[item], to, limit, frames, found)
+        end = _text(nodes, children, names, base + begins[item], base + ends[item], to, limit, frames)
         if end == FULL:
             return item
         text_begins[item] = to - out if end > 0 else -1

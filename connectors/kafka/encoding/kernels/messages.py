@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connectors.kafka.encoding.kernels import kernel
+from connectors.kafka.encoding.kernels import avro, kernel
 from connectors.kafka.encoding.kernels.values import (
     BIT,
     COLUMN_BYTES,
@@ -18,12 +18,13 @@ from connectors.kafka.encoding.kernels.values import (
 from connectors.shared.kernels.kernel_types import Bool, Int, Ints
 from connectors.shared.kernels.memory import move, peek8, peek64, poke8, poke32, poke64, signed32
 
-LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE, SHARED = range(8)
+LITERAL, ROW, VALUE, CHANGED, OLD, MEMBERS, WHOLE, SHARED, AVRO_IMAGE, AVRO_RECORD, AVRO_VALUE = range(11)
 """Parts of a text. ROW: an object of all columns. VALUE: of the message, not of a row. CHANGED: a list of one object,
 of the before image's values that the after image has not; null unless there are both. OLD: the same object as the
 member `old` behind a comma; nothing unless there are both. MEMBERS: the inside of a ROW, without braces.
 WHOLE: a list of the before image as one object; null unless there are both. SHARED: the `first` parts behind it are the
-same for all messages of one event, and are written once for those that stand together."""
+same for all messages of one event, and are written once for those that stand together. AVRO_IMAGE, AVRO_RECORD,
+AVRO_VALUE: a row, which may be none or not, and a value of the message, in Avro's binary encoding."""
 
 BEFORE, AFTER, KEY = range(3)
 """Which row of a message a part is about; -1 in `picks` is none, and its text is null."""
@@ -78,8 +79,14 @@ def _part(part: Int, columns: Int, rows: Int, message: Int, to: Int) -> Int:
     first = columns + COLUMN_BYTES * first
     if kind == VALUE:
         return _value(first, message, to)
+    if kind == AVRO_VALUE:
+        return avro.column_value(first, message, to)
     last = columns + COLUMN_BYTES * last
     row, before, after = peek64(rows + 8 * peek64(part + _WHICH)), peek64(rows), peek64(rows + 8)
+    if kind == AVRO_IMAGE:
+        return avro.image(first, last, row, to)
+    if kind == AVRO_RECORD:
+        return avro.record(first, last, row, to)
     if kind == CHANGED:
         if before < 0 or after < 0:
             return null_text(to)

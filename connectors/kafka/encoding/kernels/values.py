@@ -74,15 +74,16 @@ def null_text(to: Int) -> Int:
 def value_text(column: Int, row: Int, to: Int) -> Int:
     """One value that is present; returns the address after it."""
     if peek64(column + QUOTED) == 0:
-        return _bare(column, row, to)
+        return bare_text(column, row, to)
     poke8(to, 34)
-    to = _bare(column, row, to + 1)
+    to = bare_text(column, row, to + 1)
     poke8(to, 34)
     return to + 1
 
 
 @kernel
-def _bare(column: Int, row: Int, to: Int) -> Int:
+def bare_text(column: Int, row: Int, to: Int) -> Int:
+    """One value that is present, without quotes; returns the address after it."""
     op, values = peek64(column + OP), peek64(column + VALUES)
     if op == TEXT:
         start, end = signed32(peek64(column + OFFSETS) + 4 * row), signed32(peek64(column + OFFSETS) + 4 * row + 4)
