@@ -60,6 +60,11 @@ def test_positions_as_tools_write_them(text: str, wanted: ForeignPosition) -> No
         ('{"file":"a.1","pos":4} {"file":"a.2","pos":4}', "several positions: a.1:4, a.2:4"),
         ('{"file":"a.1","pos":4,"snapshot":"INITIAL"}', "still copying"),
         ('{"file":"a.1","pos":"x"}', "lacks a number"),
+        ('{"file":"a.1","pos":null}', "lacks a number"),
+        ('{"file":"a.1","pos":[4]}', "lacks a number"),
+        ('{"file":"a.1","pos":1e999}', "lacks a number"),
+        ('{"file":"a.1","pos":4.5}', "lacks a number"),
+        ('{"file":"a.1","pos":-4}', "lacks a number"),
     ],
 )
 def test_what_is_no_position_is_refused_with_the_reason(text: str, told: str) -> None:

@@ -76,10 +76,17 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
     file, position = _FIELDS[tool]
     gtids = next((str(fields[name]) for name in ("gtids", "gtid_set", "gtid") if _given(fields.get(name))), "")
     try:
-        at = LogPosition(str(fields[file]), int(fields[position])) if _given(fields.get(file)) else None
+        at = LogPosition(str(fields[file]), _whole(fields[position])) if _given(fields.get(file)) else None
     except (KeyError, ValueError) as error:
         raise SourceError(f"a position of {tool} lacks a number: {error}", where="cdc import", hint=_HINT) from None
     return ForeignPosition(tool, at, gtids) if at is not None or gtids else None
+
+
+def _whole(value: object) -> int:
+    """Raises ValueError for what is no number of a byte."""
+    if not re.fullmatch(r"[0-9]{1,20}", str(value)):
+        raise ValueError(repr(value))
+    return int(str(value))
 
 
 def _given(value: object) -> bool:
