@@ -10,7 +10,10 @@ from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.column_plan import OTHER_DEFINITION, TablePlan
 
 _CHECK_FILE = "check the log file with mysqlbinlog --verify-binlog-checksum"
-_ROW_IMAGE = "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions, and start from a later position"
+_ROW_IMAGE = (
+    "on the source: SET GLOBAL binlog_row_image=FULL, reconnect its sessions; then leave the table out with "
+    "tables.exclude until the log is read to its end, and take it in again: it is copied"
+)
 
 
 def fault_error(code: int, fault: Any, plan: TablePlan, buffer: ReceiveBuffer) -> CdcError:

@@ -99,6 +99,7 @@ def _operation(column: MySqlColumn, found: ResultColumn, *, as_boolean: bool, wh
         raise _does_not_fit(f"column {column.name} {kind}: the result has {sign}type code {found.type} there", where)
     if kind in _FIXED:
         _, op, need, width = _FIXED[kind]
+        op = protocol.YEAR2 if kind == "year" and found.width == 2 else op
         return _op(protocol.BOOLEAN, need=need, width=ops.BITS_OUT) if as_boolean else _op(op, need=need, width=width)
     if kind in _STAMPS:
         return _op(_STAMPS[kind][1], width=_STAMPS[kind][2])

@@ -48,11 +48,12 @@ class TableChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ResultColumn:
-    """A column as the server announces it: its name, type code (as in `rows.table_map`), and sign."""
+    """A column as the server announces it: its name, type code (as in `rows.table_map`), sign, and display width."""
 
     name: str
     type: int
     unsigned: bool
+    width: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +148,9 @@ class ResultStream:
         count = self._driver._read_packet().read_length_encoded_integer()
         found = [self._driver._read_packet(FieldDescriptorPacket) for _ in range(count or 0)]
         self._driver._read_packet()
-        columns = tuple(ResultColumn(part.name, part.type_code, bool(part.flags & _UNSIGNED)) for part in found)
+        columns = tuple(
+            ResultColumn(part.name, part.type_code, bool(part.flags & _UNSIGNED), part.length) for part in found
+        )
         return columns, self._driver._next_seq_id
 
     def _split(self, count: int) -> int:

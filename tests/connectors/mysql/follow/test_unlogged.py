@@ -239,3 +239,19 @@ def test_a_table_that_is_altered_under_a_running_pipeline_before_its_first_rows(
         live.until(holds("t", (1, 10, 20), (3, 10, 20)))
     finally:
         live.source.stop()
+
+
+def test_rows_that_are_not_whole_stop_it_and_the_named_way_leads_out(
+    any_server: MySqlServer, database: str, tmp_path: Path
+) -> None:
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*"))
+    runs.catch_up(LIMITS)
+    any_server.execute("SET binlog_row_image = MINIMAL", "UPDATE t SET b = 21", database=database)
+    with pytest.raises(UnsupportedChange, match="logged without all of their columns") as caught:
+        runs.catch_up(LIMITS)
+    assert "tables.exclude" in caught.value.hint
+    runs.pipeline.source["tables.exclude"] = rf"{database}.t"
+    runs.catch_up(LIMITS)
+    del runs.pipeline.source["tables.exclude"]
+    runs.catch_up(LIMITS)
+    assert differences(any_server, runs.pipeline, [database]) == []

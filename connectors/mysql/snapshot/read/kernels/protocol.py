@@ -17,24 +17,26 @@ INT64: Final = 3
 """Also DOUBLE."""
 YEAR: Final = 4
 """Two bytes."""
-BOOLEAN: Final = 5
+YEAR2: Final = 5
+"""MariaDB's YEAR(2): two bytes with the last two digits of a year from 1970 on."""
+BOOLEAN: Final = 6
 """One byte, not 0 is true."""
 # From here on values begin with their length.
-DATE: Final = 6
-MOMENT: Final = 7
+DATE: Final = 7
+MOMENT: Final = 8
 """DATETIME and TIMESTAMP."""
-TIME: Final = 8
-BIT: Final = 9
+TIME: Final = 9
+BIT: Final = 10
 """BIT(1) to a boolean."""
-DECIMAL64: Final = 10
+DECIMAL64: Final = 11
 """Text of at most 18 digits to decimal128. [-, -, digits after the point]"""
-DECIMAL128: Final = 11
+DECIMAL128: Final = 12
 # From here on: variable length.
-BYTES: Final = 12
-BITS: Final = 13
+BYTES: Final = 13
+BITS: Final = 14
 """[-, bytes]: zero bytes are added in front up to that."""
-DECIMAL_TEXT: Final = 14
-FLOATS: Final = 15
+DECIMAL_TEXT: Final = 15
+FLOATS: Final = 16
 
 # Words of the splitter's state, int64 each.
 AT: Final = 0

@@ -78,6 +78,9 @@ def _fixed(op: Int, at: Int, row: Int, values: Int) -> None:
         poke16(values + 2 * row, peek16(at))
     elif op == protocol.YEAR:
         poke32(values + 4 * row, peek16(at))
+    elif op == protocol.YEAR2:
+        year = peek16(at)
+        poke32(values + 4 * row, year + (1900 if year >= 70 else 2000))
     elif peek8(at) != 0:
         byte = values + (row >> 3)
         poke8(byte, peek8(byte) | 1 << (row & 7))

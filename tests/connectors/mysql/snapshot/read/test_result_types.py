@@ -34,6 +34,7 @@ _MORE = (
     Kind("VARCHAR(40) CHARACTER SET cp932", lambda rng: "'日本語①'"),
     Kind("MULTIPOLYGON", lambda rng: "ST_GeomFromText('MULTIPOLYGON(((0 0,1 0,1 1,0 0)))')"),
     Kind("VARCHAR(300) COMPRESSED", lambda rng: f"'{'abc ' * rng.randrange(60)}'", flavor="mariadb"),
+    Kind("YEAR(2)", lambda rng: str(rng.choice([0, 1970, 1999, 2000, 2069, "'0'", 69, 70])), flavor="mariadb"),
     Kind("BLOB COMPRESSED", lambda rng: f"x'{'00ff' * rng.randrange(300)}'", flavor="mariadb"),
 )
 """Kinds beside those of `column_kinds`: what the two ways of reading might show differently."""
