@@ -64,7 +64,7 @@ class Explainer:
         node = tree.find(self.root, path)
         rule = str(schema.get("errorMessage") or _generic_rule(error))
         return self.problem(
-            path, f"{rule}{self.got(node, secret=bool(schema.get('writeOnly')))}", _shape_hint(node, error)
+            path, f"{rule}{self.got(node, secret=bool(schema.get('writeOnly')))}", _shape_hint(node, error, schema)
         )
 
     def got(self, node: Node | None, *, secret: bool = False) -> str:
@@ -158,11 +158,16 @@ def _generic_rule(error: ValidationError) -> str:
     return "is not valid here"
 
 
-def _shape_hint(node: Node | None, error: ValidationError) -> str:
+def _shape_hint(node: Node | None, error: ValidationError, schema: Mapping[str, Any]) -> str:
     wanted = error.validator_value if error.validator == "type" else None
     if wanted == "array" and isinstance(node, tree.Mapping):
         first = next(iter(node.items), "key")
         return f"a dash is missing: write `- {first}: ...`"
     if wanted == "object" and isinstance(node, Listing):
         return "remove the dash: there is only one"
+    rule = str(schema.get("errorMessage", ""))
+    if rule.startswith("must be text") and isinstance(node, Listing) and not schema.get("writeOnly"):
+        parts = [each.written for each in node.items if isinstance(each, Scalar)]
+        if parts and sum(map(len, parts)) <= _LONGEST_KEY:
+            return f"write one text: {', '.join(parts)}"
     return ""

@@ -240,6 +240,9 @@ _LATE = ("could not find expected ':'", "found unexpected end of stream")
 """Noticed far behind the mistake: the place to show is where the key or the quoted text starts."""
 
 
+_KEY_ALONE = re.compile(r"\s+[\w.-]+")
+
+
 def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     if isinstance(error, ReaderError):
         return _problem(
@@ -251,6 +254,14 @@ def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     place = _place(mark) if mark is not None else Place(1, 1)
     if said.startswith("found character '\\t'") and mark is not None and _line(text, mark.line)[: mark.column].strip():
         return _problem(file, place, "a tab that is not in quotes", "write a space, or quote the value")
+    if (
+        said.startswith("mapping values")
+        and mark is not None
+        and _KEY_ALONE.fullmatch(_line(text, mark.line)[: mark.column])
+    ):
+        return _problem(
+            file, place, "a key that is indented as if it were part of the value above", "align it with its neighbours"
+        )
     for start, message, hint in _SAYINGS:
         if said.startswith(start):
             return _problem(file, place, message, hint)
