@@ -88,6 +88,9 @@ class RegistryOptions(Block):
             yield Remark(URL, f"has no effect with value.format: {value_format}", "remove the key")
         if self.registry_login is not None and self.registry_token is not None:
             yield Remark(TOKEN, f"stands beside {LOGIN}", "a registry takes one of them")
+        token = "" if self.registry_token is None else self.registry_token.get_secret_value()
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            yield Remark(TOKEN, "holds a blank, a line's end or another character that no token has", "remove it")
         if self.registry_login is not None and ":" not in self.registry_login.get_secret_value():
             yield Remark(LOGIN, "has no colon", "write user:password")
         for key, value in self._registry_keys():

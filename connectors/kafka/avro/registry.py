@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +22,10 @@ from connectors.kafka.client import Side
 
 _PASSING = frozenset({408, 429})
 _ANSWER_S = 10.0
+_MOST_BYTES = 16 << 20
+"""What an answer has at most; schemas of thousands of columns have less than one MiB."""
+_MOST_NAMED = 256
+"""How many schemas one may name, with those that they name."""
 _SHOWN = 300
 _TYPES = "application/vnd.schemaregistry.v1+json"
 
@@ -65,11 +70,13 @@ class Registry:
             answer = self.get(f"/schemas/ids/{number}")
             if answer is None:
                 raise Unreadable(f"the registry has no schema {number}")
+            if not isinstance(answer, dict):
+                raise Unreadable(f"what the registry says of schema {number} is no object")
             if schema_type(answer) != "AVRO":
                 raise Unreadable(f"schema {number} is of the type {schema_type(answer)}, not AVRO")
             try:
-                found = program(str(answer["schema"]), self._referenced(answer, set()), rows)
-            except ValueError as error:
+                found = program(_text_of(answer), self._referenced(answer, set()), rows)
+            except (TypeError, LookupError, AttributeError, ValueError) as error:
                 raise Unreadable(f"schema {number} cannot be read: {error}") from error
             _programs[key] = found
         return found
@@ -81,11 +88,13 @@ class Registry:
             place = str(other["subject"]), int(other["version"])
             if place in met:
                 continue
+            if len(met) == _MOST_NAMED:
+                raise Unreadable(f"the schema names more than {_MOST_NAMED} others")
             met.add(place)
             named = self.get(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
             if named is None:
                 raise Unreadable(f"the registry has no version {place[1]} of {place[0]}, which the schema names")
-            found += [*self._referenced(named, met), str(named["schema"])]
+            found += [*self._referenced(named, met), _text_of(named)]
         return found
 
     def register(self, topic: str, part: str, schema: Mapping[str, Any]) -> int:
@@ -96,7 +105,11 @@ class Registry:
         if answer is None:
             hint = "see schema-registry.url, and that its user may write subjects"
             raise self._side.refused("the registry does not take schemas", where=f"subject {subject}", hint=hint)
-        return int(answer["id"])
+        number = answer.get("id") if isinstance(answer, dict) else None
+        if not isinstance(number, int) or not 0 <= number < 1 << 32:
+            hint = "see that schema-registry.url is a Schema Registry"
+            raise self._side.refused("the registry gave no number of a schema", where=f"subject {subject}", hint=hint)
+        return number
 
     def reach(self) -> None:
         """Ask for something. Raises the side's errors."""
@@ -124,8 +137,8 @@ class Registry:
         try:
             method = "GET" if given is None else "POST"
             connection.request(method, urlsplit(url).path.rstrip("/") + path, given, self._headers())
-            response = connection.getresponse()
-            status, body = response.status, response.read()
+            with connection.getresponse() as response:
+                status, body = response.status, _body(response)
         except ssl.SSLError as error:
             hint = "see schema-registry.ssl.ca.location, and that the port is one of TLS"
             raise own.refused(f"no TLS connection: {error.reason or error}", where=where, hint=hint) from error
@@ -138,9 +151,12 @@ class Registry:
 
     def _answer(self, status: int, body: bytes, where: str) -> Any:
         own = self._side
+        if len(body) > _MOST_BYTES:
+            hint = "see that schema-registry.url is a Schema Registry"
+            raise own.refused(f"an answer has more than {_MOST_BYTES >> 20} MiB", where=where, hint=hint)
         try:
             found = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         said = body.decode("utf-8", "replace").strip()[:_SHOWN]
         if status in _PASSING or status >= 500:
@@ -179,3 +195,28 @@ class Registry:
         elif settings.user_info:
             headers["Authorization"] = f"Basic {base64.b64encode(settings.user_info.encode()).decode()}"
         return headers
+
+
+def _body(response: HTTPResponse) -> bytes:
+    """An answer's body, or a little more of it than it may have.
+
+    Raises TimeoutError when it does not end in time, IncompleteRead when it ends before it should.
+    """
+    parts: list[bytes] = []
+    size, began_s = 0, time.monotonic()
+    while size <= _MOST_BYTES and (part := response.read1(1 << 16)):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() - began_s > _ANSWER_S:
+            raise TimeoutError(f"its answer has no end after {_ANSWER_S:.0f} s")
+    if response.length and size <= _MOST_BYTES:
+        raise IncompleteRead(b"", response.length)
+    return b"".join(parts)
+
+
+def _text_of(answer: Mapping[str, Any]) -> str:
+    """The schema in an answer. Raises TypeError for an answer without one."""
+    text = answer.get("schema")
+    if not isinstance(text, str):
+        raise TypeError("the registry's answer has no schema")
+    return text

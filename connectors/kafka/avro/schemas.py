@@ -72,11 +72,11 @@ def program(text: str, references: Sequence[str] = (), rows: int = 1) -> Program
         maker.learn(schema, "")
         maker.node(schema, "", rows)
         connect = maker.connect(schema, "", 0)
-    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        nodes = np.array(maker.nodes, np.int64)
+    except (LookupError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"no Avro schema: {type(error).__name__} {error}") from error
     names = np.frombuffer(b"".join([*maker.names, _PADDING]), np.uint8)
-    children = np.array(maker.children or [(0, 0, 0)], np.int64)
-    return Program(np.array(maker.nodes, np.int64), children, names, connect)
+    return Program(nodes, np.array(maker.children or [(0, 0, 0)], np.int64), names, connect)
 
 
 class _Maker:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.errors import SinkError
 from cdc.schema import TableId, TableSchema
@@ -33,6 +34,8 @@ _TYPES = {
 }  # fmt: skip
 _SHORT = ("int8", "int16")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_LEAST = {values.GEOMETRY: 4, values.POINT: 25}
+"""How many bytes the kernel reads at least: of the SRID, and of a point behind it."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]|^(?=\d)")
 
 
@@ -46,7 +49,10 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, re
     _check_names(table, columns)
     found = {column.name: encoded(column, modes) for column in schema.columns}
     optional = {column["field"]: bool(column["optional"]) for column in columns}
-    prepare = {name: _Prepared(name, each.prepare, optional[name]) for name, each in found.items()}
+    prepare = {
+        name: _Prepared(name, each.prepare, optional[name], _LEAST.get(each.field.op, 0))
+        for name, each in found.items()
+    }
     fields = {name: replace(each.field, quoted=optional[name], label="") for name, each in found.items()}
     value = _framed(register("value", avro_schema(debezium.envelope_schema(full, columns))))
     parts = (value, *_envelope(table, naming, tuple(fields.values())))
@@ -63,17 +69,25 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, re
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What makes a column's values readable for the kernel. A column that takes no NULL has none."""
+    """What makes a column's values readable for the kernel. A column that takes no NULL has none.
+
+    `least`: how many bytes a value has.
+    """
 
     column: str
     prepare: Prepare | None
     optional: bool
+    least: int
 
     def __call__(self, array: pa.Array) -> pa.Array:
         found = array if self.prepare is None else self.prepare(array)
         if not self.optional and found.null_count:
             hint = "its schema in Avro takes none: make it nullable, or replace NULL in a transform"
             raise SinkError("NULL in a column that is NOT NULL", where=f"column {self.column}", hint=hint)
+        shortest = pc.min(pc.binary_length(found)).as_py() if self.least else None
+        if shortest is not None and shortest < self.least:
+            hint = "leave the column out, or cast it, in a transform"
+            raise SinkError(f"{shortest} bytes that are no shape", where=f"column {self.column}", hint=hint)
         return found
 
 

@@ -92,21 +92,20 @@ def detected(messages: Messages) -> str | None:
 
     Raises UnsupportedChange when it has none.
     """
-    values = messages.values.whole()
+    values = messages.values
     numbers = np.flatnonzero(values.there)
     if not len(numbers):
         return None
     first = 0
-    begin = values.begins[numbers[0]]
-    if values.ends[numbers[0]] > begin and values.data[begin] == 0:
+    if values.bytes_of(int(numbers[0])).startswith(b"\0"):
         return DEBEZIUM_AVRO
-    if _heartbeats(_MARKS.scan(values.take(numbers[:1])))[0]:
-        others = np.flatnonzero(~_heartbeats(_MARKS.scan(values.take(numbers))))
+    if _heartbeats(_MARKS.scan(values.take(numbers[:1]).whole()))[0]:
+        others = np.flatnonzero(~_heartbeats(_MARKS.scan(values.take(numbers).whole())))
         if not len(others):
             return None
         first = int(others[0])
     number = int(numbers[first])
-    found = _MARKS.scan(values.take([number]))
+    found = _MARKS.scan(values.take([number]).whole())
     there = {name for name in _NAMES if found.cells(name).kinds[0] != ABSENT}
     for name, signs in _SIGNS:
         if not found.faults[0] and signs <= there:

@@ -24,7 +24,7 @@ Learn = Callable[[Mapping[str, Any]], "tuple[Field, ...] | None"]
 class Shape:
     """What a schema says: its number among those met, and the columns; None for values that do not tell.
 
-    `prefix` is how values begin that have it.
+    `prefix` is how values begin that have it; the schema alone where that stands behind the payload.
     """
 
     number: int
@@ -152,13 +152,14 @@ class Unwrapper:
         first, last = int(payload.starts[0]), int(payload.stops[0])
         if schema.kinds[0] == NULL:
             return BARE, first, last
-        prefix = texts.data[begin:first].tobytes()
+        ahead = int(schema.stops[0]) <= first
+        prefix = texts.data[begin:first].tobytes() if ahead else schema.raw(0)
         shape = self._met.get(prefix)
         if shape is None:
             shape = Shape(len(self.shapes), self._learn(json.loads(schema.raw(0))), prefix)
             self._met[prefix] = shape
             self.shapes.append(shape)
-        if last == end - 1 and int(schema.stops[0]) <= first and shape not in self._latest:
+        if last == end - 1 and ahead and shape not in self._latest:
             self._latest = [shape, *self._latest[: _REMEMBERED - 1]]
         return shape, first, last
 

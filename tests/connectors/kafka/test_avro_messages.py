@@ -142,7 +142,13 @@ def test_types_are_those_of_connects_schema(written: Any, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    "schema", ['"int', '{"type": "record"}', '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "B"}]}']
+    "schema",
+    [
+        '{"type": "fixed", "name": "F", "size": 36893488147419103232}',
+        '"int',
+        '{"type": "record"}',
+        '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "B"}]}',
+    ],
 )
 def test_what_is_no_schema_is_said(schema: str) -> None:
     with pytest.raises(ValueError):

@@ -118,6 +118,13 @@ def test_null_where_the_schema_takes_none_stops_the_run() -> None:
         in_avro(block(ID, Column("qty", DataType(Kind.INT), nullable=False), rows=[{"id": 1, "qty": None}]), Modes())
 
 
+@pytest.mark.parametrize(("source_type", "data"), [("point", bytes(4)), ("geometry", b"ab")])
+def test_bytes_that_are_no_shape_stop_the_run(source_type: str, data: bytes) -> None:
+    place = Column("at", DataType(Kind.GEOMETRY), source_type=source_type)
+    with pytest.raises(SinkError, match=f"{len(data)} bytes that are no shape"):
+        in_avro(block(ID, place, rows=[{"id": 1, "at": None}, {"id": 2, "at": data}]), Modes())
+
+
 def test_a_subject_has_every_version_and_one_that_is_refused_stops_the_run() -> None:
     with SchemaRegistry() as server:
         registry = Registry(RegistrySettings((server.url,)), RetryPolicy(timeout_s=0.0), SINK)

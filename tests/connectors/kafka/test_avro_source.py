@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from schema_registry import SchemaRegistry
 from cdc.errors import CorruptLog, SourceError, SourceUnavailable, UnsupportedChange
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import AddColumn
-from connectors.kafka.avro.registry import Registry, RegistrySettings
+from connectors.kafka.avro.registry import Registry, RegistrySettings, Unreadable
 from connectors.kafka.client import SOURCE
 
 KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
@@ -176,6 +179,64 @@ def test_what_a_registry_refuses_is_said_with_the_next_step() -> None:
         Registry(RegistrySettings((closed.url,)), policy, SOURCE).program(1, 1)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ([], "what the registry says of schema 1 is no object"),
+        ({}, "schema 1 cannot be read: the registry's answer has no schema"),
+        ({"schema": 5}, "schema 1 cannot be read"),
+        ({"schema": '"int"', "references": [{"name": "a"}]}, "schema 1 cannot be read"),
+        ({"schema": '"int"', "references": 5}, "schema 1 cannot be read"),
+    ],
+)
+def test_answers_without_a_schema_make_messages_unreadable(registry: SchemaRegistry, answer: Any, said: str) -> None:
+    registry.fail = [(200, answer)]
+    with pytest.raises(Unreadable, match=said):
+        asking(registry.url).program(1, 1)
+
+
+def test_answers_without_an_end_are_not_kept(registry: SchemaRegistry) -> None:
+    registry.fail = [(200, b"[" * 1000 + b" " * (17 << 20))]
+    with pytest.raises(SourceError, match="an answer has more than 16 MiB"):
+        asking(registry.url).program(1, 1)
+    registry.fail = [(200, b"[" * 100_000)]
+    with pytest.raises(SourceError, match="no answer of a Schema Registry"):
+        asking(registry.url).program(1, 1)
+
+
+def test_schemas_that_name_others_without_an_end_are_unreadable(registry: SchemaRegistry) -> None:
+    for number in range(1, 400):
+        reference = {"name": "a", "subject": f"s{number + 1}", "version": 1}
+        registry.subjects[f"s{number}"] = [registry.add('"int"', number, references=[reference])]
+    with pytest.raises(Unreadable, match="names more than 256 others"):
+        asking(registry.url).program(1, 1)
+
+
+def test_a_number_that_is_none_is_not_written(registry: SchemaRegistry) -> None:
+    for answer in ([], {}, {"id": "7"}, {"id": -1}, {"id": 1 << 32}):
+        registry.fail = [(200, answer)]
+        with pytest.raises(SourceError, match="gave no number of a schema"):
+            asking(registry.url).register("orders", "value", {"type": "int"})
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again() -> None:
+    whole = json.dumps({"schema": json.dumps(KEY)}).encode()
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+
+        def answer() -> None:
+            for size in (10, len(whole)):
+                with server.accept()[0] as peer:
+                    while not peer.recv(1 << 16).endswith(b"\r\n\r\n"):
+                        pass
+                    peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(whole) + whole[:size])
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        found = asking(f"http://127.0.0.1:{server.getsockname()[1]}").program(1, 1)
+        thread.join()
+    assert found.connect["fields"][0]["type"] == "int64"
+
+
 def test_one_of_several_addresses_is_enough_and_schemas_may_name_others(registry: SchemaRegistry) -> None:
     named = {"type": "record", "name": "Money", "namespace": "shop", "fields": [{"name": "cents", "type": "long"}]}
     registry.subjects["money"] = [registry.add(named, 6)]
@@ -194,6 +255,10 @@ def test_one_of_several_addresses_is_enough_and_schemas_may_name_others(registry
         ({"value.format": "json", "schema-registry.url": "http://h:1"}, "has no effect with value.format: json"),
         ({"schema-registry.basic-auth.user-info": "a:b"}, "has no effect without schema-registry.url"),
         ({"schema-registry.url": "http://h:1", "schema-registry.basic-auth.user-info": "ann"}, "has no colon"),
+        (
+            {"schema-registry.url": "http://h:1", "schema-registry.bearer-auth.token": "t\n"},
+            "holds a blank, a line's end",
+        ),
         ({"schema-registry.url": "http://h:1", "schema-registry.ssl.key.location": "k.pem"}, "has no certificate"),
     ],
 )

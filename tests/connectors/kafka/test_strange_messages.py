@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from debezium_messages import envelope, text
 from kafka_log import Follower, TopicLog
+from read_messages import messages
 
 from cdc.errors import CdcError, CorruptLog, SchemaUnknown, UnsupportedChange
+from connectors.kafka.formats import connect
+from connectors.kafka.formats.wrapped import Unwrapper
 
 PLAIN = {"value.format": "json"}
 KEY = {"id": 1}
@@ -123,3 +126,14 @@ def test_heartbeats_tell_no_format_and_are_passed_over(tmp_path: Path) -> None:
     log.write("beats", b'{"ts_ms":6,"id":1}')
     with pytest.raises(UnsupportedChange, match="the format of this message is not known"):
         found.follow()
+
+
+def test_each_schema_that_stands_behind_its_payload_is_its_own() -> None:
+    def wrapped(name: str) -> bytes:
+        fields = [{"field": name, "type": "int64", "optional": False}]
+        return text({"payload": {name: 1}, "schema": {"type": "struct", "fields": fields, "optional": False}})
+
+    opener = Unwrapper(connect.fields_of)
+    _, found = opener.opened(messages([wrapped("a"), wrapped("b"), wrapped("a")]))
+    columns = [[field.name for field in opener.shapes[shape].fields or ()] for shape in found.shapes.tolist()]
+    assert columns == [["a"], ["b"], ["a"]]
