@@ -117,27 +117,29 @@ class SharedSession:
         with self._turn:
             done = self._loads.get(kinds)
             if done is None:
-                done = self._loads[kinds] = threading.Event()
-                what = partial(_load, task.source, task.sink)
-                threading.Thread(target=self._let_load, args=(self._forks, what, done), daemon=True).start()
+                done, what = threading.Event(), partial(_load, task.source, task.sink)
+                busy = bool(self._loads)  # pipelines of another kind begin, or run
+                threading.Thread(target=self._let_load, args=(self._forks, what, busy, done), daemon=True).start()
+                self._loads[kinds] = done
         while not (done.wait(_LOOK_S) or stop.is_set()):
             continue
 
-    def _let_load(self, forks: Forks, what: Callable[[], None], done: threading.Event) -> None:
+    def _let_load(self, forks: Forks, what: Callable[[], None], busy: bool, done: threading.Event) -> None:
         text = "kernels that are new to this machine are being compiled, or waited for; runs begin after that"
         long = threading.Timer(_LONG_S, self._line, (text, "info"))
-        long.start()
         try:
+            long.start()
             with self._loading:
-                busy = len(self._loads) > 1  # pipelines of another kind begin, or run
                 wrong = forks.load(what, busy=busy) if forks.alive() else "it has ended"
-        except OSError as error:
-            wrong = str(error)
+        except Exception as error:  # noqa: BLE001 - told; runs wait for this thread
+            wrong = f"{type(error).__name__}: {error}"
         finally:
             long.cancel()
-        if wrong:
-            self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
-        done.set()
+        try:
+            if wrong:
+                self._line(f"what stream readers share is not loaded, each loads it by itself: {wrong}", "warning")
+        finally:
+            done.set()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[SparkSession]:

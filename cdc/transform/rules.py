@@ -85,12 +85,12 @@ class Rules:
     def same_rows(self, before: TableId, after: TableId, schema: TableSchema) -> bool:
         """Whether rows are the same behind the rules of a table's two names: those that are there can stay."""
         old, new = self.rule(before), self.rule(after)
-        if old is new:
-            made = None if old is None else typing_of(old, schema)
-            nodes = [] if made is None else [output.node for output in made.outputs]
-            nodes += [made.condition] if made is not None and made.condition is not None else []
-            return not any(OF_TABLE & set(columns(node)) for node in nodes)
-        return _makes(old) == _makes(new)
+        if old is not new and _makes(old) != _makes(new):
+            return False
+        made = None if new is None else typing_of(new, schema)
+        nodes = [] if made is None else [output.node for output in made.outputs]
+        nodes += [made.condition] if made is not None and made.condition is not None else []
+        return not any(OF_TABLE & set(columns(node)) for node in nodes)
 
     def computed(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """How the columns behind the table's rule are computed, by name, as the file has it; not those that pass."""

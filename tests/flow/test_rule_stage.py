@@ -201,6 +201,11 @@ def test_a_table_that_is_renamed_between_names_of_one_rule_is_not_copied(
     assert "`cdc resync FILE shop._t_gho` copies it anew" in caplog.text
 
 
+def test_two_rules_of_the_same_words_make_other_rows_when_they_tell_the_name() -> None:
+    for keys, same in (({"filter": "qty > 5"}, True), ({"projection": r"\*, __table_name__ AS of"}, False)):
+        assert rules(("shop.t", keys), ("shop.u", keys)).same_rows(T, U, SCHEMA) is same
+
+
 def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_columns(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

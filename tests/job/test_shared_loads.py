@@ -63,3 +63,18 @@ def test_what_cannot_be_loaded_is_told_and_stops_nobody(tmp_path: Path) -> None:
     shared, told = shared_with(forks, tmp_path)
     shared.prepare(TASK, threading.Event())
     assert told == ["warning: what stream readers share is not loaded, each loads it by itself: ImportError: no duckdb"]
+
+
+def test_a_thread_that_fails_in_any_way_lets_the_runs_go_on(tmp_path: Path) -> None:
+    class Broken(Forks):
+        def load(self, what: Callable[[], Any], *, busy: bool = False) -> str:
+            raise TypeError("cannot pickle it")
+
+    shared, told = shared_with(Broken(), tmp_path)
+    run = threading.Thread(target=shared.prepare, args=(TASK, threading.Event()), daemon=True)
+    run.start()
+    run.join(60)
+    assert not run.is_alive(), "nobody would ever tell it to go on"
+    assert told == [
+        "warning: what stream readers share is not loaded, each loads it by itself: TypeError: cannot pickle it"
+    ]
