@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from numba import config
 
 from connectors.shared.kernels import Kernels
 
@@ -73,10 +74,19 @@ def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_pat
     assert sum(compiled) == 3
 
 
+@pytest.fixture
+def nowhere_to_cache() -> Iterator[None]:
+    """No folder that can be written to; Numba takes the setting over when it compiles, so it is told of the end, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_CACHE_DIR", "/proc/none")
+        yield
+    config.reload_config()
+
+
+@pytest.mark.usefixtures("nowhere_to_cache")
 def test_kernels_are_kept_for_this_user_alone_where_there_is_no_home_to_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "/proc/none")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     own = tmp_path / f"cdc-kernels-{os.getuid()}"
 
