@@ -76,7 +76,7 @@ def test_a_kernel_that_processes_need_at_once_is_compiled_by_one_of_them(tmp_pat
 
 @pytest.fixture
 def nowhere_to_cache() -> Iterator[None]:
-    """No folder that can be written to; Numba takes the setting over when it compiles, so it is told of the end, too."""
+    """No folder that can be written to; Numba takes the setting over when it compiles, so it is told of the end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NUMBA_CACHE_DIR", "/proc/none")
         yield
