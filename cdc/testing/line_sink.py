@@ -61,7 +61,7 @@ class LineSink(Sink):
 
     def abort(self, batch: int) -> None:
         """Forget what was prepared for the batch."""
-        for name in [name for name in self._prepared if name.startswith(f"{batch}/")]:
+        for name in [name for name in list(self._prepared) if name.startswith(f"{batch}/")]:
             del self._prepared[name]
 
     def describe(self, table: TableId) -> TableSchema | None:

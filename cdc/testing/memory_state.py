@@ -49,7 +49,8 @@ class MemoryStore(Store):
 
     def names(self) -> list[str]:
         """The documents of this part, without those in parts below."""
-        names = (name.removeprefix(self.folder) for name in self._documents if name.startswith(self.folder))
+        there = list(self._documents)  # in one go: commits write in a thread of their own
+        names = (name.removeprefix(self.folder) for name in there if name.startswith(self.folder))
         return sorted(name for name in names if "/" not in name)
 
     def log(self, name: str, what: str, header: Mapping[str, Any] | None = None) -> AppendLog:

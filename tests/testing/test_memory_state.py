@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,25 @@ def test_a_state_in_memory_has_no_files(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(StateError, match="bulk"):
         state.sink.bulk("rows")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_can_be_asked_for_while_another_thread_writes() -> None:
+    store, done = MemoryStore(), threading.Event()
+
+    def write() -> None:
+        for number in itertools.count():
+            store.write(f"{number % 5000}", b"")
+            store.remove(f"{(number - 100) % 5000}")
+            if done.is_set():
+                return
+
+    before = sys.getswitchinterval()
+    writer = threading.Thread(target=write)
+    try:
+        sys.setswitchinterval(1e-6)
+        writer.start()
+        assert all(len(store.names()) <= 5000 for _ in range(300))
+    finally:
+        done.set()
+        writer.join()
+        sys.setswitchinterval(before)
