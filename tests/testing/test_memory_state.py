@@ -77,7 +77,7 @@ def test_names_can_be_asked_for_while_another_thread_writes() -> None:
     def write() -> None:
         for number in itertools.count():
             store.write(f"{number % 5000}", b"")
-            store.remove(f"{(number - 100) % 5000}")
+            store.remove(f"{(number - 3000) % 5000}")
             if done.is_set():
                 return
 
