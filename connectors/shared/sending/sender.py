@@ -128,6 +128,7 @@ class _Lane:
         self.queue: deque[tuple[list[ChangeBlock], int] | None] = deque()
         self.working = False
         self.has_load, self.written_at = False, 0.0
+        self.turn = 0
         self.load: OpenLoad | None = None
         self.parts = 0
         self.load_bytes = 0
@@ -142,7 +143,7 @@ class _Sender:
     def __init__(self, task: TaskAttempt, loader: Loader, limits: SendLimits, clock: Callable[[], float]) -> None:
         self._task, self._loader, self._limits, self._clock = task, loader, limits, clock
         self._lanes: dict[TableId, _Lane] = {}
-        self._gathered_bytes = self._queued_bytes = 0
+        self._gathered_bytes = self._queued_bytes = self._turns = 0
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._stopped = False
@@ -224,16 +225,19 @@ class _Sender:
                 self._gathered_bytes -= lane.gathered_bytes
                 lane.gathered, lane.gathered_bytes = [], 0
                 lane.has_load, lane.written_at = True, self._clock()
+                lane.turn = self._turns = self._turns + 1
                 self._watch()
             if last:
                 self._queue_finish(lane)
             self._start(lane)
 
     def _make_room(self) -> None:
+        """Let go of the load that got nothing for longest, by the order of what was queued: how far its thread is does
+        not count."""
         with self._changed:
             open_ = [lane for lane in self._lanes.values() if lane.has_load]
             if len(open_) >= self._limits.open_loads:
-                oldest = min(open_, key=lambda lane: lane.written_at)
+                oldest = min(open_, key=lambda lane: lane.turn)
                 self._queue_finish(oldest)
                 self._start(oldest)
 
