@@ -95,8 +95,7 @@ class MySqlSource(AskedSource):
 
         Raises SourceError when it cannot be captured from.
         """
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             info = check_server(connection)
             found = read_tables(connection, self._wanted)
             if not found:
@@ -105,8 +104,6 @@ class MySqlSource(AskedSource):
             for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
                     log.warning("%s", told)
-        finally:
-            connection.close()
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
     def initial_offset(self) -> Offset:
@@ -215,18 +212,15 @@ class MySqlSource(AskedSource):
         ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
-        return max(ends, key=_place, default=None)
+        return max(ends, key=lambda end: end[0], default=None)
 
     def stop_at_current(self) -> None:
         """Remember the server's current end of log; `latest_offset` goes no further."""
         self._bounded = True
         if self.bounded:
             return
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             info = server_info(connection)
-        finally:
-            connection.close()
         self._current = LogPosition(info.file, info.position), info.identity
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
@@ -389,9 +383,3 @@ class MySqlSource(AskedSource):
         if self._driver is None:
             self._driver = DriverSide(self._context.store)
         return self._driver
-
-
-def _place(end: tuple[LogPosition, str]) -> tuple[int, int]:
-    from connectors.mysql.log.receive_buffer import file_number
-
-    return file_number(end[0].file), end[0].position
