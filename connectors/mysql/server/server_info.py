@@ -19,8 +19,7 @@ Row: TypeAlias = tuple[Any, ...]
 
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
-    "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
-    "explicit_defaults_for_timestamp",
+    "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -39,7 +38,7 @@ class ServerInfo:
         purged: MySQL's gtid_purged; empty on MariaDB.
         file, position: end of the binary log; empty and 0 when `log_bin` is off.
         explicit_timestamps: explicit_defaults_for_timestamp.
-        row_image, row_format, row_value_options: binlog_row_image and so on, upper case.
+        row_image, row_format: binlog_row_image and so on, upper case.
     """
 
     flavor: Flavor
@@ -51,7 +50,6 @@ class ServerInfo:
     log_bin: bool
     row_format: str
     row_image: str
-    row_value_options: str
     lower_case_table_names: int
     executed: str
     purged: str
@@ -120,7 +118,6 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         log_bin=log_bin,
         row_format=values.get("binlog_format", "ROW").upper(),
         row_image=values.get("binlog_row_image", "FULL").upper(),
-        row_value_options=values.get("binlog_row_value_options", "").upper(),
         lower_case_table_names=int(values.get("lower_case_table_names", "0")),
         executed=executed,
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
