@@ -228,7 +228,7 @@ class Tail:
         are done. Raises SourceError."""
         connection = self._streams.session()
         try:
-            info = check_server(connection)
+            info = check_server(connection, self._wanted)
             check_same(connection, start.server)
             check_not_reset(connection, info, start.gtids)
             check_same_log(connection, info, at, done)

@@ -41,7 +41,7 @@ def added_tables(
     """
     connection = streams.session()
     try:
-        info = check_server(connection)
+        info = check_server(connection, wanted)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
         if info.identity != start.server:
             return None
