@@ -29,6 +29,7 @@ from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
 from connectors.mysql.server.foreign_keys import told_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.names import names_ignore_case
+from connectors.mysql.server.not_logged import told_filter
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
@@ -96,11 +97,13 @@ class MySqlSource(AskedSource):
         Raises SourceError when it cannot be captured from.
         """
         with self._streams.session() as connection:
-            info = check_server(connection)
+            info = check_server(connection, self._wanted)
             found = read_tables(connection, self._wanted)
             if not found:
                 raise explain_no_tables(table_ids(connection), self._by_name.pattern, connection)
             check_select(connection, found)
+            if filtered := told_filter(info):
+                log.warning("%s", filtered)
             for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
                     log.warning("%s", told)

@@ -51,7 +51,7 @@ def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool
         SourceError: there are no GTIDs to find the place by, or the server cannot be captured from.
     """
     with streams.session() as connection:
-        info, where = check_server(connection), where_of(connection)
+        info, where = check_server(connection, wanted), where_of(connection)
         done = needed_gtids(start.gtids, where, old=start.server, new=info.identity)
         check_has(info, done, where, old=start.server)
         check_gtid_position(connection, info, done)

@@ -89,7 +89,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
     while going_on:
         connection = session()
         try:
-            info = check_server(connection)
+            info = check_server(connection, wanted)
             position = _position(options, connection, info, session, open_stream, streams.after)
             tables = read_tables(connection, wanted)
             if not tables and at_end:

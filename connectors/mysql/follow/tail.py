@@ -227,7 +227,7 @@ class Tail:
         """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done`
         are done. Raises SourceError."""
         with self._streams.session() as connection:
-            info = check_server(connection)
+            info = check_server(connection, self._wanted)
             check_same(connection, start.server)
             check_not_reset(connection, info, start.gtids)
             check_same_log(connection, info, at, done)

@@ -39,7 +39,7 @@ def added_tables(
     Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
     """
     with streams.session() as connection:
-        info = check_server(connection)
+        info = check_server(connection, wanted)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
         if info.identity != start.server:
             return None
