@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from cdc.schema import Column, TableId, TableSchema
@@ -11,7 +10,7 @@ from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Layout, Naming
 from connectors.kafka.encoding.modes import Modes
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
 
 SOURCE: tuple[tuple[str, Schema], ...] = (  # the fields of `source` in their order
     ("version", {"type": "string", "optional": False}),
@@ -99,7 +98,7 @@ def _source(table: TableId, naming: Naming) -> list[Part]:
     for name, _ in SOURCE:
         parts.append(f'{"," if parts else ""}"{name}":'.encode())
         if name in known:
-            parts.append(json.dumps(known[name], ensure_ascii=False).encode())
+            parts.append(json_text(known[name]))
         elif name == "row":
             row = len(parts)
             parts.append(Value(Field(name, values.INT32)))
@@ -113,8 +112,7 @@ def _source(table: TableId, naming: Naming) -> list[Part]:
 
 
 def _with(schema: Schema) -> tuple[Part, ...]:
-    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-    return (f'{{"schema":{text},"payload":'.encode(),)
+    return b'{"schema":', json_text(schema), b',"payload":'
 
 
 def source_schema() -> Schema:
