@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cdc.schema import DropTable, SchemaChange, TableId
 from connectors.mysql.ddl.delta import Mark, Uncertain
@@ -12,8 +12,22 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.diff import Origins, diff
 from connectors.mysql.schema.table import MySqlTable
 
-if TYPE_CHECKING:
-    from connectors.mysql.ddl.catalog import Catalog
+
+class Known(Protocol):
+    """What is known before the statement: the catalog."""
+
+    tables: dict[TableId, MySqlTable]
+    databases: dict[str, str]
+    marks: dict[TableId, Mark]
+    wanted: Callable[[TableId], bool]
+    tinyint1_as_boolean: bool
+    online_schema_changes: bool
+    copied: Callable[[TableId], bool]
+    copied_when_uncertain: Callable[[TableId], bool]
+
+    def known_name(self, table: TableId) -> TableId:
+        """The name by which the server knows a table that a statement writes so."""
+        ...
 
 
 class Work:
@@ -22,7 +36,7 @@ class Work:
     `charset` is the server's default character set; `changes` are for the sink, `notices` for the user.
     """
 
-    def __init__(self, known: Catalog, dialect: Dialect, charset: str, executed_at: datetime | None) -> None:
+    def __init__(self, known: Known, dialect: Dialect, charset: str, executed_at: datetime | None) -> None:
         self.known, self.dialect, self.charset, self.executed_at = known, dialect, charset, executed_at
         self.tables: dict[TableId, MySqlTable | None] = {}
         self.databases: dict[str, str | None] = {}
