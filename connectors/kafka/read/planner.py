@@ -78,7 +78,7 @@ class _Batch:
         return list(found.values())
 
 
-class Planner:
+class TopicPlanner:
     """One per run. Not for use by two threads, but for `stopped` and `lag`.
 
     Args:
