@@ -17,6 +17,7 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
+from cdc.freed import give_back_memory
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
@@ -169,7 +170,7 @@ def test_memory_that_is_freed_in_a_place_of_its_own_goes_back_to_the_system() ->
     last = b"x" * 100_000  # behind them: the system gets nothing back by itself
     before = _anonymous_mb()
     kept.clear()
-    library.give_back_memory()
+    give_back_memory()
     assert _anonymous_mb() < before - 30
     assert len(last) == 100_000
 
