@@ -96,8 +96,7 @@ class MySqlSource(AskedSource):
 
         Raises SourceError when it cannot be captured from.
         """
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             info = check_server(connection, self._wanted)
             found = read_tables(connection, self._wanted)
             if not found:
@@ -108,8 +107,6 @@ class MySqlSource(AskedSource):
             for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
                     log.warning("%s", told)
-        finally:
-            connection.close()
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
     def initial_offset(self) -> Offset:
@@ -140,8 +137,9 @@ class MySqlSource(AskedSource):
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
+            copying = self._bounded and self._coordinator().unfinished(start)  # the log is read to its end after that
             end = self._next(start, limits, wait_s)
-            if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
+            if end != start or self._stopped or not copying:
                 return end
             if time.monotonic() > deadline:
                 raise SourceError(
@@ -218,18 +216,15 @@ class MySqlSource(AskedSource):
         ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
-        return max(ends, key=_place, default=None)
+        return max(ends, key=lambda end: end[0], default=None)
 
     def stop_at_current(self) -> None:
         """Remember the server's current end of log; `latest_offset` goes no further."""
         self._bounded = True
         if self.bounded:
             return
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             info = server_info(connection)
-        finally:
-            connection.close()
         self._current = LogPosition(info.file, info.position), info.identity
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
@@ -392,9 +387,3 @@ class MySqlSource(AskedSource):
         if self._driver is None:
             self._driver = DriverSide(self._context.store)
         return self._driver
-
-
-def _place(end: tuple[LogPosition, str]) -> tuple[int, int]:
-    from connectors.mysql.log.receive_buffer import file_number
-
-    return file_number(end[0].file), end[0].position

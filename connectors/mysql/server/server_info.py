@@ -19,8 +19,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
-    "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
-    "explicit_defaults_for_timestamp", "log_replica_updates", "log_slave_updates",
+    "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
+    "log_slave_updates",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -41,7 +41,7 @@ class ServerInfo:
         explicit_timestamps: explicit_defaults_for_timestamp.
         logs_received: log_replica_updates: it logs what it takes from other servers.
         do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
-        row_image, row_format, row_value_options: binlog_row_image and so on, upper case.
+        row_image, row_format: binlog_row_image and so on, upper case.
     """
 
     flavor: Flavor
@@ -53,7 +53,6 @@ class ServerInfo:
     log_bin: bool
     row_format: str
     row_image: str
-    row_value_options: str
     lower_case_table_names: int
     executed: str
     purged: str
@@ -137,7 +136,6 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         log_bin=log_bin,
         row_format=values.get("binlog_format", "ROW").upper(),
         row_image=values.get("binlog_row_image", "FULL").upper(),
-        row_value_options=values.get("binlog_row_value_options", "").upper(),
         lower_case_table_names=int(values.get("lower_case_table_names", "0")),
         executed=_executed(connection, flavor, logged),
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
