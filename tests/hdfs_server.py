@@ -8,17 +8,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar, cast
 
 import pyspark
 
 from cdc.job.java import choose_java
 from cdc_services.process import ServerProcess, free_port, last_words
 
+F = TypeVar("F", bound=Callable[..., Any])
 JAR = "CDC_TEST_HDFS_JAR"
 _READY_S = 120.0
 
@@ -133,6 +137,17 @@ class _File:
     put_ms: int = 0
 
 
+def _alone(call: F) -> F:
+    """As the name node does one thing after the other."""
+
+    @wraps(call)
+    def alone(self: ImitatedHdfs, *arguments: Any) -> Any:
+        with self.lock:
+            return call(self, *arguments)
+
+    return cast(F, alone)
+
+
 class ImitatedHdfs:
     """What the client does with the files of one cluster, in memory, with the name node's refusals.
 
@@ -141,39 +156,42 @@ class ImitatedHdfs:
 
     def __init__(self) -> None:
         self.files, self.folders = dict[str, _File](), {"/"}
-        self.now_s = time.time
+        self.now_s, self.lock = time.time, threading.RLock()
 
-    async def get_file_info(self, path: str) -> Status:
+    @_alone
+    def get_file_info(self, path: str) -> Status:
         self._known(path)
         file = self.files.get(path)
         return Status(path, file is None, file.put_ms if file else 0)
 
-    async def list_status(self, path: str, recursive: bool) -> AsyncIterator[Status]:
+    @_alone
+    def list_status(self, path: str, recursive: bool) -> list[Status]:
         self._known(path)
-        for each in sorted({*self.files, *self.folders}):
-            if each == path or not each.startswith(f"{path}/"):
-                continue
-            if recursive or "/" not in each[len(path) + 1 :]:
-                yield await self.get_file_info(each)
+        within = sorted(each for each in (*self.files, *self.folders) if each.startswith(f"{path}/"))
+        return [self.get_file_info(each) for each in within if recursive or "/" not in each[len(path) + 1 :]]
 
-    async def read(self, path: str) -> _Reader:
+    @_alone
+    def read(self, path: str) -> _Reader:
         if path not in self.files:
             raise FileNotFoundError(f"File does not exist: {path}\n\tat org.apache.hadoop")
         file = self.files[path]
         return _Reader(file.data if file.closed else b"")
 
-    async def create(self, path: str, options: object) -> _Writer:
+    @_alone
+    def create(self, path: str, options: object) -> _Writer:
         if path in self.files or path in self.folders:
             raise FileExistsError(f"{path} for client 127.0.0.1 already exists\n\tat org.apache.hadoop")
-        await self.mkdirs(str(PurePosixPath(path).parent), 0o755, True)
+        self.mkdirs(str(PurePosixPath(path).parent), 0o755, True)
         self.files[path] = _File(put_ms=int(self.now_s() * 1000))
         return _Writer(self, self.files[path])
 
-    async def mkdirs(self, path: str, permission: int, create_parent: bool) -> None:
+    @_alone
+    def mkdirs(self, path: str, permission: int, create_parent: bool) -> None:
         assert create_parent
         self.folders |= {path, *map(str, PurePosixPath(path).parents)}
 
-    async def rename(self, source: str, target: str, overwrite: bool) -> None:
+    @_alone
+    def rename(self, source: str, target: str, overwrite: bool) -> None:
         if source not in self.files:
             raise FileNotFoundError(f"rename source {source} is not found.\n\tat org.apache.hadoop")
         assert self.files[source].closed
@@ -183,7 +201,8 @@ class ImitatedHdfs:
             raise FileExistsError(f"rename destination {target} already exists\n\tat org.apache.hadoop")
         self.files[target] = self.files.pop(source)
 
-    async def delete(self, path: str) -> bool:
+    @_alone
+    def delete(self, path: str) -> bool:
         if path in self.folders:
             if any(each.startswith(f"{path}/") for each in (*self.files, *self.folders)):
                 refused = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException"
@@ -203,7 +222,7 @@ class ImitatedHdfs:
 class _Reader:
     data: bytes
 
-    async def read(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         part, self.data = self.data[:size], self.data[size:]
         return part
 
@@ -213,11 +232,11 @@ class _Writer:
     hdfs: ImitatedHdfs
     file: _File
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         self.file.data += data
 
-    async def hsync(self) -> None:
+    def hsync(self) -> None:
         pass
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.file.closed, self.file.put_ms = True, int(self.hdfs.now_s() * 1000)

@@ -13,29 +13,32 @@ Users, name services and Kerberos are as `HADOOP_CONF_DIR`, `HADOOP_USER_NAME` a
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.state.remote.bucket import Bucket
 
 if TYPE_CHECKING:
-    from hdfs_native import AsyncClient
+    from hdfs_native import Client, FileStatus
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _PUT_OVER = frozenset({"lock"})
 _NEW = "new"
 _LEFT_S = 86_400.0
+_AT_ONCE = 16
+_LOOKS = 5
 _REQUEST_S = 20.0
 """For each request: the library itself waits for ever for a name node that does not answer."""
 _PART = 4 << 20
@@ -58,158 +61,156 @@ class HdfsBucket(Bucket):
         Raises StateError.
         """
         super().check()
-        self._asked(lambda: _run(self._begin()), "", "written")
+        self._asked(self._begin, "", "written")
 
     def get_tagged(self, name: str) -> tuple[bytes, str] | None:
         """A file and the number of its version; None when there is none."""
-        return self._asked(lambda: _run(self._tagged(name)), name, "read")
+        return self._asked(lambda: self._tagged(name), name, "read")
 
     def get_dated(self, name: str) -> tuple[bytes, float] | None:
         """A file and when it was put, seconds since the epoch by the name node's clock; None when there is none."""
 
-        async def dated() -> tuple[bytes, float] | None:
+        def dated() -> tuple[bytes, float] | None:
             try:
-                info = await _soon(self._client.get_file_info(self._path(name)))
-                return await self._read(name), info.modification_time / 1000
+                info = _soon(self._client.get_file_info, self._path(name))
+                return self._read(name), info.modification_time / 1000
             except FileNotFoundError:
                 return None
 
-        return self._asked(lambda: _run(dated()), name, "read")
+        return self._asked(dated, name, "read")
 
     def put(self, name: str, data: bytes | Path) -> None:
         """Put a file, whatever is there."""
-        self._asked(lambda: _run(self._put(name, data, over=True)), name, "written")
+        self._asked(lambda: self._put(name, data, over=True), name, "written")
 
     def download(self, name: str, path: Path) -> None:
         """Write a file into a new one. Raises StateError also when it is not there, OSError."""
 
-        async def copy() -> None:
-            reader = await _soon(self._client.read(self._path(name)))
+        def copy() -> None:
+            reader = _soon(self._client.read, self._path(name))
             with open(path, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
-                while part := await _soon(reader.read(_PART)):
+                while part := _soon(reader.read, _PART):
                     file.write(part)
 
-        self._asked(lambda: _run(copy()), name, "read")
+        self._asked(copy, name, "read")
 
     def names(self, folder: str) -> list[str]:
         """The names of all files below a folder, with it, sorted."""
-        return self._asked(lambda: _run(self._names(folder)), folder, "listed")
+        return self._asked(lambda: self._names(folder), folder, "listed")
 
     def _delete(self, names: list[str]) -> None:
-        async def delete() -> None:
-            for start in range(0, len(names), 16):
-                await asyncio.gather(*(_soon(self._client.delete(self._path(name))) for name in names[start:][:16]))
-            folders = {parent for name in names for parent in PurePosixPath(name).parents if len(parent.parts) > 1}
-            for folder in sorted(folders, key=lambda each: -len(each.parts)):
-                with suppress(RuntimeError, FileNotFoundError):  # it has other files
-                    await _soon(self._client.delete(self._path(str(folder))))
-
-        _run(delete())
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda name: _soon(self._client.delete, self._path(name)), names))
+        folders = {parent for name in names for parent in PurePosixPath(name).parents if len(parent.parts) > 1}
+        for folder in sorted(folders, key=lambda each: -len(each.parts)):
+            with suppress(RuntimeError, FileNotFoundError):  # it has other files
+                _soon(self._client.delete, self._path(str(folder)))
 
     def _put_if(self, name: str, data: bytes, condition: str) -> str | None:
         put = self._next_version if name in _PUT_OVER else self._only_new
-        return self._asked(lambda: _run(put(name, data, condition)), name, "written")
+        return self._asked(lambda: put(name, data, condition), name, "written")
 
-    async def _only_new(self, name: str, data: bytes, condition: str) -> str | None:
+    def _only_new(self, name: str, data: bytes, condition: str) -> str | None:
         if condition != "create":
             raise StateError("is put once", where=f"{self.url}/{name}")
-        return "" if await self._put(name, data, over=False) else None
+        return "" if self._put(name, data, over=False) else None
 
-    async def _next_version(self, name: str, data: bytes, condition: str) -> str | None:
-        there = await self._versions(name)
+    def _next_version(self, name: str, data: bytes, condition: str) -> str | None:
+        there = self._versions(name)
         number = 0 if condition == "create" else int(condition) + 1
         if there[-1:] != ([] if condition == "create" else [number - 1]):
             return None
-        if not await self._put(_version(name, number), data, over=False):
+        if not self._put(_version(name, number), data, over=False):
             return None
-        there = await self._versions(name)
+        there = self._versions(name)
         if there[-1] != number:
             return None
         for older in there[:-1]:
-            await _soon(self._client.delete(self._path(_version(name, older))))
+            _soon(self._client.delete, self._path(_version(name, older)))
         return str(number)
 
-    async def _versions(self, name: str) -> list[int]:
-        return sorted(int(each.rpartition("/")[2]) for each in await self._names(name))
+    def _versions(self, name: str) -> list[int]:
+        return sorted(int(each.rpartition("/")[2]) for each in self._names(name))
 
-    async def _tagged(self, name: str) -> tuple[bytes, str] | None:
+    def _tagged(self, name: str) -> tuple[bytes, str] | None:
         if name not in _PUT_OVER:
             with suppress(FileNotFoundError):
-                return await self._read(name), ""
+                return self._read(name), ""
             return None
-        while there := await self._versions(name):
+        while there := self._versions(name):
             with suppress(FileNotFoundError):  # the next one has come meanwhile
-                return await self._read(_version(name, there[-1])), str(there[-1])
+                return self._read(_version(name, there[-1])), str(there[-1])
         return None
 
-    async def _read(self, name: str) -> bytes:
-        reader = await _soon(self._client.read(self._path(name)))
+    def _read(self, name: str) -> bytes:
+        reader = _soon(self._client.read, self._path(name))
         parts = []
-        while part := await _soon(reader.read(_PART)):
+        while part := _soon(reader.read, _PART):
             parts.append(part)
         return b"".join(parts)
 
-    async def _names(self, folder: str) -> list[str]:
-        root, found = len(self._path("")), []
-        try:
-            listing = self._client.list_status(self._path(folder), True)
-            while (each := await _soon(anext(listing, None))) is not None:
-                if not each.isdir:
-                    found.append(each.path[root:])
-        except FileNotFoundError:
-            with suppress(FileNotFoundError):
-                await _soon(self._client.get_file_info(self._path(folder)))
-                raise RuntimeError("a folder was removed while it was listed") from None
-            return []
-        return sorted(found)
+    def _names(self, folder: str) -> list[str]:
+        """Of a folder that is not there: none. One of its own that goes meanwhile hides none of the others."""
+        root = len(self._path(""))
+        for _ in range(_LOOKS):
+            try:
+                return sorted(each.path[root:] for each in _soon(self._listed, folder, True) if not each.isdir)
+            except FileNotFoundError:
+                try:
+                    _soon(self._client.get_file_info, self._path(folder))
+                except FileNotFoundError:
+                    return []
+        raise RuntimeError("folders were removed while they were listed")
 
-    async def _put(self, name: str, data: bytes | Path, *, over: bool) -> bool:
+    def _put(self, name: str, data: bytes | Path, *, over: bool) -> bool:
         """False when the name is taken, which is so, too, behind a rename whose answer was lost."""
         path, spare = self._path(name), self._path(f"{_NEW}/{secrets.token_hex(16)}")
-        await self._write(spare, data)
+        self._write(spare, data)
         try:
             try:
-                await _soon(self._client.rename(spare, path, over))
+                _soon(self._client.rename, spare, path, over)
             except FileNotFoundError:
-                await self._make(path.rpartition("/")[0])
-                await _soon(self._client.rename(spare, path, over))
+                self._make(path.rpartition("/")[0])
+                _soon(self._client.rename, spare, path, over)
         except FileExistsError:
-            await _soon(self._client.delete(spare))
+            _soon(self._client.delete, spare)
             return False
         return True
 
-    async def _write(self, path: str, data: bytes | Path) -> None:
+    def _write(self, path: str, data: bytes | Path) -> None:
         from hdfs_native import WriteOptions
 
         # The size of a block is left to the cluster; whole objects are small, staged rows are not.
-        writer = await _soon(self._client.create(path, WriteOptions(permission=0o600)))
+        writer = _soon(self._client.create, path, WriteOptions(permission=0o600))
         if isinstance(data, bytes):
             for at in range(0, len(data), _PART):
-                await _soon(writer.write(data[at : at + _PART]))
+                _soon(writer.write, data[at : at + _PART])
         else:
             with data.open("rb") as file:
                 while part := file.read(_PART):
-                    await _soon(writer.write(part))
+                    _soon(writer.write, part)
         with suppress(NotImplementedError):  # files with erasure codes cannot be synced before they are closed
-            await _soon(writer.hsync())
-        await _soon(writer.close())
+            _soon(writer.hsync)
+        _soon(writer.close)
 
-    async def _begin(self) -> None:
-        await self._make(self._path(_NEW))
+    def _listed(self, folder: str, recursive: bool) -> list[FileStatus]:
+        return list(self._client.list_status(self._path(folder), recursive))
+
+    def _begin(self) -> None:
+        self._make(self._path(_NEW))
         now_s = time.time()
-        listing = self._client.list_status(self._path(_NEW), False)
-        while (each := await _soon(anext(listing, None))) is not None:
+        for each in _soon(self._listed, _NEW, False):
             if now_s - each.modification_time / 1000 > _LEFT_S:
-                await _soon(self._client.delete(each.path))
+                _soon(self._client.delete, each.path)
 
-    async def _make(self, folder: str) -> None:
-        await _soon(self._client.mkdirs(folder, 0o700, True))
+    def _make(self, folder: str) -> None:
+        _soon(self._client.mkdirs, folder, 0o700, True)
 
     def _path(self, name: str) -> str:
         return f"/{self.url.split('/', 3)[3]}/{name}"
 
     @property
-    def _client(self) -> AsyncClient:
+    def _client(self) -> Client:
         return _opened("/".join(self.url.split("/", 3)[:3]), os.getpid())
 
     def _asked(self, attempt: Callable[[], T], name: str, verb: str) -> T:
@@ -247,32 +248,32 @@ def refusal(url: str, name: str, verb: str, error: Exception) -> StateError:
     return StateUnavailable(f"the state cannot be {verb}: {text}", where=where, hint=hint)
 
 
-async def _soon(request: Coroutine[Any, Any, T]) -> T:
-    async with asyncio.timeout(_REQUEST_S):
-        return await request
+def _soon(request: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Its answer. Raises TimeoutError when none comes; it is left alone then, and may still be carried out."""
+    answer = Future[T]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(request(*arguments, **named))
+        except Exception as error:  # noqa: BLE001, it is raised where it was asked
+            answer.set_exception(error)
+        except BaseException as error:  # noqa: BLE001, a panic of the library is no Exception
+            answer.set_exception(RuntimeError(repr(error)))
+
+    threading.Thread(target=ask, name="state-hdfs", daemon=True).start()
+    return answer.result(_REQUEST_S)
 
 
 def _version(name: str, number: int) -> str:
     return f"{name}/{number:012}"
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
-
-
 @cache
-def _loop(process: int) -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="state-hdfs", daemon=True).start()
-    return loop
-
-
-@cache
-def _opened(cluster: str, process: int) -> AsyncClient:
+def _opened(cluster: str, process: int) -> Client:
     """The client for a cluster, one for each process: its threads do not outlive a fork."""
     try:
-        from hdfs_native import AsyncClient
+        from hdfs_native import Client
     except ImportError as error:
         hint = "pip install 'cdc-pipelines[hdfs]'"
         raise StateError("state in HDFS needs a package that is not installed", where=cluster, hint=hint) from error
-    return AsyncClient(cluster, _SETTINGS)
+    return Client(cluster, _SETTINGS)
