@@ -23,6 +23,7 @@ in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cdc.schema import (
@@ -49,6 +50,7 @@ from cdc.schema import (
 )
 
 Json = dict[str, Any]
+_COLUMN_TEXTS = ("comment", "source_type", "charset")
 
 
 def table_to_json(table: TableId) -> str | Json:
@@ -73,26 +75,21 @@ def column_to_json(column: Column) -> Json:
         value["nullable"] = False
     if column.default is not None:
         value["default"] = column.default
-    if column.comment:
-        value["comment"] = column.comment
-    if column.source_type:
-        value["source_type"] = column.source_type
-    if column.charset:
-        value["charset"] = column.charset
-    return value
+    return value | {name: text for name in _COLUMN_TEXTS if (text := getattr(column, name))}
 
 
 def column_from_json(value: object) -> Column:
     """The column that `column_to_json` wrote. Raises ValueError with the reason."""
-    fields = _fields(value, "a column", {"name", "type", "nullable", "default", "comment", "source_type", "charset"})
+    fields = _fields(value, "a column", {"name", "type", "nullable", "default", *_COLUMN_TEXTS})
     nullable, default = fields.get("nullable", True), fields.get("default")
     if not isinstance(nullable, bool):
         raise ValueError(f"nullable must be true or false, got {nullable!r}")
     if default is not None and not isinstance(default, str):
         raise ValueError(f"default must be text, got {default!r}")
     data_type = DataType.parse(_text(fields, "type"))
-    comment, source_type, charset = (_text(fields, key, "") for key in ("comment", "source_type", "charset"))
-    return Column(_text(fields, "name"), data_type, nullable, default, comment, source_type, charset)
+    return Column(
+        _text(fields, "name"), data_type, nullable, default, *(_text(fields, key, "") for key in _COLUMN_TEXTS)
+    )
 
 
 def schema_to_json(schema: TableSchema) -> Json:
@@ -117,43 +114,15 @@ def schema_from_json(value: object) -> TableSchema:
 
 def change_to_json(change: SchemaChange) -> Json:
     """A schema change as an object; `change` names its kind."""
-    value: Json = {"change": _NAMES[type(change)], "table": table_to_json(change.table)}
-    match change:
-        case CreateTable(schema=schema, options=options, partition_keys=partition_keys):
-            value["schema"] = schema_to_json(schema)
-            if options:
-                value["options"] = dict(options)
-            if partition_keys:
-                value["partition_keys"] = list(partition_keys)
-        case AddColumn(column=column, position=position):
-            value["column"] = column_to_json(column)
-            if position != LAST:
-                value["position"] = "first" if position.first else {"after": position.after}
-        case AlterColumnType(column=column, old=old):
-            value["column"] = column_to_json(column)
-            if old is not None:
-                value["old"] = column_to_json(old)
-        case RenameColumn(old_name=old_name, new_name=new_name):
-            value |= {"old_name": old_name, "new_name": new_name}
-        case DropColumn(name=name):
-            value["name"] = name
-        case AlterPrimaryKey(primary_key=key):
-            value["primary_key"] = list(key)
-        case RenameTable(new_table=new_table):
-            value["new_table"] = table_to_json(new_table)
-        case AlterTableComment(comment=comment):
-            value["comment"] = comment
-        case CopyTable(created=created):
-            if created is not None:
-                value |= {**change_to_json(created), "change": value["change"]}
-        case TruncateTable() | DropTable() | TableCopied() | CopyDropped():
-            pass
-    return value
+    name, parts = _KINDS[type(change)]
+    values = {key: part.write(getattr(change, key)) for key, part in parts.items()}
+    told = {key: value for key, value in values.items() if value is not None}
+    return {"change": name, "table": table_to_json(change.table), **told}
 
 
 def change_name(change: SchemaChange) -> str:
     """What a change is called in files and messages, such as `add.column`."""
-    return _NAMES[type(change)]
+    return _KINDS[type(change)][0]
 
 
 CHANGE_WORDS = ("add", "alter", "create", "drop", "rename", "truncate", "column", "table")
@@ -165,76 +134,13 @@ def change_from_json(value: object) -> SchemaChange:
     if not isinstance(value, Mapping):
         raise ValueError(f"a schema change is an object, got {value!r}")
     name = value.get("change")
-    if name not in _READERS:
-        raise ValueError(f"unknown schema change {name!r}; known: {', '.join(_READERS)}")
-    keys, read = _READERS[name]
-    fields = _fields(value, str(name), {"change", "table", *keys})
-    return read(table_from_json(fields.get("table")), fields)
-
-
-_NAMES: dict[type[SchemaChange], str] = {
-    CreateTable: "create.table",
-    AddColumn: "add.column",
-    AlterColumnType: "alter.column.type",
-    RenameColumn: "rename.column",
-    DropColumn: "drop.column",
-    AlterPrimaryKey: "alter.primary.key",
-    RenameTable: "rename.table",
-    TruncateTable: "truncate.table",
-    DropTable: "drop.table",
-    AlterTableComment: "alter.table.comment",
-    CopyTable: "copy.table",
-    TableCopied: "table.copied",
-    CopyDropped: "copy.dropped",
-}
-
-
-def _create_table(table: TableId, fields: Json) -> CreateTable:
-    options = fields.get("options", {})
-    if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in options.values()):
-        raise ValueError(f"options are an object of texts, got {options!r}")
-    partition_keys = _names(fields, "partition_keys")
-    return CreateTable(table, schema_from_json(fields.get("schema")), tuple(options.items()), partition_keys)
-
-
-def _add_column(table: TableId, fields: Json) -> SchemaChange:
-    return AddColumn(table, column_from_json(fields.get("column")), _position(fields.get("position")))
-
-
-def _copy_table(table: TableId, fields: Json) -> SchemaChange:
-    if fields.get("schema") is None:
-        return CopyTable(table)
-    created = _create_table(table, fields)
-    return CopyTable(table, created.schema, created.options, created.partition_keys)
-
-
-def _alter_column(table: TableId, fields: Json) -> SchemaChange:
-    old = fields.get("old")
-    column = column_from_json(fields.get("column"))
-    return AlterColumnType(table, column, None if old is None else column_from_json(old))
-
-
-CHANGE_NAMES = tuple(name for kind, name in _NAMES.items() if kind not in (CopyTable, TableCopied, CopyDropped))
-"""What the changes of a source's tables are called."""
-
-_READERS: dict[str, tuple[tuple[str, ...], Callable[[TableId, Json], SchemaChange]]] = {
-    "create.table": (("schema", "options", "partition_keys"), _create_table),
-    "add.column": (("column", "position"), _add_column),
-    "alter.column.type": (("column", "old"), _alter_column),
-    "rename.column": (
-        ("old_name", "new_name"),
-        lambda table, f: RenameColumn(table, _text(f, "old_name"), _text(f, "new_name")),
-    ),
-    "drop.column": (("name",), lambda table, f: DropColumn(table, _text(f, "name"))),
-    "alter.primary.key": (("primary_key",), lambda table, f: AlterPrimaryKey(table, _names(f))),
-    "rename.table": (("new_table",), lambda table, f: RenameTable(table, table_from_json(f.get("new_table")))),
-    "truncate.table": ((), lambda table, _: TruncateTable(table)),
-    "drop.table": ((), lambda table, _: DropTable(table)),
-    "alter.table.comment": (("comment",), lambda table, f: AlterTableComment(table, _text(f, "comment", ""))),
-    "copy.table": (("schema", "options", "partition_keys"), _copy_table),
-    "table.copied": ((), lambda table, _: TableCopied(table)),
-    "copy.dropped": ((), lambda table, _: CopyDropped(table)),
-}
+    if name not in _BY_NAME:
+        raise ValueError(f"unknown schema change {name!r}; known: {', '.join(_BY_NAME)}")
+    kind, parts = _BY_NAME[name]
+    fields = _fields(value, str(name), {"change", "table", *parts})
+    table = table_from_json(fields.get("table"))
+    found: SchemaChange = kind(table, **{key: part.read(fields, key) for key, part in parts.items()})
+    return found
 
 
 def _position(value: object) -> Position:
@@ -268,3 +174,59 @@ def _text(fields: Mapping[str, Any], key: str, default: str | None = None) -> st
     if not isinstance(value, str):
         raise ValueError(f"{key} must be text, got {value!r}")
     return value
+
+
+def _options(fields: Json, key: str) -> tuple[tuple[str, str], ...]:
+    options = fields.get(key, {})
+    if not isinstance(options, Mapping) or not all(isinstance(text, str) for text in options.values()):
+        raise ValueError(f"{key} are an object of texts, got {options!r}")
+    return tuple(options.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A member of a change's object: its value written, None to leave it out, and read from the object by its key."""
+
+    write: Callable[[Any], object]
+    read: Callable[[Json, str], Any]
+
+
+def _optional(part: _Part) -> _Part:
+    return _Part(
+        lambda value: None if value is None else part.write(value),
+        lambda fields, key: None if fields.get(key) is None else part.read(fields, key),
+    )
+
+
+_TEXT = _Part(str, _text)
+_COLUMN = _Part(column_to_json, lambda fields, key: column_from_json(fields.get(key)))
+_SCHEMA = _Part(schema_to_json, lambda fields, key: schema_from_json(fields.get(key)))
+_OPTIONS = _Part(lambda pairs: dict(pairs) or None, _options)
+_PARTITIONS = _Part(lambda names: list(names) or None, _names)
+_POSITION = _Part(
+    lambda position: None if position == LAST else "first" if position.first else {"after": position.after},
+    lambda fields, key: _position(fields.get(key)),
+)
+
+_KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
+    CreateTable: ("create.table", {"schema": _SCHEMA, "options": _OPTIONS, "partition_keys": _PARTITIONS}),
+    AddColumn: ("add.column", {"column": _COLUMN, "position": _POSITION}),
+    AlterColumnType: ("alter.column.type", {"column": _COLUMN, "old": _optional(_COLUMN)}),
+    RenameColumn: ("rename.column", {"old_name": _TEXT, "new_name": _TEXT}),
+    DropColumn: ("drop.column", {"name": _TEXT}),
+    AlterPrimaryKey: ("alter.primary.key", {"primary_key": _Part(list, _names)}),
+    RenameTable: (
+        "rename.table",
+        {"new_table": _Part(table_to_json, lambda fields, key: table_from_json(fields.get(key)))},
+    ),
+    TruncateTable: ("truncate.table", {}),
+    DropTable: ("drop.table", {}),
+    AlterTableComment: ("alter.table.comment", {"comment": _Part(str, lambda fields, key: _text(fields, key, ""))}),
+    CopyTable: ("copy.table", {"schema": _optional(_SCHEMA), "options": _OPTIONS, "partition_keys": _PARTITIONS}),
+    TableCopied: ("table.copied", {}),
+    CopyDropped: ("copy.dropped", {}),
+}
+_BY_NAME = {name: (kind, parts) for kind, (name, parts) in _KINDS.items()}
+
+CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in (CopyTable, TableCopied, CopyDropped))
+"""What the changes of a source's tables are called."""

@@ -76,8 +76,7 @@ class AskedSource(Source):
 
         found = parse_position(position)
         more: dict[str, object] = {"startup_mode": "specific-offset", "specific_offset_gtid_set": None}
-        session = self._streams.session()
-        try:
+        with self._streams.session() as session:
             info = server_info(session)
             if found.gtids and info.gtid:
                 more["specific_offset_gtid_set"] = found.gtids
@@ -85,8 +84,6 @@ class AskedSource(Source):
                 check_file_position(session, info, found.at)
             else:
                 raise SourceError("the server has no GTIDs, and the position no file", where=where_of(session))
-        finally:
-            session.close()
         if more["specific_offset_gtid_set"] is None and found.at is not None:
             at = aligned(self._streams.at, found.at)
             more |= {"specific_offset_file": at.file, "specific_offset_pos": at.position}

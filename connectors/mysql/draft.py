@@ -34,14 +34,11 @@ def draft(server: ServerUrl, more: Mapping[str, str]) -> Draft:
     login = {"username": server.username or "root", "password": server.password}
     options = MySqlSourceOptions.model_validate({"type": "mysql", **given, **login, "tables": tables, **more})
     streams = Streams(options)
-    connection = streams.session()
-    try:
+    with streams.session() as connection:
         info = server_info(connection)
         known = read_tables(connection, options.pattern.matches)
         keyless = {table for table, definition in known.items() if not definition.primary_key}
         listed = tuple(_listed(connection, set(known), keyless))
-    finally:
-        connection.close()
     found = tuple(each for each in examine(streams.session, lambda: options, None) if each.level is not Level.OK)
     keys = [Key(name, value) for name, value in given.items()]
     keys.append(Key("password", PASSWORD, ("From the environment: the file holds no secret.",)))

@@ -29,6 +29,7 @@ from connectors.mysql.schema.schemas import Schemas, of_captured, shown_schema
 from connectors.mysql.server.foreign_keys import told_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
 from connectors.mysql.server.names import names_ignore_case
+from connectors.mysql.server.not_logged import told_filter
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.server.server_check import check_select, check_server, explain_no_tables
 from connectors.mysql.server.server_info import server_info
@@ -95,18 +96,17 @@ class MySqlSource(AskedSource):
 
         Raises SourceError when it cannot be captured from.
         """
-        connection = self._streams.session()
-        try:
-            info = check_server(connection)
+        with self._streams.session() as connection:
+            info = check_server(connection, self._wanted)
             found = read_tables(connection, self._wanted)
             if not found:
                 raise explain_no_tables(table_ids(connection), self._by_name.pattern, connection)
             check_select(connection, found)
+            if filtered := told_filter(info):
+                log.warning("%s", filtered)
             for told in told_cascades(connection, info, found.keys(), copied=self._options.cascades == "copy"):
                 if self._options.cascades != "ignore":
                     log.warning("%s", told)
-        finally:
-            connection.close()
         return {table: shown_schema(definition, self._options) for table, definition in found.items()}
 
     def initial_offset(self) -> Offset:
@@ -137,8 +137,9 @@ class MySqlSource(AskedSource):
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
+            copying = self._bounded and self._coordinator().unfinished(start)  # the log is read to its end after that
             end = self._next(start, limits, wait_s)
-            if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
+            if end != start or self._stopped or not copying:
                 return end
             if time.monotonic() > deadline:
                 raise SourceError(
@@ -215,18 +216,15 @@ class MySqlSource(AskedSource):
         ends = [] if behind is None else [(behind, start.server)]
         if self._current is not None:
             ends.append(self._current)
-        return max(ends, key=_place, default=None)
+        return max(ends, key=lambda end: end[0], default=None)
 
     def stop_at_current(self) -> None:
         """Remember the server's current end of log; `latest_offset` goes no further."""
         self._bounded = True
         if self.bounded:
             return
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             info = server_info(connection)
-        finally:
-            connection.close()
         self._current = LogPosition(info.file, info.position), info.identity
 
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
@@ -389,9 +387,3 @@ class MySqlSource(AskedSource):
         if self._driver is None:
             self._driver = DriverSide(self._context.store)
         return self._driver
-
-
-def _place(end: tuple[LogPosition, str]) -> tuple[int, int]:
-    from connectors.mysql.log.receive_buffer import file_number
-
-    return file_number(end[0].file), end[0].position

@@ -6,20 +6,14 @@ changes the key is a delete and an insert, as in the other formats.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout
-from connectors.kafka.encoding.mysql_types import mysql_type
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value
-
-Prepare = Callable[[pa.Array], pa.Array]
+from connectors.kafka.encoding.layout import MessageLayout, Prepare
+from connectors.kafka.encoding.mysql_types import mysql_type, parts_of
+from connectors.kafka.encoding.natural import is_bits, texts_of
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
 
 _OPS: dict[Kind, tuple[int, int]] = {
     Kind.BOOLEAN: (values.BIT_DIGIT, 4), Kind.TINYINT: (values.INT8, 8), Kind.SMALLINT: (values.INT16, 8),
@@ -43,34 +37,30 @@ _NAMED_JDBC = {"enum": 4, "set": -7, "bit": -7, "year": 12}
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
 
 
-def layout(table: TableId, schema: TableSchema) -> Layout:
+def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     fields = tuple(_field(column) for column in schema.columns)
     prepare = {column.name: found for column in schema.columns if (found := _prepared(column)) is not None}
     types = {column.name: mysql_type(column) for column in schema.columns}
     numbers = {column.name: _jdbc(column) for column in schema.columns}
     value: tuple[Part, ...] = (
-        b'{"data":[', Row(KEY, fields), b'],"database":', _text(table.database),
+        b'{"data":[', Row(KEY, fields), b'],"database":', json_text(table.database),
         Shared((
             b',"es":', Value(Field("ts_ms", values.INT64)), b',"gtid":"","id":', Value(Field("pos", values.INT64)),
         )),
-        b',"isDdl":false,"mysqlType":', _text(types), b',"old":', Row(BEFORE, fields, messages.CHANGED),
-        b',"pkNames":', _text(list(schema.primary_key) or None), b',"sql":"","sqlType":', _text(numbers), b',"table":',
-        _text(table.table), b',"ts":', Value(Field("now_ms", values.INT64)), b',"type":',
+        b',"isDdl":false,"mysqlType":', json_text(types), b',"old":', Row(BEFORE, fields, messages.CHANGED),
+        b',"pkNames":', json_text(list(schema.primary_key) or None), b',"sql":"","sqlType":', json_text(numbers),
+        b',"table":', json_text(table.table), b',"ts":', Value(Field("now_ms", values.INT64)), b',"type":',
         Value(Field("type", values.TEXT, quoted=True, room=2)), b"}",
     )  # fmt: skip
     names = schema.primary_key
     key: tuple[Part, ...] = (Row(KEY, tuple(field for name in names for field in fields if field.name == name)),)
-    return Layout(value, key if names else None, prepare, tombstones=False)
-
-
-def _text(found: object) -> bytes:
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    return MessageLayout(value, key if names else None, prepare, tombstones=False)
 
 
 def _field(column: Column) -> Field:
     kind, name = column.type.kind, column.name
-    if _labels(column)[0] or _is_bits(column):
+    if parts_of(column).labels or is_bits(column):
         return Field(name, values.RAW, quoted=True, room=2)
     if kind is Kind.DECIMAL:
         wide = (column.type.length or 10) > _MOST_DIGITS
@@ -87,34 +77,14 @@ def _jdbc(column: Column) -> int:
 
 def _prepared(column: Column) -> Prepare | None:
     """What makes text of values that Canal has as numbers: indexes of ENUM, bit masks of SET, BIT."""
-    kind, labels = _labels(column)
-    if kind == "enum":
-        return lambda array: _numbers(array, lambda text: labels.index(text) + 1 if text in labels else 0)
-    if kind == "set":
-        return lambda array: _numbers(
-            array, lambda text: sum(1 << labels.index(each) for each in text.split(",") if each in labels)
+    found = parts_of(column)
+    labels = found.labels
+    if found.name == "enum":
+        return lambda array: texts_of(array, lambda text: str(labels.index(text) + 1 if text in labels else 0))
+    if found.name == "set":
+        return lambda array: texts_of(
+            array, lambda text: str(sum(1 << labels.index(each) for each in text.split(",") if each in labels))
         )
-    if _is_bits(column):
-        return lambda array: _numbers(array, lambda data: int.from_bytes(data, "big"))
+    if is_bits(column):
+        return lambda array: texts_of(array, lambda data: str(int.from_bytes(data, "big")))
     return None
-
-
-def _numbers(array: pa.Array, number: Callable[..., int]) -> pa.Array:
-    """Each distinct value is worked out once."""
-    encoded = array.dictionary_encode()
-    texts = pa.array(
-        [None if each is None else str(number(each)) for each in encoded.dictionary.to_pylist()], pa.string()
-    )
-    return pc.take(texts, encoded.indices) if len(texts) else pa.nulls(len(array), pa.string())
-
-
-def _labels(column: Column) -> tuple[str, list[str]]:
-    """`enum` or `set` with its members; empty for other types."""
-    found = re.match(r"(enum|set)\s*\((.*)\)", column.source_type, re.IGNORECASE | re.DOTALL)
-    if found is None:
-        return "", []
-    return found[1].lower(), [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", found[2])]
-
-
-def _is_bits(column: Column) -> bool:
-    return column.type.kind is Kind.BINARY and column.source_type.lower().startswith("bit")

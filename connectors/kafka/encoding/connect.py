@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from cdc.schema import Column, DataType, Kind
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.modes import Modes
+from connectors.kafka.encoding.mysql_types import parts_of
 from connectors.kafka.encoding.template import Field
 
 Schema = dict[str, Any]
@@ -58,7 +59,7 @@ def encoded(column: Column, modes: Modes) -> Encoded:
     if kind is Kind.DECIMAL:
         return _decimal(name, column.type, modes)
     if kind in _TEXTS:
-        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _text_schema(column.source_type))
+        return Encoded(Field(name, values.TEXT, quoted=True, room=2), _text_schema(column))
     if kind in _BINARIES:
         return _binary(column, modes)
     if kind in (Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ):
@@ -164,13 +165,12 @@ def _geometry(column: Column) -> Encoded:
     return Encoded(Field(column.name, values.POINT, room=144), {**schema, "doc": "Geometry (POINT)"})
 
 
-def _text_schema(source_type: str) -> Schema:
-    found = re.match(r"(enum|set)\s*\((.*)\)", source_type, re.IGNORECASE | re.DOTALL)
-    if found is None:
+def _text_schema(column: Column) -> Schema:
+    found = parts_of(column)
+    if not found.labels:
         return {"type": "string"}
-    name = "io.debezium.data.Enum" if found[1].lower() == "enum" else "io.debezium.data.EnumSet"
-    labels = [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", found[2])]
-    return _named("string", name, allowed=",".join(label.replace(",", "\\,") for label in labels))
+    name = "io.debezium.data.Enum" if found.name == "enum" else "io.debezium.data.EnumSet"
+    return _named("string", name, allowed=",".join(label.replace(",", "\\,") for label in found.labels))
 
 
 def _decimal_schema(digits: int, scale: int) -> Schema:

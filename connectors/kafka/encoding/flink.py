@@ -6,48 +6,47 @@ They have the members of Debezium's and Canal's messages, but not their values: 
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, is_bits, prepared_of
-from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value
+from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value, json_text
 
 _INSTANT_ROOM = 40
 
 
-def debezium(table: TableId, schema: TableSchema) -> Layout:
+def debezium(table: TableId, schema: TableSchema) -> MessageLayout:
     """`before`, `after`, `op` and `source`. Executor; once per table and schema."""
     fields = _fields(schema)
     op = Value(Field("change", values.CHAR, quoted=True))
-    source = _text({"db": table.database, "table": table.table})
+    source = json_text({"db": table.database, "table": table.table})
     value = (b'{"before":', Row(BEFORE, fields), b',"after":', Row(AFTER, fields), b',"op":', op, b',"source":', source)
     return _layout(table, schema, (*value, b"}"))
 
 
-def canal(table: TableId, schema: TableSchema) -> Layout:
+def canal(table: TableId, schema: TableSchema) -> MessageLayout:
     """`old`, `data`, `type` and the table. Executor; once per table and schema."""
     fields = _fields(schema)
     return _layout(
         table, schema,
         (
             b'{"old":', Row(BEFORE, fields, messages.WHOLE), b',"data":[', Row(KEY, fields), b'],"type":',
-            Value(Field("type", values.TEXT, quoted=True, room=2)), b',"database":', _text(table.database),
-            b',"table":', _text(table.table), b',"pkNames":', _text(list(schema.primary_key)), b"}",
+            Value(Field("type", values.TEXT, quoted=True, room=2)), b',"database":', json_text(table.database),
+            b',"table":', json_text(table.table), b',"pkNames":', json_text(list(schema.primary_key)), b"}",
         ),
     )  # fmt: skip
 
 
-def _layout(table: TableId, schema: TableSchema, value: tuple[Part, ...]) -> Layout:
+def _layout(table: TableId, schema: TableSchema, value: tuple[Part, ...]) -> MessageLayout:
     by_name = {field.name: field for field in _fields(schema)}
     keys = tuple(by_name[name] for name in schema.primary_key)
     members: tuple[Part, ...] = (b",", Row(KEY, keys, messages.MEMBERS)) if keys else ()
-    key = (b'{"TableId":', _text(str(table)), *members, b"}")
+    key = (b'{"TableId":', json_text(str(table)), *members, b"}")
     bits = {column.name for column in schema.columns if is_bits(column)}
     prepare = {name: found for name, found in prepared_of(schema).items() if name not in bits}
-    return Layout(value, key, prepare, tombstones=False, split_keys=False)
+    return MessageLayout(value, key, prepare, tombstones=False, split_keys=False)
 
 
 def _fields(schema: TableSchema) -> tuple[Field, ...]:
@@ -67,7 +66,3 @@ def _field(column: Column, field: Field) -> Field:
     if kind is Kind.DECIMAL and field.op == values.RAW:
         return replace(field, quoted=True)
     return field
-
-
-def _text(found: object) -> bytes:
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()

@@ -6,24 +6,23 @@ Of Maxwell's members those about the transaction (`xid`, `xoffset`, `commit`) ar
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
-from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value
+from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
 
 _SECOND_MS = 1000
 
 
-def layout(table: TableId, schema: TableSchema) -> Layout:
+def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     fields = fields_of(schema)
     by_name = {field.name: field for field in fields}
     keys = tuple(by_name[name] for name in schema.primary_key)
-    where = b'"database":' + _text(table.database) + b',"table":' + _text(table.table)
+    where = b'"database":' + json_text(table.database) + b',"table":' + json_text(table.table)
     value: tuple[Part, ...] = (
         b"{", where, b',"type":', Value(Field("maxwell_type", values.TEXT, quoted=True, room=2)),
         Shared((
@@ -32,13 +31,9 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
             b'","gtid":', Value(Field("gtid", values.TEXT, quoted=True, room=2)),
             b',"server_id":', Value(Field("server_id", values.INT64)),
         )),
-        b',"primary_key_columns":', _text(list(schema.primary_key)),
+        b',"primary_key_columns":', json_text(list(schema.primary_key)),
         b',"data":', Row(KEY, fields), Row(BEFORE, fields, messages.OLD), b"}",
     )  # fmt: skip
     named = tuple(replace(field, label=f"pk.{field.name}") for field in keys)
     key: tuple[Part, ...] = (b"{", where, b",", Row(KEY, named, messages.MEMBERS), b"}")
-    return Layout(value, key if keys else None, prepared_of(schema), tombstones=False)
-
-
-def _text(found: object) -> bytes:
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    return MessageLayout(value, key if keys else None, prepared_of(schema), tombstones=False)

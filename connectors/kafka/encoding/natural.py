@@ -6,7 +6,6 @@ value of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from cdc.errors import SinkError
 from cdc.schema import Column, Kind, TableSchema
 from connectors.kafka.encoding.kernels import values
 from connectors.kafka.encoding.layout import Prepare
-from connectors.kafka.encoding.template import Field
+from connectors.kafka.encoding.template import Field, json_text
 from connectors.shared.conversion.geometry import geometry_text
 from connectors.shared.conversion.policy import RejectedValue
 
@@ -63,11 +62,11 @@ def _field(column: Column) -> Field:
 
 def _prepare(column: Column) -> Prepare | None:
     if _is(column, "set"):
-        return lambda array: _texts(array, _members)
+        return lambda array: texts_of(array, _members)
     if is_bits(column):
-        return lambda array: _texts(array, lambda data: str(int.from_bytes(data, "big")))
+        return lambda array: texts_of(array, lambda data: str(int.from_bytes(data, "big")))
     if column.type.kind is Kind.GEOMETRY:
-        return lambda array: _texts(array, lambda data: _shape(data, column))
+        return lambda array: texts_of(array, lambda data: _shape(data, column))
     return None
 
 
@@ -83,11 +82,11 @@ def _shape(data: bytes, column: Column) -> str:
 
 
 def _members(text: str) -> str:
-    return json.dumps(text.split(",") if text else [], ensure_ascii=False, separators=(",", ":"))
+    return json_text(text.split(",") if text else []).decode()
 
 
-def _texts(array: pa.Array, text: Callable[..., str]) -> pa.Array:
-    """Each distinct value is worked out once."""
+def texts_of(array: pa.Array, text: Callable[..., str]) -> pa.Array:
+    """The text of each value; each distinct value is worked out once."""
     encoded = array.dictionary_encode()
     found = pa.array([None if each is None else text(each) for each in encoded.dictionary.to_pylist()], pa.string())
     return pc.take(found, encoded.indices) if len(found) else pa.nulls(len(array), pa.string())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from cdc.sink import Announced
 from connectors.kafka.encoding import canal_statements, debezium_statements, maxwell_statements
 from connectors.kafka.encoding.layout import Naming
 from connectors.kafka.encoding.table_changes import TableChange, table_changes
+from connectors.kafka.encoding.template import json_text
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 
@@ -41,7 +41,7 @@ def schema_messages(
         if options.value_format == "debezium-json" and options.skipped_operations == "none" and change.emptied:
             modes = options.modes() if options.include_schema else None
             value = debezium_statements.truncated(change, naming, now_ms, modes)
-            yield SchemaMessage(change.old_table, None, _text(value), of_rows=True)
+            yield SchemaMessage(change.old_table, None, json_text(value), of_rows=True)
 
 
 def _of_schema(change: TableChange, options: KafkaSinkOptions, naming: Naming, now_ms: int) -> Iterator[SchemaMessage]:
@@ -54,8 +54,4 @@ def _of_schema(change: TableChange, options: KafkaSinkOptions, naming: Naming, n
         key = debezium_statements.key(change, with_schema=options.include_schema)
         value = debezium_statements.message(change, naming, now_ms, with_schema=options.include_schema)
     if value is not None:
-        yield SchemaMessage(change.old_table, None if key is None else _text(key), _text(value))
-
-
-def _text(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        yield SchemaMessage(change.old_table, None if key is None else json_text(key), json_text(value))

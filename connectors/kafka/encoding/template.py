@@ -191,6 +191,11 @@ def _prefix(field: Field) -> np.ndarray:
     return found
 
 
+def json_text(found: object) -> bytes:
+    """A value as JSON without blanks."""
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Literals that stand side by side as one."""
     found: list[Part] = []

@@ -26,6 +26,7 @@ from connectors.kafka.formats.groups import (
     Statement,
     consecutive,
     gathered,
+    repeated,
     times_of,
 )
 from connectors.kafka.formats.mysql_text import field_of
@@ -105,7 +106,7 @@ def _op(kinds: Cells, row: int) -> int:
 
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     if scan.faults[place]:
-        reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
+        reading.unreadable[number] = scan.fault(place)
     elif scan.cells("isDdl").kinds[place] == TRUE or scan.cells("type").raw(place) in _STATEMENTS:
         sql, database, table, kind = (
             convert.text(scan.cells(name).take([place]))[0].as_py() or ""
@@ -148,9 +149,7 @@ def _images(messages: Messages, reading: Reading, scan: Scan, members: Any, numb
     paired = whole & (old_per == per) & (ops == _UPDATE[0])
     begins[paired[item]], ends[paired[item]] = old.begins[paired[old_item]], old.ends[paired[old_item]]
     op = ops[item]
-    repeats = np.where(whole[item], 1 + paired[item], 0)
-    source = np.repeat(np.arange(len(rows)), repeats)
-    place = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    source, place = repeated(np.where(whole[item], 1 + paired[item], 0))
     before = paired[item][source] & (place == 0)
     kinds = np.select([op[source] == _DELETE[0], before, op[source] == _UPDATE[0]], [DELETE, BEFORE, AFTER], INSERT)
     committed = times_of(messages, numbers[members], _times(scan, members))

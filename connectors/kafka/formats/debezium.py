@@ -27,6 +27,7 @@ from connectors.kafka.formats.groups import (
     Statement,
     consecutive,
     gathered,
+    repeated,
     times_of,
 )
 from connectors.kafka.formats.log_places import NOWHERE, PLACES, Places, places_of
@@ -105,7 +106,7 @@ class DebeziumFormat:
     def _other(self, reading: Reading, scan: Scan, place: int, number: int, topic: str) -> None:
         """What has no rows: statements, transaction marks, heartbeats."""
         if scan.faults[place]:
-            reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
+            reading.unreadable[number] = scan.fault(place)
         elif scan.cells("ddl").kinds[place] >= STRING:
             reading.statements += schema_change(scan, place, number)
         elif scan.cells("op").raw(place) == b"m":
@@ -159,9 +160,7 @@ def _images(
         has_before = before.kinds == OBJECT
     two = (ops == _UPDATE) & has_before & ~bad
     one = ~bad & ~rowless & (~removes | has_before)
-    repeats = np.where(one, 1 + two, 0)
-    source = np.repeat(np.arange(len(members)), repeats)
-    places = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    source, places = repeated(np.where(one, 1 + two, 0))
     old = removes[source] | (two[source] & (places == 0))
     cells = Cells.either(old, before.take(source), after.take(source))
     kinds = np.select(

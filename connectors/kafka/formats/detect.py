@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,13 @@ from connectors.kafka.formats.canal import CanalFormat
 from connectors.kafka.formats.debezium import DebeziumFormat, row_fields
 from connectors.kafka.formats.groups import Format, Messages
 from connectors.kafka.formats.maxwell import MaxwellFormat
-from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.plain import PlainFormat
 from connectors.kafka.formats.scan import Scan, Tree
 from connectors.kafka.kernels import ABSENT, INTEGER
 
 if TYPE_CHECKING:
     from connectors.kafka.avro.registry import Registry
+    from connectors.kafka.source_options import KafkaSourceOptions
 
 DEBEZIUM, CANAL, MAXWELL, PLAIN = "debezium-json", "canal-json", "maxwell-json", "json"
 DEBEZIUM_AVRO, AVRO = "debezium-avro", "avro"
@@ -37,26 +37,10 @@ _NAMES = sorted({name for _, names in _SIGNS for name in names})
 _MARKS = Tree(dict.fromkeys(_NAMES))
 
 
-class FormatChoice(Protocol):
-    """What the options say about formats."""
-
-    @property
-    def value_format(self) -> str:
-        """The name of a format, or `auto`."""
-
-    @property
-    def zone(self) -> str:
-        """The clock of instants that are written without a zone."""
-
-    @property
-    def modes(self) -> Modes:
-        """How Debezium writes values that no schema describes."""
-
-
 class Formats:
     """One format object per topic; they keep what they learn of schemas. `registry` has those of messages in Avro."""
 
-    def __init__(self, options: FormatChoice, registry: Registry | None = None) -> None:
+    def __init__(self, options: KafkaSourceOptions, registry: Registry | None = None) -> None:
         self._options, self._registry = options, registry
         self._by_topic: dict[str, Format] = {}
 

@@ -206,6 +206,12 @@ def times_of(messages: Messages, numbers: Any, committed: pa.Array | None) -> An
     return np.where(there, committed.fill_null(0).to_numpy(), written)
 
 
+def repeated(counts: Any) -> tuple[Any, Any]:
+    """Each number as often as it counts, and which time that is: `[2, 0, 1]` gives `[0, 0, 2]` and `[0, 1, 0]`."""
+    source = np.repeat(np.arange(len(counts)), counts)
+    return source, np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 def consecutive(numbers: Any) -> Iterator[tuple[int, int]]:
     """First and last (exclusive) of each run of equal numbers."""
     if not len(numbers):

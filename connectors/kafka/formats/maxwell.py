@@ -26,6 +26,7 @@ from connectors.kafka.formats.groups import (
     Statement,
     consecutive,
     gathered,
+    repeated,
     times_of,
 )
 from connectors.kafka.formats.scan import Scan, Tree, runs
@@ -88,7 +89,7 @@ def _key(columns: bytes, messages: Messages, numbers: Any) -> tuple[str, ...] | 
 def _other(reading: Reading, scan: Scan, place: int, number: int) -> None:
     kind = scan.cells("type").raw(place)
     if scan.faults[place]:
-        reading.unreadable[number] = f"no JSON object (byte {scan.faults[place] - 1 - scan.texts.begins[place]})"
+        reading.unreadable[number] = scan.fault(place)
     elif kind.startswith((b"table-", b"database-")):
         try:
             message = json.loads(scan.texts.bytes_of(place))
@@ -124,9 +125,7 @@ def _named(fields: Mapping[str, Any]) -> TableId:
 def _images(messages: Messages, scan: Scan, members: Any, numbers: Any, ops: Any) -> Images:
     data, old = scan.cells("data").take(members), scan.cells("old").take(members)
     two = (ops == AFTER) & (old.kinds == OBJECT)
-    repeats = 1 + two
-    source = np.repeat(np.arange(len(members)), repeats)
-    places = np.arange(len(source)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    source, places = repeated(1 + two)
     before = two[source] & (places == 0)
     kinds = np.where(before, BEFORE, ops[source]).astype(np.uint8)
     changed = None

@@ -49,10 +49,10 @@ class PlainFormat:
 
     def _sort(self, messages: Messages, reading: Reading, numbers: Any, texts: Texts, shapes: Any) -> None:
         scan = _OBJECT.scan(texts)
-        faults, deleted = scan.faults, _says_true(scan.cells(_DELETED))
-        for place in np.flatnonzero(faults).tolist():
-            reading.unreadable[int(numbers[place])] = f"no JSON object (byte {faults[place] - 1 - texts.begins[place]})"
-        good = np.flatnonzero(faults == 0)
+        deleted = _says_true(scan.cells(_DELETED))
+        for place in np.flatnonzero(scan.faults).tolist():
+            reading.unreadable[int(numbers[place])] = scan.fault(place)
+        good = np.flatnonzero(scan.faults == 0)
         kinds = np.where(messages.values.there[numbers] & ~deleted, AFTER, DELETE).astype(np.uint8)
         table = TableId.parse(messages.topic)
         parts = [(table, int(shapes[good[first]]), good[first:last]) for first, last in consecutive(shapes[good])]

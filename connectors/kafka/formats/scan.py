@@ -219,6 +219,10 @@ class Scan:
     unknown: Ints
     faults: Ints
 
+    def fault(self, row: int) -> str:
+        """What is wrong with a text that has a fault."""
+        return f"no JSON object (byte {self.faults[row] - 1 - self.texts.begins[row]})"
+
     def cells(self, *path: str) -> Cells:
         """The values of one member."""
         node = self.tree.node(*path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from cdc.schema import DropColumn, DropTable, RenameColumn, RenameTable, TableId, TruncateTable
+from connectors.kafka.formats.clauses import plain
 
 SimpleDdl = TruncateTable | DropTable | RenameTable | DropColumn | RenameColumn
 
@@ -50,9 +51,9 @@ def simple_ddl(sql: str, database: str) -> SimpleDdl | None:
     if found["drop"]:
         return DropTable(_table(found, "dropped", database))
     if found["gone"]:
-        return DropColumn(_table(found, "narrowed", database), _plain(found["gone"]))
+        return DropColumn(_table(found, "narrowed", database), plain(found["gone"]))
     if found["before"]:
-        return RenameColumn(_table(found, "named", database), _plain(found["before"]), _plain(found["after"]))
+        return RenameColumn(_table(found, "named", database), plain(found["before"]), plain(found["after"]))
     old, new = ("old", "new") if found["old"] else ("altered", "renamed")
     if (found[f"{old}_db"] is None) != (found[f"{new}_db"] is None):
         return None
@@ -61,8 +62,4 @@ def simple_ddl(sql: str, database: str) -> SimpleDdl | None:
 
 def _table(found: re.Match[str], group: str, database: str) -> TableId:
     own = found[f"{group}_db"]
-    return TableId(database if own is None else _plain(own), _plain(found[group]))
-
-
-def _plain(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+    return TableId(database if own is None else plain(own), plain(found[group]))

@@ -41,9 +41,7 @@ def parse_alter_table(cursor: Cursor, *, ignore: bool = False) -> AlterTable:
     """Everything after `ALTER [ONLINE] [IGNORE] TABLE`. With IGNORE rows go whose unique key another one has too."""
     if_exists = cursor.take("IF", "EXISTS")
     table = cursor.table()
-    if cursor.take("WAIT"):
-        cursor.integer()
-    cursor.take("NOWAIT")
+    cursor.take_wait()
     clauses: list[Clause] = [MoveRowsClause("ALTER IGNORE", brings=False)] if ignore else []
     while not cursor.at_end():
         clauses += _clause(cursor)
@@ -141,7 +139,8 @@ def _drop(cursor: Cursor) -> list[Clause]:
     if cursor.take("SYSTEM", "VERSIONING"):
         return [VersioningClause(False)]
     if cursor.at("PARTITION"):
-        return [MoveRowsClause("DROP PARTITION", brings=False)] if _to_end(cursor) else []
+        cursor.skip_statement()
+        return [MoveRowsClause("DROP PARTITION", brings=False)]
     if cursor.take("PERIOD", "FOR") or cursor.take("PERIOD", "IF", "EXISTS", "FOR"):
         cursor.name()
         return []
@@ -195,14 +194,11 @@ def _rename(cursor: Cursor) -> list[Clause]:
 
 def _convert(cursor: Cursor) -> list[Clause]:
     if cursor.at("TABLE") or cursor.at("PARTITION"):
-        brings = cursor.at("TABLE")
-        cursor.next()
-        if brings:
-            other = cursor.table()
-        else:
+        brings = cursor.next().word == "TABLE"
+        if not brings:
             cursor.name()
             cursor.expect("TO", "TABLE")
-            other = cursor.table()
+        other = cursor.table()
         cursor.skip_statement()
         what = "CONVERT TABLE TO PARTITION" if brings else "CONVERT PARTITION TO TABLE"
         return [MoveRowsClause(what, brings, other)]
@@ -217,26 +213,19 @@ def _convert(cursor: Cursor) -> list[Clause]:
 
 
 def _rows_moved(cursor: Cursor) -> list[Clause]:
-    verb = cursor.next().word
-    noun = cursor.next().word
+    verb, noun = cursor.next().word, cursor.next().word
+    found: list[Clause] = []
     if verb in ("DISCARD", "IMPORT"):
-        return [MoveRowsClause(f"{verb} TABLESPACE", brings=verb == "IMPORT")] if _to_end(cursor) else []
-    if verb == "EXCHANGE":
+        found = [MoveRowsClause(f"{verb} TABLESPACE", brings=verb == "IMPORT")]
+    elif verb == "EXCHANGE":
         cursor.name()
         cursor.expect("WITH", "TABLE")
-        other = cursor.table()
+        found = [MoveRowsClause("EXCHANGE PARTITION", True, cursor.table())]
+    elif verb == "TRUNCATE":
+        found = [MoveRowsClause("TRUNCATE PARTITION", brings=False)]
+    if found or noun == "PARTITION":
         cursor.skip_statement()
-        return [MoveRowsClause("EXCHANGE PARTITION", True, other)]
-    if verb == "TRUNCATE":
-        return [MoveRowsClause("TRUNCATE PARTITION", brings=False)] if _to_end(cursor) else []
-    if noun == "PARTITION":
-        cursor.skip_statement()
-    return []
-
-
-def _to_end(cursor: Cursor) -> bool:
-    cursor.skip_statement()
-    return True
+    return found
 
 
 def _other(cursor: Cursor) -> list[Clause]:

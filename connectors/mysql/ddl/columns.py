@@ -7,15 +7,18 @@ Source of the grammar: `column_def`, `column_attribute` of MySQL's sql/sql_yacc.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from connectors.mysql.ddl.cursor import Cursor
-from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind, TypeSpec
+from connectors.mysql.ddl.statements import ColumnDefinition, Default, DefaultKind
 from connectors.mysql.ddl.tokens import TokenKind
 from connectors.mysql.ddl.types import parse_charset, parse_type
 
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 _COLUMN_END = ("FIRST", "AFTER", "PARTITION", "REMOVE")
+_Told = dict[str, Any]
+"""Fields of `ColumnDefinition` that an attribute gives."""
 
 
 def parse_column(cursor: Cursor) -> ColumnDefinition:
@@ -26,10 +29,10 @@ def parse_column(cursor: Cursor) -> ColumnDefinition:
 def parse_column_body(cursor: Cursor, name: str) -> ColumnDefinition:
     """`type attributes` of a column whose name was read already."""
     spec = parse_type(cursor)
-    found = _Found(serial=spec.serial)
+    column = ColumnDefinition(name, spec, nullable=False if spec.serial else None, auto_increment=spec.serial)
     while not (cursor.at_end() or cursor.at_symbol(",") or cursor.at_symbol(")") or cursor.at_any(*_COLUMN_END)):
-        _attribute(cursor, found)
-    return found.definition(name, spec)
+        column = _attribute(cursor, column)
+    return column
 
 
 def parse_default(cursor: Cursor) -> Default:
@@ -43,126 +46,81 @@ def parse_default(cursor: Cursor) -> Default:
     return _literal(cursor) or _expression(cursor)
 
 
-@dataclass(slots=True)
-class _Found:
-    """The attributes met so far."""
-
-    serial: bool = False
-    nullable: bool | None = None
-    default: Default | None = None
-    comment: str = ""
-    collation: str | None = None
-    generated: bool = False
-    row_end: bool = False
-    primary_key: bool = False
-    auto_increment: bool = False
-    updated_now: bool = False
-    charset: str | None = None
-    """MariaDB writes it behind COMPRESSED."""
-
-    def definition(self, name: str, spec: TypeSpec) -> ColumnDefinition:
-        return ColumnDefinition(
-            name,
-            spec if self.charset is None else replace(spec, charset=self.charset),
-            nullable=False if self.serial else self.nullable,
-            default=self.default,
-            comment=self.comment,
-            collation=self.collation,
-            generated=self.generated,
-            row_end=self.row_end,
-            primary_key=self.primary_key,
-            auto_increment=self.auto_increment or self.serial,
-            updated_now=self.updated_now,
-        )
-
-
-def _attribute(cursor: Cursor, found: _Found) -> None:
-    token = cursor.peek()
+def _attribute(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition:
+    """The column with what the attribute at the cursor says of it."""
+    word = cursor.peek().word
     # MariaDB's storage engines take options of their own: `name = value`.
-    if cursor.at_symbol("=", 1) and token.word not in _HANDLERS:
+    if cursor.at_symbol("=", 1) and word not in _HANDLERS and word not in _WORDS:
         cursor.next()
         cursor.next()
         cursor.next()
-        return
-    handler = _HANDLERS.get(token.word)
-    if handler is None:
+        return column
+    if word not in _HANDLERS and word not in _WORDS:
         raise cursor.unexpected("a column attribute")
     cursor.next()
-    handler(cursor, found)
+    return replace(column, **(_WORDS[word] if word in _WORDS else _HANDLERS[word](cursor, column)))
 
 
-def _not(cursor: Cursor, found: _Found) -> None:
+def _not(cursor: Cursor, _: ColumnDefinition) -> _Told:
     if cursor.take("SECONDARY"):
-        return
+        return {}
     cursor.expect("NULL")
     cursor.take("ENABLE")
-    found.nullable = False
+    return {"nullable": False}
 
 
-def _null(_: Cursor, found: _Found) -> None:
-    found.nullable = True
+def _default(cursor: Cursor, _: ColumnDefinition) -> _Told:
+    return {"default": parse_default(cursor)}
 
 
-def _default(cursor: Cursor, found: _Found) -> None:
-    found.default = parse_default(cursor)
-
-
-def _on(cursor: Cursor, found: _Found) -> None:
+def _on(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.expect("UPDATE")
     _now(cursor)
-    found.updated_now = True
+    return {"updated_now": True}
 
 
-def _auto_increment(_: Cursor, found: _Found) -> None:
-    found.auto_increment = True
-
-
-def _serial(cursor: Cursor, found: _Found) -> None:
+def _serial(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.expect("DEFAULT", "VALUE")
-    found.serial = True
+    return {"nullable": False, "auto_increment": True}
 
 
-def _primary(cursor: Cursor, found: _Found) -> None:
+def _primary(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.take("KEY")
-    found.primary_key = True
+    return {"primary_key": True}
 
 
-def _key(_: Cursor, found: _Found) -> None:
-    found.primary_key = True
-
-
-def _unique(cursor: Cursor, _: _Found) -> None:
+def _unique(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.take("KEY")
+    return {}
 
 
-def _comment(cursor: Cursor, found: _Found) -> None:
+def _comment(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.take_symbol("=")
-    found.comment = cursor.string()
+    return {"comment": cursor.string()}
 
 
-def _collate(cursor: Cursor, found: _Found) -> None:
+def _collate(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.take_symbol("=")
-    found.collation = cursor.word_or_string()
+    return {"collation": cursor.word_or_string()}
 
 
-def _generated(cursor: Cursor, found: _Found) -> None:
+def _generated(cursor: Cursor, column: ColumnDefinition) -> _Told:
     cursor.expect("ALWAYS", "AS")
-    _as(cursor, found)
+    return _as(cursor, column)
 
 
-def _as(cursor: Cursor, found: _Found) -> None:
+def _as(cursor: Cursor, _: ColumnDefinition) -> _Told:
     if cursor.take("ROW"):
         # A system versioning column (MariaDB): the server writes it itself.
         word = cursor.take_any("START", "END")
         if not word:
             raise cursor.unexpected("START or END")
-        found.nullable, found.generated, found.row_end = False, True, word == "END"
-        return
+        return {"nullable": False, "generated": True, "row_end": word == "END"}
     cursor.skip_brackets()
-    found.generated = True
+    return {"generated": True}
 
 
-def _references(cursor: Cursor, _: _Found) -> None:
+def _references(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.table()
     if cursor.at_symbol("("):
         cursor.skip_brackets()
@@ -173,52 +131,55 @@ def _references(cursor: Cursor, _: _Found) -> None:
         cursor.next()
         if not cursor.take("SET", "NULL") and not cursor.take("SET", "DEFAULT") and not cursor.take("NO", "ACTION"):
             cursor.next()
+    return {}
 
 
-def _constraint(cursor: Cursor, found: _Found) -> None:
+def _constraint(cursor: Cursor, column: ColumnDefinition) -> _Told:
     if not cursor.at("CHECK"):
         cursor.name()
     if cursor.take("REFERENCES"):
-        _references(cursor, found)
-        return
+        return _references(cursor, column)
     cursor.expect("CHECK")
-    _check(cursor, found)
+    return _check(cursor, column)
 
 
-def _check(cursor: Cursor, _: _Found) -> None:
+def _check(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.skip_brackets()
     cursor.take("NOT", "ENFORCED")
     cursor.take("ENFORCED")
+    return {}
 
 
-def _one_value(cursor: Cursor, _: _Found) -> None:
+def _one_value(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.take_symbol("=")
     cursor.next()
+    return {}
 
 
-def _compressed(cursor: Cursor, found: _Found) -> None:
+def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Told:
+    """MariaDB writes the character set behind it."""
     if cursor.take_symbol("="):
         cursor.next()
-    found.charset = parse_charset(cursor) or found.charset
+    return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
 
-def _versioning(cursor: Cursor, _: _Found) -> None:
+def _versioning(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.expect("SYSTEM", "VERSIONING")
+    return {}
 
 
-def _nothing(_: Cursor, __: _Found) -> None:
-    """A word that says nothing about rows."""
-
-
-_HANDLERS: dict[str, Callable[[Cursor, _Found], None]] = {
-    "NOT": _not, "NULL": _null, "DEFAULT": _default, "ON": _on, "AUTO_INCREMENT": _auto_increment, "SERIAL": _serial,
-    "PRIMARY": _primary, "KEY": _key, "UNIQUE": _unique, "COMMENT": _comment, "COLLATE": _collate,
-    "GENERATED": _generated, "AS": _as, "VIRTUAL": _nothing, "STORED": _nothing, "PERSISTENT": _nothing,
-    "REFERENCES": _references, "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value,
-    "STORAGE": _one_value, "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value,
-    "SRID": _one_value, "REF_SYSTEM_ID": _one_value, "VISIBLE": _nothing, "INVISIBLE": _nothing,
-    "COMPRESSED": _compressed, "WITH": _versioning, "WITHOUT": _versioning,
+_HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Told]] = {
+    "NOT": _not, "DEFAULT": _default, "ON": _on, "SERIAL": _serial, "PRIMARY": _primary, "UNIQUE": _unique,
+    "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _as, "REFERENCES": _references,
+    "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value, "STORAGE": _one_value,
+    "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value, "SRID": _one_value,
+    "REF_SYSTEM_ID": _one_value, "COMPRESSED": _compressed, "WITH": _versioning, "WITHOUT": _versioning,
 }  # fmt: skip
+_WORDS: dict[str, _Told] = {
+    "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True}, "KEY": {"primary_key": True},
+    "VIRTUAL": {}, "STORED": {}, "PERSISTENT": {}, "VISIBLE": {}, "INVISIBLE": {},
+}  # fmt: skip
+"""Attributes of one word; the last ones say nothing about rows."""
 
 
 def _now(cursor: Cursor) -> Default:

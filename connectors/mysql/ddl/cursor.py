@@ -66,6 +66,12 @@ class Cursor:
         self.next()
         return True
 
+    def take_wait(self) -> None:
+        """Move past MariaDB's `WAIT n` or `NOWAIT`, if one comes next."""
+        if self.take("WAIT"):
+            self.integer()
+        self.take("NOWAIT")
+
     def expect(self, *words: str) -> None:
         """Move past these keywords."""
         if not self.take(*words):

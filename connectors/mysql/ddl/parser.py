@@ -91,7 +91,7 @@ def _one(cursor: Cursor) -> Statement:
     if cursor.take("TRUNCATE"):
         cursor.take("TABLE")
         statement = Truncate(cursor.table())
-        _wait(cursor)
+        cursor.take_wait()
         return statement
     if word in _DML:
         return _dml(cursor)
@@ -143,13 +143,13 @@ def _drop(cursor: Cursor) -> Statement:
     if cursor.take("TEMPORARY"):
         return _irrelevant(cursor, "drop temporary")
     if cursor.take_any("TABLE", "TABLES", "SEQUENCE"):
-        if_exists = cursor.take("IF", "EXISTS")
+        cursor.take("IF", "EXISTS")
         tables = [cursor.table()]
         while cursor.take_symbol(","):
             tables.append(cursor.table())
-        _wait(cursor)
+        cursor.take_wait()
         cursor.take_any("RESTRICT", "CASCADE")
-        return DropTable(tuple(tables), if_exists)
+        return DropTable(tuple(tables))
     if cursor.take_any("DATABASE", "SCHEMA"):
         cursor.take("IF", "EXISTS")
         return DropDatabase(cursor.name())
@@ -177,22 +177,15 @@ def _rename(cursor: Cursor) -> Statement:
         return _irrelevant(cursor, "rename user")
     if not cursor.take_any("TABLE", "TABLES"):
         raise cursor.unexpected("TABLE")
-    if_exists = cursor.take("IF", "EXISTS")
+    cursor.take("IF", "EXISTS")
     pairs = []
     while True:
         old = cursor.table()
-        _wait(cursor)
+        cursor.take_wait()
         cursor.expect("TO")
         pairs.append((old, cursor.table()))
         if not cursor.take_symbol(","):
-            return RenameTable(tuple(pairs), if_exists)
-
-
-def _wait(cursor: Cursor) -> None:
-    """MariaDB's `WAIT n` and `NOWAIT`."""
-    if cursor.take("WAIT"):
-        cursor.integer()
-    cursor.take("NOWAIT")
+            return RenameTable(tuple(pairs))
 
 
 def _database_charset(cursor: Cursor) -> str | None:

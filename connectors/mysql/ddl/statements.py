@@ -242,7 +242,6 @@ class RenameTable:
     """RENAME TABLE: pairs of (old, new), carried out left to right."""
 
     pairs: tuple[tuple[TableId, TableId], ...]
-    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +249,6 @@ class DropTable:
     """DROP TABLE of one or several; also DROP SEQUENCE and DROP VIEW, as far as names go."""
 
     tables: tuple[TableId, ...]
-    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

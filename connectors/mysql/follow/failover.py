@@ -50,14 +50,11 @@ def moved(start: MySqlOffset, streams: Streams, wanted: Callable[[TableId], bool
         UnsupportedChange: its log has the transactions in an order in which no position parts done from not done.
         SourceError: there are no GTIDs to find the place by, or the server cannot be captured from.
     """
-    connection = streams.session()
-    try:
-        info, where = check_server(connection), where_of(connection)
+    with streams.session() as connection:
+        info, where = check_server(connection, wanted), where_of(connection)
         done = needed_gtids(start.gtids, where, old=start.server, new=info.identity)
         check_has(info, done, where, old=start.server)
         check_gtid_position(connection, info, done)
-    finally:
-        connection.close()
     open_stream = partial(streams.at, server=info.identity)
     place = find_resume_point(info, done, where, open_stream, partial(streams.after, server=info.identity), wanted)
     ahead = start.files_ahead + file_number(start.position.file) + 1 - file_number(place.position.file)

@@ -12,7 +12,6 @@ from cdc.flow.retry import Backoff, RetryPolicy
 from cdc.source import Limits
 from connectors.mysql.follow.segment import Segment, SegmentQueue
 from connectors.mysql.follow.segmenter import Segmenter
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.server.connection import RETRY
 from connectors.mysql.server.positions import LogPosition
@@ -134,9 +133,8 @@ class Follower(threading.Thread):
 
     def _follow(self) -> None:
         while not self._stopped:
-            here = LogPosition(self._segmenter.file, self._segmenter.position)
             try:
-                self._read(self._open_stream(here, self._until is not None))
+                self._read(self._open_stream(self._segmenter.here, self._until is not None))
                 return
             except SourceUnavailable as error:
                 self.note = f"waiting for the server: {error.message}"
@@ -175,10 +173,7 @@ class Follower(threading.Thread):
             return self._changed.wait_for(lambda: self._stopped or self._queue.bytes <= self._ahead_bytes, READ_S)
 
     def _look(self) -> None:
-        self._behind(LogPosition(self._segmenter.file, self._segmenter.position))
+        self._behind(self._segmenter.here)
 
     def _reached(self) -> bool:
-        if self._until is None:
-            return False
-        here = (file_number(self._segmenter.file), self._segmenter.position)
-        return here >= (file_number(self._until.file), self._until.position)
+        return self._until is not None and self._segmenter.here >= self._until

@@ -72,10 +72,7 @@ class LogEnd:
         self._next_s = self._clock() + ASK_S
 
     def _ask(self, here: LogPosition) -> End:
-        connection = self._session()
-        try:
+        with self._session() as connection:
             file, position, executed = end_of_log(connection)
             files = list_logs(connection) if file_number(file) != file_number(here.file) else ()
-        finally:
-            connection.close()
         return End(LogPosition(file, position), executed, files)

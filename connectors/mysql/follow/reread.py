@@ -26,12 +26,9 @@ class Reread:
 
         Raises UnsupportedChange when a later statement of the log changes one of them, SourceError.
         """
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             found = read_tables(connection, tables.__contains__)
             info = check_server(connection)
-        finally:
-            connection.close()
         end, dialect = LogPosition(info.file, info.position), info.dialect
         open_stream = partial(self._streams.at, server=info.identity)
         names = info.lower_case_table_names

@@ -25,6 +25,7 @@ from connectors.mysql.log.event_bodies import gtid_runs, mariadb_gtid_runs, pars
 from connectors.mysql.log.query_event import parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.rows.table_map import table_name
+from connectors.mysql.server.positions import LogPosition
 
 SEGMENT_BYTES = 256 << 10
 """Where the log comes in bulk a segment is about this big: a batch of a gigabyte is a few thousand of them."""
@@ -98,6 +99,11 @@ class Segmenter:
         self._gtid = ""
         self._open = _Open()
         self._files = Continuity(done)
+
+    @property
+    def here(self) -> LogPosition:
+        """Behind all that was read."""
+        return LogPosition(self.file, self.position)
 
     @property
     def opened(self) -> dict[str, int]:

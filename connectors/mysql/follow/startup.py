@@ -34,7 +34,7 @@ from connectors.mysql.log.event_bodies import (
     parse_previous_gtids,
 )
 from connectors.mysql.log.query_event import parse_query
-from connectors.mysql.log.receive_buffer import ReceiveBuffer, file_number
+from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of
 from connectors.mysql.log.stream import BinlogStream, EndOfLog
 from connectors.mysql.options import MySqlSourceOptions
@@ -89,7 +89,7 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
     while going_on:
         connection = session()
         try:
-            info = check_server(connection)
+            info = check_server(connection, wanted)
             position = _position(options, connection, info, session, open_stream, streams.after)
             tables = read_tables(connection, wanted)
             if not tables and at_end:
@@ -120,12 +120,9 @@ def start_of(options: MySqlSourceOptions, streams: Streams) -> Start:
 
 
 def _end(session: Session) -> LogPosition:
-    connection = session()
-    try:
+    with session() as connection:
         info = check_server(connection)
         return LogPosition(info.file, info.position)
-    finally:
-        connection.close()
 
 
 def _position(
@@ -234,6 +231,17 @@ class ChangedTables:
         self._lower_case_table_names = lower_case_table_names
         self.tables: set[TableId] = set()
 
+    def look(self, open_stream: OpenStream, start: LogPosition, end: LogPosition) -> None:
+        """Read the log between two positions."""
+        if start == end:
+            return
+        segmenter = Segmenter(self, self._wanted, file=start.file, position=start.position)
+        for buffer in whole_log(open_stream(start, True)):
+            for _ in segmenter.feed(buffer):
+                pass
+            if segmenter.here >= end:
+                break
+
     def statement(self, buffer: ReceiveBuffer, index: int, gtid: str) -> frozenset[TableId]:
         """Remember what it redefines; nothing is told to the segmenter."""
         query = parse_query(buffer, index)
@@ -286,15 +294,8 @@ def changed_between(
     lower_case_table_names: int,
 ) -> set[TableId]:
     """Captured tables that a statement between two positions redefines."""
-    if start == end:
-        return set()
     changes = ChangedTables(wanted, known, dialect, lower_case_table_names)
-    segmenter = Segmenter(changes, wanted, file=start.file, position=start.position)
-    for buffer in whole_log(open_stream(start, True)):
-        for _ in segmenter.feed(buffer):
-            pass
-        if (file_number(segmenter.file), segmenter.position) >= (file_number(end.file), end.position):
-            break
+    changes.look(open_stream, start, end)
     return changes.tables
 
 

@@ -62,15 +62,12 @@ class Streams:
 
         Raises SourceUnavailable when the server lacks transactions of the range, PositionLost when it purged them.
         """
-        connection = self.session()
-        try:
+        with self.session() as connection:
             info, where = server_info(connection), self._connection.where
             names = {"old": part.server, "new": info.identity}
             after, upto = needed_gtids(part.after, where, **names), needed_gtids(part.upto, where, **names)
             check_has(info, upto, where, old=part.server)
             check_gtid_position(connection, info, after)
-        finally:
-            connection.close()
         return self.after(after, reader=reader), info.mariadb
 
     def _announced(self, server: str) -> MySqlConnection:

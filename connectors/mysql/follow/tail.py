@@ -226,15 +226,12 @@ class Tail:
     def _check_log(self, start: MySqlOffset, at: LogPosition, done: str | None) -> ServerInfo:
         """Whether the server's log has what `start` is behind, and goes on at a position, where the transactions `done`
         are done. Raises SourceError."""
-        connection = self._streams.session()
-        try:
-            info = check_server(connection)
+        with self._streams.session() as connection:
+            info = check_server(connection, self._wanted)
             check_same(connection, start.server)
             check_not_reset(connection, info, start.gtids)
             check_same_log(connection, info, at, done)
             if at == start.position:
                 check_same_place(connection, info, at.file, at.position, start.gtids)
-        finally:
-            connection.close()
         check_opened(self._store, self._streams.session, info.identity, at.file)
         return info

@@ -14,7 +14,6 @@ from cdc.schema import TableId
 from connectors.mysql.follow.log_end import End
 from connectors.mysql.follow.startup import changed_between
 from connectors.mysql.follow.streams import Streams
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.schema.table import MySqlTable, difference
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.information_schema import read_tables, table_reader
@@ -72,7 +71,7 @@ class Unlogged:
 
     def _is_settled(self, table: TableId, was: MySqlTable, at: LogPosition) -> bool:
         before, end = self._settled.get(table, (None, at))
-        return before == was and _place(at) < _place(end)
+        return before == was and at < end
 
     def _is_far(self, at: LogPosition) -> bool:
         return self._end is not None and self._end.bytes_behind(at) > _NEAR_BYTES
@@ -82,8 +81,7 @@ class Unlogged:
     ) -> dict[TableId, MySqlTable | None] | None:
         if self._is_far(at):  # as the log ended when it was asked for last: it has not become shorter
             return None
-        connection = self._streams.session()
-        try:
+        with self._streams.session() as connection:
             before = _end_of(connection)
             self._end = End(before, files=list_logs(connection))
             if self._is_far(at):
@@ -96,8 +94,6 @@ class Unlogged:
             if not differing:
                 return {}
             end, info = _end_of(connection), server_info(connection)
-        finally:
-            connection.close()
         names, open_stream = info.lower_case_table_names, partial(self._streams.at, server=info.identity)
         told = changed_between(open_stream, at, end, differing.__contains__, differing, info.dialect, names)
         self._settled.update({table: (known[table], before) for table in told & known.keys()})
@@ -114,10 +110,6 @@ class Unlogged:
             return {}
         self._asked = 0
         return found
-
-
-def _place(at: LogPosition) -> tuple[int, int]:
-    return file_number(at.file), at.position
 
 
 def _end_of(connection: MySqlConnection) -> LogPosition:

@@ -13,10 +13,6 @@ from connectors.mysql.kernels import gtid_log
 from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
-_QUERY_HEAD = events.QUERY_POST_HEADER
-_MARIADB_STANDALONE = 0x01
-_MARIADB_XA_PREPARED, _MARIADB_XA_COMPLETED = 0x40, 0x80
-
 
 @dataclass(frozen=True, slots=True)
 class Gtid:
@@ -25,14 +21,10 @@ class Gtid:
     Attributes:
         source: MySQL: `uuid` or `uuid:tag`; MariaDB: `domain-server`; empty for ANONYMOUS_GTID.
         number: transaction number (MySQL) or sequence number (MariaDB).
-        standalone: MariaDB: the transaction is a single statement and no COMMIT or XID follows.
-        xa: MariaDB: the transaction is the prepare step of XA, or its completion (XA COMMIT, XA ROLLBACK).
     """
 
     source: str
     number: int
-    standalone: bool = False
-    xa: bool = False
 
     def __str__(self) -> str:
         if not self.source:
@@ -46,9 +38,8 @@ def parse_gtid(buffer: ReceiveBuffer, index: int) -> Gtid:
     if kind == events.MARIADB_GTID:
         _need(buffer, index, body, 13)
         server = int.from_bytes(buffer.data[int(buffer.start[index]) + 5 :][:4].tobytes(), "little")
-        number, domain, flags = struct.unpack_from("<QIB", body)
-        xa = bool(flags & (_MARIADB_XA_PREPARED | _MARIADB_XA_COMPLETED))
-        return Gtid(f"{domain}-{server}", number, bool(flags & _MARIADB_STANDALONE), xa)
+        number, domain = struct.unpack_from("<QI", body)
+        return Gtid(f"{domain}-{server}", number)
     if kind == events.GTID_TAGGED:
         source, fields = np.zeros(16, np.uint8), np.zeros(4, np.int64)
         if not gtid_log.tagged_fields(buffer.data, int(buffer.start[index]), int(buffer.end[index]), source, fields):
@@ -95,13 +86,8 @@ def _runs(buffer: ReceiveBuffer, first: int, last: int) -> list[tuple[int, int, 
     return [(index, begin, end) for index, begin, end in runs[:count].tolist()]
 
 
-def parse_rotate(buffer: ReceiveBuffer, index: int) -> tuple[str, int]:
-    """(next file, position in it) of a ROTATE event. Raises CorruptLog."""
-    return rotate_target(buffer.body(index), buffer.where(index))
-
-
 def rotate_target(body: bytes, where: str) -> tuple[str, int]:
-    """As `parse_rotate`, from the event's body."""
+    """(next file, position in it) of a ROTATE event. Raises CorruptLog."""
     if len(body) <= 8:
         raise CorruptLog("a ROTATE event without a file name", where=where)
     return body[8:].rstrip(b"\0").decode("utf-8", "replace"), int.from_bytes(body[:8], "little")

@@ -33,7 +33,6 @@ class FormatDescription:
     version: str
     mariadb: bool
     checksum: bool
-    in_use: bool
 
 
 def parse(event: bytes, where: str) -> FormatDescription:
@@ -64,8 +63,7 @@ def parse(event: bytes, where: str) -> FormatDescription:
     algorithm = event[-events.CHECKSUM_SIZE - 1]
     if algorithm not in (0, 1, 255):
         raise UnsupportedChange(f"checksum algorithm {algorithm} is not known", where=where)
-    flags = int.from_bytes(event[17:19], "little")
-    return FormatDescription(version, "mariadb" in version.lower(), algorithm == 1, bool(flags & events.FLAG_IN_USE))
+    return FormatDescription(version, "mariadb" in version.lower(), algorithm == 1)
 
 
 def _verify(event: bytes, where: str) -> None:

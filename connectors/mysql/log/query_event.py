@@ -15,27 +15,16 @@ from cdc.errors import CorruptLog
 from connectors.mysql.log import events
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 
-REAL_AS_FLOAT: Final = 0x1
-ANSI_QUOTES: Final = 0x4
-NO_BACKSLASH_ESCAPES: Final = 0x100000
-"""Bits of `Query.sql_mode`, the same in MySQL and MariaDB."""
-MARIADB_ORACLE: Final = 0x200
-"""Of sql_mode=ORACLE in MariaDB; MySQL 5.7 has a mode with that bit that does not change the grammar."""
-
-_SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ, _DATABASE_CHARSET = 1, 2, 4, 5, 6, 8
-_INVOKER, _UPDATED_DATABASES, _EXPLICIT_TIMESTAMP, _UTF8MB4_COLLATION = 11, 12, 16, 18
+_SQL_MODE, _CATALOG, _CHARSET, _TIME_ZONE, _CATALOG_NZ = 1, 2, 4, 5, 6
+_INVOKER, _UPDATED_DATABASES, _EXPLICIT_TIMESTAMP = 11, 12, 16
 _MARIADB_GTID_FLAGS = 130
 _FLAGS, _EXPLICIT_FLAG = 0, 1 << 24
 """The session's flags, and what MariaDB's sources call OPTION_EXPLICIT_DEF_TIMESTAMP."""
-_SIZES: Final = {0: 4, 3: 4, 7: 2, 9: 8, 10: 4, 13: 3, 17: 8, 19: 1, 20: 1, 128: 3, 129: 8}
 _FIXED: Final = {
-    _SQL_MODE: 8,
-    _CHARSET: 6,
-    _DATABASE_CHARSET: 2,
-    _EXPLICIT_TIMESTAMP: 1,
-    _UTF8MB4_COLLATION: 2,
-    **_SIZES,
-}
+    0: 4, _SQL_MODE: 8, 3: 4, _CHARSET: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, _EXPLICIT_TIMESTAMP: 1, 17: 8, 18: 2, 19: 1,
+    20: 1, 128: 3, 129: 8,
+}  # fmt: skip
+"""Bytes of values whose size does not vary."""
 
 _CODECS: Final = {
     "cp1252": (5, 8, 15, 31, 47, 48, 49, 94), "big5hkscs": (1, 84), "gbk": (28, 87), "gb2312": (24, 86),
@@ -56,11 +45,8 @@ class Query:
     Attributes:
         schema: default database; may be empty.
         sql: the statement, decoded from the client's character set.
-        sql_mode: bits of the session's sql_mode; see ANSI_QUOTES and others.
-        client_collation, connection_collation, server_collation: collation ids; the server's is that of new databases.
-        database_collation: collation id of the default database when it differs from the server's.
-        utf8mb4_collation: MySQL 8: collation id that `CHARACTER SET utf8mb4` means.
-        time_zone: session time zone, such as `SYSTEM` or `+02:00`; only where the statement depends on it.
+        sql_mode: bits of the session's sql_mode, as `ddl.dialect` reads them.
+        server_collation: id of the collation that new databases get.
         explicit_timestamp: `explicit_defaults_for_timestamp` as MySQL tells it.
         explicit_timestamp_flag: the same as MariaDB tells it since 10.8.4; means nothing where another server wrote.
         error_code: not 0: the statement failed half-way on the server and was logged for what it had done.
@@ -69,25 +55,10 @@ class Query:
     schema: str
     sql: str
     sql_mode: int | None = None
-    client_collation: int | None = None
-    connection_collation: int | None = None
     server_collation: int | None = None
-    database_collation: int | None = None
-    utf8mb4_collation: int | None = None
-    time_zone: str | None = None
     explicit_timestamp: bool | None = None
     explicit_timestamp_flag: bool | None = None
     error_code: int = 0
-
-    @property
-    def ansi_quotes(self) -> bool:
-        """Whether `"x"` is a name and not a string."""
-        return bool((self.sql_mode or 0) & ANSI_QUOTES)
-
-    @property
-    def backslash_escapes(self) -> bool:
-        r"""Whether `\'` inside a string is a quote."""
-        return not (self.sql_mode or 0) & NO_BACKSLASH_ESCAPES
 
 
 def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
@@ -103,17 +74,11 @@ def parse_query(buffer: ReceiveBuffer, index: int) -> Query:
         raise CorruptLog("a QUERY event whose lengths do not fit", where=buffer.where(index))
     found = _variables(body[head:names_end])
     collations = found.get(_CHARSET, b"")
-    client = _number(collations[0:2])
     return Query(
         schema=body[names_end : sql_start - 1].decode("utf-8", "backslashreplace"),
-        sql=body[sql_start:].decode(_CODEC_OF.get(client or 0, "utf-8"), "backslashreplace"),
+        sql=body[sql_start:].decode(_CODEC_OF.get(_number(collations[0:2]) or 0, "utf-8"), "backslashreplace"),
         sql_mode=_number(found.get(_SQL_MODE, b"")),
-        client_collation=client,
-        connection_collation=_number(collations[2:4]),
         server_collation=_number(collations[4:6]),
-        database_collation=_number(found.get(_DATABASE_CHARSET, b"")),
-        utf8mb4_collation=_number(found.get(_UTF8MB4_COLLATION, b"")),
-        time_zone=found[_TIME_ZONE].decode("utf-8", "backslashreplace") if _TIME_ZONE in found else None,
         explicit_timestamp=bool(found[_EXPLICIT_TIMESTAMP][0]) if _EXPLICIT_TIMESTAMP in found else None,
         explicit_timestamp_flag=bool((_number(found[_FLAGS]) or 0) & _EXPLICIT_FLAG) if _FLAGS in found else None,
         error_code=int.from_bytes(body[9:11], "little"),

@@ -14,6 +14,7 @@ from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.foreign_keys import examine_cascades
 from connectors.mysql.server.information_schema import read_tables, table_ids
+from connectors.mysql.server.not_logged import not_logged_problems, told_filter
 from connectors.mysql.server.positions import check_file_position, check_gtid_position, list_logs
 from connectors.mysql.server.same_server import check_not_reset
 from connectors.mysql.server.server_check import (
@@ -47,7 +48,7 @@ def examine(
         yield _failed("connection", failed)
         return
     try:
-        yield from _server(connection)
+        yield from _server(connection, options().pattern.matches)
         info = server_info(connection)
         if info.log_bin:
             yield from _log(connection, info, committed)
@@ -58,12 +59,15 @@ def examine(
         connection.close()
 
 
-def _server(connection: MySqlConnection) -> Iterator[Finding]:
+def _server(connection: MySqlConnection, wanted: Callable[[TableId], bool]) -> Iterator[Finding]:
     info = server_info(connection)
     name = "MariaDB" if info.mariadb else "MySQL"
     yield ok("server", f"{name} {info.version}, {'with' if info.gtid else 'without'} GTIDs")
-    for what, fix in settings_problems(info):
+    for what, fix in (*settings_problems(info), *not_logged_problems(connection, info, wanted)):
         yield error("server settings", what, _kept(info, fix))
+    if filtered := told_filter(info):
+        fix = "make such statements in the database of their table, and run cdc verify after one that was not"
+        yield warning("server settings", filtered, fix)
     if info.log_bin and not info.gtid:
         fix = "SET PERSIST gtid_mode step by step to ON: see the server's manual, Enabling GTID Transactions Online"
         yield warning("GTIDs", "without them a pipeline cannot go on with a server that takes over", fix)

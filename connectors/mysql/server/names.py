@@ -21,11 +21,8 @@ def names_ignore_case(store: Store, streams: Streams) -> bool:
     """
     kept = store.read_json(FILE_NAME, hint="remove it")
     if kept is None:
-        connection = streams.session()
-        try:
+        with streams.session() as connection:
             kept = {"lower_case_table_names": server_info(connection).lower_case_table_names}
-        finally:
-            connection.close()
         store.write_json(FILE_NAME, kept)
     value = kept.get("lower_case_table_names")
     if not isinstance(value, int):

@@ -6,11 +6,13 @@ import struct
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import total_ordering
 
 import pymysql
 from pymysql.constants import COMMAND
 
 from cdc.errors import PositionLost, SourceError
+from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import COPY_ANEW, as_source_error
 from connectors.mysql.server.gtid import GtidSet, MariaDbGtid
@@ -23,15 +25,22 @@ _RESTART = f"{COPY_ANEW}; and keep binary logs longer on the server"
 _RETENTION = {"mysql": "SET GLOBAL binlog_expire_logs_seconds = 604800", "mariadb": "SET GLOBAL expire_logs_days = 7"}
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@total_ordering
+@dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A byte position in a binlog file of one server; an event begins there, or the file ends."""
+    """A byte position in a binlog file of one server; an event begins there, or the file ends.
+
+    Files are in the order of their numbers.
+    """
 
     file: str
     position: int = FIRST_POSITION
 
     def __str__(self) -> str:
         return f"{self.file}:{self.position}"
+
+    def __lt__(self, other: LogPosition) -> bool:
+        return (file_number(self.file), self.position) < (file_number(other.file), other.position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +67,8 @@ def position_at(open_session: Callable[[], MySqlConnection], timestamp_ms: int) 
     That is the last file opened before that second, or the oldest file; the reader leaves out the transactions before
     the time. Looks at the first event of log2(number of files) files, each in a session of its own.
     """
-    connection = open_session()
-    try:
+    with open_session() as connection:
         logs = list_logs(connection)
-    finally:
-        connection.close()
     found = last_before(logs, timestamp_ms // 1000, lambda log: opened_s(open_session(), log.name))
     return LogPosition(found.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pymysql
@@ -16,6 +16,7 @@ from cdc.pattern import TablePattern
 from cdc.schema import TableId
 from connectors.mysql.server.connection import MySqlConnection
 from connectors.mysql.server.connection_errors import GRANT, account, as_source_error
+from connectors.mysql.server.not_logged import not_logged_problems
 from connectors.mysql.server.server_info import ServerInfo, query, server_info, where_of
 
 # Ids picked by ourselves come from the upper half, far from those that people number their replicas with.
@@ -24,14 +25,15 @@ _TABLES_PER_QUERY = 200
 _VIEWS = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS"
 
 
-def check_server(connection: MySqlConnection) -> ServerInfo:
+def check_server(connection: MySqlConnection, wanted: Callable[[TableId], bool] | None = None) -> ServerInfo:
     """The server's state, when its log can be captured. Raises one SourceError with every reason why not.
 
+    `wanted`: whether a table is captured; without it, whether the log has the rows of their databases is not looked at.
     Supported as they are: encrypted binary logs (the server decrypts what it sends), compressed transactions and
     MariaDB's log_bin_compress, any binlog_checksum, binlog_row_value_options = PARTIAL_JSON.
     """
     info = server_info(connection)
-    problems = list(settings_problems(info))
+    problems = [*settings_problems(info), *not_logged_problems(connection, info, wanted)]
     if problems:
         message = "; ".join(what for what, _ in problems)
         raise SourceError(message, where=where_of(connection), hint="; ".join(fix for _, fix in problems))

@@ -19,8 +19,8 @@ Row: TypeAlias = tuple[Any, ...]
 
 _VARIABLES = (
     "version", "server_id", "server_uuid", "gtid_mode", "log_bin", "binlog_format", "binlog_row_image",
-    "binlog_row_value_options", "binlog_row_metadata", "gtid_purged", "lower_case_table_names",
-    "explicit_defaults_for_timestamp",
+    "gtid_purged", "lower_case_table_names", "explicit_defaults_for_timestamp", "log_replica_updates",
+    "log_slave_updates",
 )  # fmt: skip
 
 SLOW_S = 300.0
@@ -39,7 +39,9 @@ class ServerInfo:
         purged: MySQL's gtid_purged; empty on MariaDB.
         file, position: end of the binary log; empty and 0 when `log_bin` is off.
         explicit_timestamps: explicit_defaults_for_timestamp.
-        row_image, row_format, row_value_options: binlog_row_image and so on, upper case.
+        logs_received: log_replica_updates: it logs what it takes from other servers.
+        do_db, ignore_db: binlog_do_db and binlog_ignore_db, in lower case where names are compared so.
+        row_image, row_format: binlog_row_image and so on, upper case.
     """
 
     flavor: Flavor
@@ -51,13 +53,15 @@ class ServerInfo:
     log_bin: bool
     row_format: str
     row_image: str
-    row_value_options: str
     lower_case_table_names: int
     executed: str
     purged: str
     file: str
     position: int
     explicit_timestamps: bool = True
+    logs_received: bool = True
+    do_db: frozenset[str] = frozenset()
+    ignore_db: frozenset[str] = frozenset()
 
     @property
     def dialect(self) -> Dialect:
@@ -68,6 +72,16 @@ class ServerInfo:
     def mariadb(self) -> bool:
         """The server is MariaDB."""
         return self.flavor == "mariadb"
+
+    @property
+    def filters_log(self) -> bool:
+        """Its log leaves databases out."""
+        return bool(self.do_db or self.ignore_db)
+
+    def logs_database(self, database: str) -> bool:
+        """Whether rows of a database get into the log."""
+        name = database.lower() if self.lower_case_table_names else database
+        return name in self.do_db if self.do_db else name not in self.ignore_db
 
     @property
     def identity(self) -> str:
@@ -109,7 +123,9 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
     flavor: Flavor = "mariadb" if "mariadb" in values["version"].lower() else "mysql"
     number = version_number(values["version"])
     log_bin = values.get("log_bin", "OFF").upper() in ("ON", "1")
-    file, position, executed = _log_status(connection, flavor, number) if log_bin else ("", 0, "")
+    names_in_lower_case = values.get("lower_case_table_names", "0") != "0"
+    logged = _log_row(connection, flavor, number) if log_bin else ("", 0, "", "", "")
+    do_db, ignore_db = (_names(str(text or ""), names_in_lower_case) for text in logged[2:4])
     return ServerInfo(
         flavor=flavor,
         version=values["version"],
@@ -120,13 +136,15 @@ def server_info(connection: MySqlConnection) -> ServerInfo:
         log_bin=log_bin,
         row_format=values.get("binlog_format", "ROW").upper(),
         row_image=values.get("binlog_row_image", "FULL").upper(),
-        row_value_options=values.get("binlog_row_value_options", "").upper(),
         lower_case_table_names=int(values.get("lower_case_table_names", "0")),
-        executed=executed,
+        executed=_executed(connection, flavor, logged),
         purged=_one_line(values.get("gtid_purged", "")) if flavor == "mysql" else "",
-        file=file,
-        position=position,
+        file=str(logged[0]),
+        position=int(logged[1]),
         explicit_timestamps=values.get("explicit_defaults_for_timestamp", "ON").upper() == "ON",
+        logs_received="ON" in (values.get(name, "").upper() for name in ("log_replica_updates", "log_slave_updates")),
+        do_db=do_db,
+        ignore_db=ignore_db,
     )
 
 
@@ -158,24 +176,27 @@ def end_of_log(connection: MySqlConnection) -> tuple[str, int, str]:
     greeting: Any = connection  # PyMySQL's stubs leave the type out
     version = str(greeting.get_server_info())
     flavor: Flavor = "mariadb" if "mariadb" in version.lower() else "mysql"
-    return _end_of_log(connection, flavor, version_number(version))
+    row = _log_row(connection, flavor, version_number(version))
+    return str(row[0]), int(row[1]), _one_line(str(row[4] or "")) if flavor == "mysql" else ""
 
 
-def _end_of_log(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
+def _log_row(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> Row:
+    """File, position, binlog_do_db, binlog_ignore_db and, on MySQL, the GTID set; of no log empty."""
     new = flavor == "mysql" and number >= (8, 2, 0)
     rows = query(connection, "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS")
-    if not rows:
-        return "", 0, ""
-    return str(rows[0][0]), int(rows[0][1]), _one_line(str(rows[0][4] or "")) if flavor == "mysql" else ""
+    return rows[0] if rows else ("", 0, "", "", "")
 
 
-def _log_status(connection: MySqlConnection, flavor: Flavor, number: tuple[int, int, int]) -> tuple[str, int, str]:
-    """File, position and GTIDs that belong together."""
-    file, position, executed = _end_of_log(connection, flavor, number)
-    if flavor == "mysql" or not file:
-        return file, position, executed
-    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
-    return file, position, str(found[0][0] or "")
+def _executed(connection: MySqlConnection, flavor: Flavor, logged: Row) -> str:
+    """The GTIDs that belong to the end of the log."""
+    if flavor == "mysql" or not logged[0]:
+        return _one_line(str(logged[4] or ""))
+    found = query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (logged[0], logged[1]))
+    return str(found[0][0] or "")
+
+
+def _names(text: str, in_lower_case: bool) -> frozenset[str]:
+    return frozenset(name for name in (text.lower() if in_lower_case else text).split(",") if name)
 
 
 def _one_line(text: str) -> str:

@@ -29,7 +29,6 @@ from cdc.state.store import Store
 from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.log.sequences import sequence_of
 from connectors.mysql.server.foreign_keys import Link, unlogged_links
 from connectors.mysql.server.information_schema import table_ids
@@ -225,7 +224,7 @@ class Cascading:
         """
         if self._options.cascades != "copy":
             return
-        if self._until is not None and not start.moved_to(end) and _is_behind(self._until, start.position):
+        if self._until is not None and not start.moved_to(end) and start.position >= self._until:
             keep(self._store, self._now)
             self._until = None
         if (end.server, end.schemas) == self._asked:
@@ -242,15 +241,8 @@ class Cascading:
 
     def _ask(self) -> tuple[Parents, LogPosition]:
         """What is to be looked for as of now, and where the server's log ends. Raises SourceUnavailable at once."""
-        session = self._streams.session(patient=False)
-        try:
+        with self._streams.session(patient=False) as session:
             tables = [table for table in table_ids(session) if self._wanted(table)]
             found = parents_of(unlogged_links(session, server_info(session), tables), tables)
             file, position, _ = end_of_log(session)
-        finally:
-            session.close()
         return found, LogPosition(file, position)
-
-
-def _is_behind(until: LogPosition, here: LogPosition) -> bool:
-    return (file_number(here.file), here.position) >= (file_number(until.file), until.position)

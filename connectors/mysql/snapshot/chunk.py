@@ -84,17 +84,12 @@ class Chunk:
         """A JSON object that `from_json` reads back to an equal chunk."""
         return {
             "kind": "chunk",
-            "number": self.number,
+            **asdict(self),
             "table": [self.table.database, self.table.table],
             "columns": list(self.columns),
             "lower": _bound_to_json(self.lower),
             "upper": _bound_to_json(self.upper),
-            "note": dict(self.note),
             "collations": list(self.collations),
-            "last": self.last,
-            "rows": self.rows,
-            "table_rows": self.table_rows,
-            "replaces": self.replaces,
         }
 
     def again(self, number: int, table: TableId) -> Chunk:
@@ -104,19 +99,16 @@ class Chunk:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Chunk:
         """The chunk that `to_json` wrote."""
-        return cls(
-            number=fields["number"],
-            table=TableId(*fields["table"]),
-            columns=tuple(fields["columns"]),
-            lower=_bound_from_json(fields["lower"]),
-            upper=_bound_from_json(fields["upper"]),
-            note=fields["note"],
-            collations=tuple(fields["collations"]),
-            last=fields["last"],
-            rows=fields["rows"],
-            table_rows=fields["table_rows"],
-            replaces=fields["replaces"],
-        )
+        values = {
+            **fields,
+            "table": TableId(*fields["table"]),
+            "columns": tuple(fields["columns"]),
+            "lower": _bound_from_json(fields["lower"]),
+            "upper": _bound_from_json(fields["upper"]),
+            "collations": tuple(fields["collations"]),
+        }
+        del values["kind"]
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,13 +62,7 @@ def _backwards(at: Int, size: Int, to: Int) -> Int:
 @kernel
 def _shortest(at: Int, width: Int, to: Int) -> Int:
     """A little-endian two's complement number as its shortest big-endian bytes."""
-    size = width
-    while size > 1:
-        top, below = peek8(at + size - 1), peek8(at + size - 2) >> 7
-        if not ((top == 0 and below == 0) or (top == 255 and below == 1)):
-            break
-        size -= 1
-    return _backwards(at, size, to)
+    return _backwards(at, values.shortest_size(at, width), to)
 
 
 @kernel

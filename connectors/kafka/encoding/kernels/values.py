@@ -97,7 +97,8 @@ def bare_text(column: Int, row: Int, to: Int) -> Int:
     if op == DECIMAL:
         return decimal_text(values + 16 * row, peek64(column + DETAIL), to)
     if op == DECIMAL_BYTES:
-        return _shortest(values + 16 * row, 16, to)
+        size = shortest_size(values + 16 * row, 16)
+        return base64_text(values + 16 * row + size - 1, size, -1, to)
     if op == CHAR:
         poke8(to, peek8(values + row))
         return to + 1
@@ -195,20 +196,20 @@ def _truth(bit: Int, op: Int, to: Int) -> Int:
 
 
 @kernel
-def _shortest(at: Int, width: Int, to: Int) -> Int:
-    """Base64 of a little-endian two's complement number as its shortest big-endian bytes."""
+def shortest_size(at: Int, width: Int) -> Int:
+    """How many of its bytes a little-endian two's complement number needs at the least."""
     size = width
     while size > 1:
         top, below = peek8(at + size - 1), peek8(at + size - 2) >> 7
         if not ((top == 0 and below == 0) or (top == 255 and below == 1)):
             break
         size -= 1
-    return base64_text(at + size - 1, size, -1, to)
+    return size
 
 
 @kernel
 def _unsigned_bytes(at: Int, to: Int) -> Int:
-    """As `_shortest` for eight bytes without a sign: a leading zero byte keeps the number positive."""
+    """The shortest bytes of a number without a sign in eight bytes: a leading zero byte keeps the number positive."""
     size = 8
     while size > 1 and peek8(at + size - 1) == 0:
         size -= 1

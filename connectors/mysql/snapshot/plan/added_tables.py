@@ -13,10 +13,9 @@ from cdc.errors import SourceError
 from cdc.schema import TableId
 from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.statements import CreateTable, Statement
-from connectors.mysql.follow.startup import ChangedTables, whole_log
+from connectors.mysql.follow.startup import ChangedTables
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.information_schema import read_tables, table_ids
@@ -39,9 +38,8 @@ def added_tables(
 
     Raises SourceError when there are some and they are not `allowed`, or one was altered behind `start`.
     """
-    connection = streams.session()
-    try:
-        info = check_server(connection)
+    with streams.session() as connection:
+        info = check_server(connection, wanted)
         fresh = {table for table in table_ids(connection) if wanted(table) and table not in known}
         if info.identity != start.server:
             return None
@@ -50,8 +48,6 @@ def added_tables(
         found = read_tables(connection, fresh.__contains__)
         check_select(connection, found)
         end = check_server(connection)
-    finally:
-        connection.close()
     changes = _changes(start, end, fresh, streams)
     found = {table: definition for table, definition in found.items() if table not in changes.created}
     names = ", ".join(map(str, list(found)[:5]))
@@ -102,17 +98,6 @@ class _Changes(ChangedTables):
 
 def _changes(start: MySqlOffset, end: ServerInfo, tables: set[TableId], streams: Streams) -> _Changes:
     """What statements between an offset and the end of the log did to tables."""
-    from connectors.mysql.follow.segmenter import Segmenter
-
-    begin, stop = start.position, LogPosition(end.file, end.position)
     changes = _Changes(tables, end.dialect, end.lower_case_table_names)
-    if begin == stop:
-        return changes
-    segmenter = Segmenter(changes, tables.__contains__, file=begin.file, position=begin.position)
-    open_stream = partial(streams.at, server=end.identity)
-    for buffer in whole_log(open_stream(begin, True)):
-        for _ in segmenter.feed(buffer):
-            pass
-        if (file_number(segmenter.file), segmenter.position) >= (file_number(stop.file), stop.position):
-            break
+    changes.look(partial(streams.at, server=end.identity), start.position, LogPosition(end.file, end.position))
     return changes

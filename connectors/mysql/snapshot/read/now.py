@@ -18,7 +18,6 @@ from cdc.schema import TableId, TableSchema
 from cdc.source import Count, Offset
 from connectors.mysql.follow.streams import Streams
 from connectors.mysql.log.offset import MySqlOffset
-from connectors.mysql.log.receive_buffer import file_number
 from connectors.mysql.options import MySqlSourceOptions
 from connectors.mysql.schema.schemas import shown_schema
 from connectors.mysql.schema.table import MySqlTable
@@ -129,7 +128,7 @@ class ServerNow:
         if done.server != wanted.server:
             mariadb = self._open().info.mariadb
             return done.gtids is not None and not lacking(done.gtids, wanted.gtids or "", mariadb=mariadb)
-        if _place(done) >= _place(wanted):
+        if done.position >= wanted.position:
             return True
         return quiet(self._streams, done.position, wanted.position, tables)
 
@@ -150,7 +149,3 @@ class ServerNow:
             chosen = self._options.chunk_key_column(table)
             self._split[table] = key_columns(self._open().side, self._known[table], chosen)
         return self._split[table]
-
-
-def _place(offset: MySqlOffset) -> tuple[int, int]:
-    return file_number(offset.position.file), offset.position.position

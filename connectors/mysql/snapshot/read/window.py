@@ -150,25 +150,25 @@ def buffers_until(
 ) -> Iterator[ReceiveBuffer]:
     """The log up to `high`. Raises SourceUnavailable when it does not come within SILENCE_S."""
     deadline = clock() + SILENCE_S
-    end = (file_number(high.file), high.position)
+    last_file = file_number(high.file)
     while True:
         try:
             buffer = stream.read(0.0)
             if buffer is None:
-                if (file_number(stream.file), stream.position) >= end:
+                if LogPosition(stream.file, stream.position) >= high:
                     return
                 buffer = stream.read(READ_S)
         except EndOfLog:
-            if (file_number(stream.file), stream.position) >= end:
+            if LogPosition(stream.file, stream.position) >= high:
                 return
             raise SourceUnavailable("the log ends before a position that the server named", where=str(high)) from None
         if buffer is None:
             if clock() > deadline:
                 raise SourceUnavailable(f"the log up to a position did not come in {SILENCE_S:.0f} s", where=str(high))
             continue
-        if buffer.file_number > end[0]:
+        if buffer.file_number > last_file:
             return
-        kept = buffer.until(high.position) if buffer.file_number == end[0] else buffer
+        kept = buffer.until(high.position) if buffer.file_number == last_file else buffer
         if len(kept):
             yield kept
         if len(kept) < len(buffer):

@@ -14,7 +14,7 @@ from connectors.mysql.server.server_info import ServerInfo, server_info
 OLD, NEW, ELSE = (f"{digit * 8}-0000-0000-0000-000000000000" for digit in "123")
 INFO = ServerInfo(
     flavor="mysql", version="9.7.4", version_number=(9, 7, 4), server_id=1, server_uuid=NEW, gtid=True, log_bin=True,
-    row_format="ROW", row_image="FULL", row_value_options="", lower_case_table_names=0, executed="", purged="",
+    row_format="ROW", row_image="FULL", lower_case_table_names=0, executed="", purged="",
     file="binlog.000001", position=4,
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -96,9 +97,7 @@ def test_what_is_behind_is_looked_at_with_the_foreign_keys_of_its_time_too(
     ):
         monkeypatch.setattr(f"connectors.mysql.snapshot.cascades.{name}", found)
     options = SimpleNamespace(cascades="copy")
-    streams = SimpleNamespace(
-        session=lambda patient: SimpleNamespace(close=str), retry=RetryPolicy(sleep=lambda seconds: None)
-    )
+    streams = SimpleNamespace(session=lambda patient: nullcontext(), retry=RetryPolicy(sleep=lambda seconds: None))
     store = LocalStore(tmp_path)
 
     def run() -> Cascading:
