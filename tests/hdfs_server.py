@@ -91,7 +91,7 @@ class HdfsServer:
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         jars = Path(pyspark.__file__).parent / "jars"
-        machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        machine = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={self.folder}"]
         logging = f"-Dlog4j2.configurationFile={self.folder / 'conf' / 'log4j2.properties'}"
         java = choose_java(os.environ).runtime / "bin" / "java"
         path = f"{self.folder / 'conf'}:{self.jar}:{jars}/*"

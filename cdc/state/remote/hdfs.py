@@ -189,8 +189,11 @@ class HdfsBucket(Bucket):
             with data.open("rb") as file:
                 while part := file.read(_PART):
                     _soon(writer.write, part)
-        with suppress(NotImplementedError):  # files with erasure codes cannot be synced before they are closed
+        try:
             _soon(writer.hsync)
+        except RuntimeError as error:
+            if type(error) is RuntimeError:  # else it says that files with erasure codes can only be closed
+                raise
         _soon(writer.close)
 
     def _listed(self, folder: str, recursive: bool) -> list[FileStatus]:
@@ -217,7 +220,7 @@ class HdfsBucket(Bucket):
         def once() -> T:
             try:
                 return attempt()
-            except (OSError, RuntimeError, ValueError, NotImplementedError) as error:
+            except (OSError, RuntimeError, ValueError) as error:
                 raise refusal(self.url, name, verb, error) from error
 
         return self._retry.call(once, f"state in {self.url}")
