@@ -123,8 +123,8 @@ def make_plan(
     """
     check_routes(spec, tables)
     rules, routing = made_rules(spec), made_routing(spec)
-    misfits = unfit(rules, {table: schema for table, schema in tables.items() if table in paused})
-    made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in misfits})
+    unfit_tables = unfit(rules, {table: schema for table, schema in tables.items() if table in paused})
+    made = check_rules(rules, {table: schema for table, schema in tables.items() if table not in unfit_tables})
     found = check_merges(routing, made)
     sources: dict[TableId, dict[TableId, TableSchema]] = {}
     for table, schema in sorted(made.items()):
@@ -137,7 +137,7 @@ def make_plan(
     plans.sort(key=lambda plan: (plan.source, plan.sink))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
-        for table, error in misfits.items()
+        for table, error in unfit_tables.items()
     )
     return Plan(spec.name, spec.source.type, spec.sink.type, tuple(plans), behavior_text(spec), notes)
 

@@ -29,7 +29,8 @@ class Asking:
 
     def resume(self, request: TableRequest) -> None:
         """Ask for the copy that a table goes on with. Raises as `ask`."""
-        self._ask(request.table, request.copy, RESUMED, asked=True)
+        if self._captured(request.table):
+            self._ask(request.table, request.copy, RESUMED, asked=True)
 
     def ask(self, batch: int, tables: Iterable[TableId], reason: str, *, asked: bool, fits: bool = False) -> None:
         """Ask for copies that begin behind what a batch decides; arguments as in `CopiesAnew.copy_anew`.
@@ -37,10 +38,9 @@ class Asking:
         Raises ChangeRefused when the source does not copy a table, StateError.
         """
         for table in tables:
-            if isinstance(self._source, Captures) and not self._source.captures(table):
-                continue  # it begins anew when it is captured again
-            name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
-            self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
+            if self._captured(table):
+                name = hashlib.sha256(str(table).encode()).hexdigest()[:16]
+                self._ask(table, f"{batch}-{name}", reason, asked=asked, fits=fits)
 
     def ask_if_possible(self, batch: int, tables: Iterable[TableId], reason: str) -> None:
         """As `ask`; where a table is not copied, the log says what it is for the user to do. Raises StateError."""
@@ -51,6 +51,10 @@ class Asking:
                 log.warning(
                     "%s: %s: those that are there stay; `cdc resync FILE %s` copies it anew", table, reason, table
                 )
+
+    def _captured(self, table: TableId) -> bool:
+        """False for a table that was left out since: it begins anew when it is captured again."""
+        return not isinstance(self._source, Captures) or self._source.captures(table)
 
     def _ask(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
         if not isinstance(self._source, CopiesAnew) or not self._source.copies_anew(table):

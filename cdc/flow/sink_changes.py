@@ -143,6 +143,8 @@ class _Work(Pausing):
             self._emit(replace(change, table=table))
         else:
             self._behave(self._named(change, target), there, source)
+            if not isinstance(change, AlterTableComment):  # an edited rule's: the source begins a copy anew for its own
+                self._follow_copy(change.table, table, there, Part.WANTED)
 
     def _named(self, change: SchemaChange, target: Target) -> SchemaChange:
         """The change with the sink's table, and its key with the shard column."""

@@ -34,7 +34,7 @@ from cdc.schema import (
     TruncateTable,
 )
 
-JOINED = "it shares a table of the sink with one that is copied anew"
+JOINED = "the table of the sink that it goes to is copied anew, or was altered meanwhile"
 """Why a table is copied anew."""
 
 

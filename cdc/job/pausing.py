@@ -77,7 +77,11 @@ def _resumed(spec: PipelineSpec, table: str, state: StateDir) -> str:
     if found not in held.paused:
         paused = ", ".join(sorted(map(str, held.paused))) or "none"
         raise NotNow("it is not paused", where=table, hint=f"tables that are: {paused}")
-    Asking(source).resume(TableRequests(state.store).add(found, pause=False))
+    asking = Asking(source)
+    if not asking.possible(found):  # before anything is left there: the next run would stop at it
+        hint = "take the edit of the source's options back; one that was left out is copied when it is taken in again"
+        raise SourceError("it cannot be resumed: its source does not copy it anew", where=table, hint=hint)
+    asking.resume(TableRequests(state.store).add(found, pause=False))
     return f"{table} will be copied anew, and followed again."
 
 

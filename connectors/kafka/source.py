@@ -21,7 +21,7 @@ from connectors.kafka.read import records, startup
 from connectors.kafka.read.ahead import Ahead
 from connectors.kafka.read.history import History, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, sequence_place, topic_partition
-from connectors.kafka.read.planner import Planner
+from connectors.kafka.read.planner import TopicPlanner
 from connectors.kafka.read.ranges import ranges_of, split_up
 from connectors.kafka.read.tables import Tables
 from connectors.kafka.source_options import KafkaSourceOptions
@@ -140,7 +140,7 @@ class KafkaSource(Source):
     def _planner(self) -> Ahead:
         if self._plans is None:
             history = History(self._context.store)  # its own: what it has read out changes when there is more
-            planner = Planner(
+            planner = TopicPlanner(
                 self._cluster, self._policy, self._options, history, Tables(self._options), self._context.pipeline,
                 self._notices,
             )  # fmt: skip

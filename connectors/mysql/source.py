@@ -137,8 +137,9 @@ class MySqlSource(AskedSource):
                 return joined
         deadline = time.monotonic() + self._options.retry_timeout_s
         while True:
+            copying = self._bounded and self._coordinator().unfinished(start)  # the log is read to its end after that
             end = self._next(start, limits, wait_s)
-            if end != start or self._stopped or not (self._bounded and self._coordinator().unfinished(start)):
+            if end != start or self._stopped or not copying:
                 return end
             if time.monotonic() > deadline:
                 raise SourceError(

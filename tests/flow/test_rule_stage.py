@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from asked_source import AskedSource
 
-from cdc.block import ChangeBlock
+from cdc.block import ChangeBlock, During
 from cdc.errors import SpecError, TransformError
 from cdc.flow.offsets import numbered
 from cdc.flow.sink_schemas import SinkSchemas
@@ -19,12 +20,14 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
+    CopyTable,
     CreateTable,
     DataType,
     DropColumn,
     RenameColumn,
     RenameTable,
     SchemaChange,
+    TableCopied,
     TableId,
     TableSchema,
 )
@@ -231,6 +234,20 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
         "shop.t: the rules have changed: rows that are there keep what they have, without values in qty; "
         "`cdc resync FILE shop.t` copies them anew",
     ]
+
+
+def test_a_copy_that_is_under_way_when_rules_are_edited_begins_anew_with_the_new_columns(tmp_path: Path) -> None:
+    now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 4})]
+    copied = [replace(rows(T, SCHEMA, 3, change), during=During.NEW) for change in now]
+    source, sink = AskedSource([CREATED, rows(T, SCHEMA, 1, *now), CopyTable(T), copied[0]], {}), ListSink()
+    first = run_in_memory(source, sink, state=tmp_path, limits=None)
+    source.now = {T: rows(T, SCHEMA, 9, *now)}
+    source.add(copied[1], TableCopied(T))
+    run_in_memory(
+        source, sink, middle=Middle(rules=rules(("shop.t", {"projection": "id, name, qty + 1 AS more"}))),
+        state=tmp_path, start=first.offset, first_batch=first.batches, limits=None,
+    )  # fmt: skip
+    assert sink.rows(T) == [{"id": 1, "name": "a", "more": 4}, {"id": 2, "name": "b", "more": 5}]
 
 
 @pytest.mark.parametrize(("copied", "told"), [(False, 1), (True, 0)])

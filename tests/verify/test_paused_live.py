@@ -84,3 +84,45 @@ def test_a_table_that_no_copy_could_bring_back_is_not_paused(mysql_server: MySql
     pipeline.run()
     with pytest.raises(SourceError, match="would not copy it anew"):
         cdc(pipeline, "pause", f"{database}.t")
+
+
+def test_a_paused_table_that_is_left_out_stops_nothing_and_is_copied_when_it_is_taken_in_again(
+    mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = mysql_server.new_database("paused")
+    pipeline = ShortPipeline(mysql_server, tmp_path, database, MIRROR)
+    text, table = pipeline.file.read_text(), f"{database}.t"
+    left_out = text.replace("sink:", f"  tables.exclude: {table}\nsink:")
+    pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    pipeline.run()
+    cdc(pipeline, "pause", table)
+    pipeline.source("INSERT INTO u VALUES (1)")
+    pipeline.run()
+    pipeline.file.write_text(left_out)
+    with pytest.raises(SourceError, match="cannot be resumed: its source does not copy it anew"):
+        cdc(pipeline, "resume", table)
+    pipeline.source("INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2)")
+    pipeline.run()
+    pipeline.file.write_text(text)
+    cdc(pipeline, "resume", table)
+    pipeline.file.write_text(left_out)  # between the request and the run
+    pipeline.source("INSERT INTO t VALUES (2)", "INSERT INTO u VALUES (3)")
+    pipeline.run()
+    assert pipeline.sink(f"SELECT count(*) FROM {database}.u") == [(3,)]
+    pipeline.file.write_text(text)
+    pipeline.run()
+    assert sorted(pipeline.sink(f"SELECT id FROM {table}")) == [(1,), (2,)]
+
+
+def test_a_bounded_run_reads_to_its_end_when_a_table_that_was_asked_for_is_left_out(
+    mysql_server: MySqlServer, tmp_path: Path
+) -> None:
+    database = mysql_server.new_database("asked")
+    pipeline = ShortPipeline(mysql_server, tmp_path, database, MIRROR)
+    pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    pipeline.run()
+    request_resync(pipeline.spec, f"{database}.t", None)
+    pipeline.file.write_text(pipeline.file.read_text().replace("sink:", f"  tables.exclude: {database}.t\nsink:"))
+    pipeline.source("INSERT INTO u VALUES (1)")
+    pipeline.run()
+    assert pipeline.sink(f"SELECT id FROM {database}.u") == [(1,)]

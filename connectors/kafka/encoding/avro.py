@@ -21,7 +21,7 @@ from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding import debezium
 from connectors.kafka.encoding.connect import Schema, encoded
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout, Naming, Prepare
+from connectors.kafka.encoding.layout import MessageLayout, Naming, Prepare
 from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value
 
@@ -39,7 +39,7 @@ _LEAST = {values.GEOMETRY: 4, values.POINT: 25}
 _NO_NAME = re.compile(r"[^A-Za-z0-9_]|^(?=\d)")
 
 
-def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, register: Register) -> Layout:
+def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, register: Register) -> MessageLayout:
     """How messages of a table are written, with their schemas registered. Executor; once per table and schema.
 
     Raises SinkError for columns whose names are the same in Avro, and what `register` raises.
@@ -57,14 +57,14 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, re
     value = _framed(register("value", avro_schema(debezium.envelope_schema(full, columns))))
     parts = (value, *_envelope(table, naming, tuple(fields.values())))
     if not schema.primary_key:
-        return Layout(parts, None, prepare)
+        return MessageLayout(parts, None, prepare)
     key_schema = avro_schema(
         debezium.key_schema(full, [(schema.column(name), found[name]) for name in schema.primary_key])
     )
     own = tuple(replace(fields[name], quoted=False) for name in schema.primary_key)
     key: tuple[Part, ...] = (_framed(register("key", key_schema)), Row(KEY, own, messages.AVRO_RECORD))
     moved = (Row(KEY, tuple(found[name].field for name in schema.primary_key)),)
-    return Layout(parts, key, prepare, moved=moved)
+    return MessageLayout(parts, key, prepare, moved=moved)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout, Prepare
+from connectors.kafka.encoding.layout import MessageLayout, Prepare
 from connectors.kafka.encoding.mysql_types import mysql_type, parts_of
 from connectors.kafka.encoding.natural import is_bits, texts_of
 from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
@@ -37,7 +37,7 @@ _NAMED_JDBC = {"enum": 4, "set": -7, "bit": -7, "year": 12}
 _MOST_DIGITS = 38  # of Arrow's decimals; longer ones travel as text
 
 
-def layout(table: TableId, schema: TableSchema) -> Layout:
+def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     fields = tuple(_field(column) for column in schema.columns)
     prepare = {column.name: found for column in schema.columns if (found := _prepared(column)) is not None}
@@ -55,7 +55,7 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
     )  # fmt: skip
     names = schema.primary_key
     key: tuple[Part, ...] = (Row(KEY, tuple(field for name in names for field in fields if field.name == name)),)
-    return Layout(value, key if names else None, prepare, tombstones=False)
+    return MessageLayout(value, key if names else None, prepare, tombstones=False)
 
 
 def _field(column: Column) -> Field:

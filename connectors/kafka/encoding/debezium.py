@@ -8,7 +8,7 @@ from cdc.schema import Column, TableId, TableSchema
 from connectors.kafka.encoding.connect import Encoded, Schema, encoded
 from connectors.kafka.encoding.defaults import default_of
 from connectors.kafka.encoding.kernels import values
-from connectors.kafka.encoding.layout import Layout, Naming
+from connectors.kafka.encoding.layout import MessageLayout, Naming
 from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
 
@@ -55,7 +55,7 @@ _TIMES: tuple[Schema, ...] = tuple(
 _NUMBERS = ("ts_ms", "ts_us", "ts_ns", "server_id")
 
 
-def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *, with_schema: bool) -> Layout:
+def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *, with_schema: bool) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     columns = [(column, encoded(column, modes)) for column in schema.columns]
     fields = {column.name: found.field for column, found in columns}
@@ -68,7 +68,7 @@ def layout(table: TableId, schema: TableSchema, naming: Naming, modes: Modes, *,
         value = (*_with(envelope_schema(full, column_schemas(schema, modes))), *value, b"}")
         by_name = {column.name: (column, found) for column, found in columns}
         key = (*_with(key_schema(full, [by_name[name] for name in schema.primary_key])), *key, b"}")
-    return Layout(value, key if schema.primary_key else None, prepare, moved=moved)
+    return MessageLayout(value, key if schema.primary_key else None, prepare, moved=moved)
 
 
 def _envelope(table: TableId, naming: Naming, fields: tuple[Field, ...]) -> tuple[Part, ...]:

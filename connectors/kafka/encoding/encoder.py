@@ -12,7 +12,7 @@ from cdc.block import ChangeBlock
 from cdc.errors import SinkError
 from cdc.schema import TableId
 from connectors.kafka.encoding.changes import DELETE, INSERT, Changes, changes
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.origin import Origin
 from connectors.kafka.encoding.records import Record, RecordTemplate
 from connectors.kafka.encoding.template import AFTER, BEFORE, names_beside
@@ -54,7 +54,9 @@ class Messages:
 class Encoder:
     """Encodes blocks of one table at one schema."""
 
-    def __init__(self, layout: Layout, *, tombstones: bool, now_ms: Callable[[], int], headers: Headers = ()) -> None:
+    def __init__(
+        self, layout: MessageLayout, *, tombstones: bool, now_ms: Callable[[], int], headers: Headers = ()
+    ) -> None:
         """`headers`: of every message, before those that say where a changed key went."""
         self._headers = headers
         self._layout, self._now_ms = layout, now_ms

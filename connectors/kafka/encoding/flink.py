@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from cdc.schema import Column, Kind, TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, is_bits, prepared_of
 from connectors.kafka.encoding.template import AFTER, BEFORE, KEY, Field, Part, Row, Value, json_text
 
 _INSTANT_ROOM = 40
 
 
-def debezium(table: TableId, schema: TableSchema) -> Layout:
+def debezium(table: TableId, schema: TableSchema) -> MessageLayout:
     """`before`, `after`, `op` and `source`. Executor; once per table and schema."""
     fields = _fields(schema)
     op = Value(Field("change", values.CHAR, quoted=True))
@@ -26,7 +26,7 @@ def debezium(table: TableId, schema: TableSchema) -> Layout:
     return _layout(table, schema, (*value, b"}"))
 
 
-def canal(table: TableId, schema: TableSchema) -> Layout:
+def canal(table: TableId, schema: TableSchema) -> MessageLayout:
     """`old`, `data`, `type` and the table. Executor; once per table and schema."""
     fields = _fields(schema)
     return _layout(
@@ -39,14 +39,14 @@ def canal(table: TableId, schema: TableSchema) -> Layout:
     )  # fmt: skip
 
 
-def _layout(table: TableId, schema: TableSchema, value: tuple[Part, ...]) -> Layout:
+def _layout(table: TableId, schema: TableSchema, value: tuple[Part, ...]) -> MessageLayout:
     by_name = {field.name: field for field in _fields(schema)}
     keys = tuple(by_name[name] for name in schema.primary_key)
     members: tuple[Part, ...] = (b",", Row(KEY, keys, messages.MEMBERS)) if keys else ()
     key = (b'{"TableId":', json_text(str(table)), *members, b"}")
     bits = {column.name for column in schema.columns if is_bits(column)}
     prepare = {name: found for name, found in prepared_of(schema).items() if name not in bits}
-    return Layout(value, key, prepare, tombstones=False, split_keys=False)
+    return MessageLayout(value, key, prepare, tombstones=False, split_keys=False)
 
 
 def _fields(schema: TableSchema) -> tuple[Field, ...]:

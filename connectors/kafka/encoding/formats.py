@@ -8,7 +8,7 @@ from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding import avro, canal, debezium, flink, maxwell, plain
 from connectors.kafka.encoding.avro import Register
 from connectors.kafka.encoding.csv_key import csv_key
-from connectors.kafka.encoding.layout import Layout, Naming
+from connectors.kafka.encoding.layout import MessageLayout, Naming
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 _NAME = "cdc"
@@ -17,7 +17,7 @@ _NAME = "cdc"
 
 def layout_of(
     table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str, register: Register | None = None
-) -> Layout:
+) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema of a task.
 
     `register`: puts schemas into the Schema Registry, where the options name one.
@@ -35,7 +35,7 @@ def naming_of(options: KafkaSinkOptions, version: str) -> Naming:
     return Naming(options.topic_prefix or _NAME, version)
 
 
-def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> Layout:
+def _by_value(table: TableId, schema: TableSchema, options: KafkaSinkOptions, version: str) -> MessageLayout:
     if options.value_format == "canal-json":
         return canal.layout(table, schema)
     if options.value_format == "maxwell-json":

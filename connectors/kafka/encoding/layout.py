@@ -26,7 +26,7 @@ class Naming:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MessageLayout:
     """The parts of values and keys; `key` is None for messages without one.
 
     Attributes:

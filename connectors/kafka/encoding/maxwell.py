@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from cdc.schema import TableId, TableSchema
 from connectors.kafka.encoding.kernels import messages, values
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
 from connectors.kafka.encoding.template import BEFORE, KEY, Field, Part, Row, Shared, Value, json_text
 
 _SECOND_MS = 1000
 
 
-def layout(table: TableId, schema: TableSchema) -> Layout:
+def layout(table: TableId, schema: TableSchema) -> MessageLayout:
     """How messages of a table are written. Executor; once per table and schema."""
     fields = fields_of(schema)
     by_name = {field.name: field for field in fields}
@@ -36,4 +36,4 @@ def layout(table: TableId, schema: TableSchema) -> Layout:
     )  # fmt: skip
     named = tuple(replace(field, label=f"pk.{field.name}") for field in keys)
     key: tuple[Part, ...] = (b"{", where, b",", Row(KEY, named, messages.MEMBERS), b"}")
-    return Layout(value, key if keys else None, prepared_of(schema), tombstones=False)
+    return MessageLayout(value, key if keys else None, prepared_of(schema), tombstones=False)

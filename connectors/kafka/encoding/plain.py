@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from cdc.schema import Kind, TableSchema
 from connectors.kafka.encoding.kernels import values
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.encoding.natural import fields_of, prepared_of
 from connectors.kafka.encoding.template import KEY, Row
 
 _INSTANT_ROOM = 40
 
 
-def layout(schema: TableSchema) -> Layout:
+def layout(schema: TableSchema) -> MessageLayout:
     """How messages of a table are written: as Maxwell's rows, but TIMESTAMP says that it is UTC.
 
     Executor; once per table and schema.
@@ -25,6 +25,6 @@ def layout(schema: TableSchema) -> Layout:
     )
     by_name = {field.name: field for field in fields}
     key = (Row(KEY, tuple(by_name[name] for name in schema.primary_key)),)
-    return Layout(
+    return MessageLayout(
         (Row(KEY, fields),), key if schema.primary_key else None, prepared_of(schema), tombstones=False, deletes=False
     )

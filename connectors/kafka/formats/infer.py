@@ -39,7 +39,7 @@ _HOLDS: dict[DataType, tuple[int, ...]] = {
 """The kinds of values that columns of an inferred type take. Others take what they can convert."""
 
 
-def misfit(images: Images, schema: TableSchema, declared: Collection[str] = ()) -> int | None:
+def first_unfit(images: Images, schema: TableSchema, declared: Collection[str] = ()) -> int | None:
     """The first image that has a column which the table has not, or a value that its type does not take.
 
     The types of `declared` columns stay as they are: whether a value can be read is found out when it is.

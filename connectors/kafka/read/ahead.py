@@ -12,13 +12,13 @@ import threading
 
 from cdc.source import Limits
 from connectors.kafka.read.offset import KafkaOffset
-from connectors.kafka.read.planner import Planner
+from connectors.kafka.read.planner import TopicPlanner
 
 
 class _Plan:
     """A batch that a thread is planning. `end` is `start` when there is none; `error` is what it met instead."""
 
-    def __init__(self, planner: Planner, start: KafkaOffset, limits: Limits | None, wait_s: float) -> None:
+    def __init__(self, planner: TopicPlanner, start: KafkaOffset, limits: Limits | None, wait_s: float) -> None:
         self.start, self.limits, self.end = start, limits, start
         self.error: Exception | None = None
         self._asked = planner, start, limits, wait_s
@@ -40,12 +40,12 @@ class _Plan:
 class Ahead:
     """Stands before the planner, which it alone asks. Not for use by two threads, but for `stop` and `lag`."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: TopicPlanner) -> None:
         self._planner = planner
         self._plan: _Plan | None = None
 
     def next(self, start: KafkaOffset, limits: Limits | None, wait_s: float) -> KafkaOffset:
-        """As `Planner.next`; what was met while this batch was planned ahead is raised here."""
+        """As `TopicPlanner.next`; what was met while this batch was planned ahead is raised here."""
         plan = self._settled()
         end = start
         if plan is not None and (plan.start, plan.limits) == (start, limits):
@@ -60,12 +60,12 @@ class Ahead:
         return end
 
     def bound(self) -> None:
-        """As `Planner.bound`; it counts from the batch on that is asked for next."""
+        """As `TopicPlanner.bound`; it counts from the batch on that is asked for next."""
         self._settled()
         self._planner.bound()
 
     def lag(self) -> int:
-        """As `Planner.lag`: a batch that is planned ahead counts until it is asked for."""
+        """As `TopicPlanner.lag`: a batch that is planned ahead counts until it is asked for."""
         return self._planner.lag(last=self._plan is not None)
 
     def stop(self) -> None:

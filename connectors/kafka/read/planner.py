@@ -78,7 +78,7 @@ class _Batch:
         return list(found.values())
 
 
-class Planner:
+class TopicPlanner:
     """One per run. Not for use by two threads, but for `stopped` and `lag`.
 
     Args:
@@ -348,9 +348,9 @@ class Planner:
         reading = found.read(messages)
         count, first = len(messages), None
         for group in (self._tables.described(item, found) for item in reading.groups):
-            misfit = self._tables.misfit(group, known, part.topic)
-            if misfit is not None and misfit < count:
-                count, first = misfit, group
+            unfit = self._tables.first_unfit(group, known, part.topic)
+            if unfit is not None and unfit < count:
+                count, first = unfit, group
         around = statements.Around(known, self._tables, self._order, self._parts)
         due = statements.first_due(messages, reading, around)
         if due is not None and due[0] < count:

@@ -45,7 +45,7 @@ class Tables:
         )
         return replace(group, fields=fields)
 
-    def misfit(self, group: Group, known: Known, topic: str) -> int | None:
+    def first_unfit(self, group: Group, known: Known, topic: str) -> int | None:
         """The number of the first message whose rows cannot be rows of the table as it is known; None when all can.
 
         A topic that is not known to have rows of the table fits as little as one that has other rows.
@@ -61,7 +61,7 @@ class Tables:
             return first
         if group.fields is not None:
             return None if schemas.fits(schema, group.fields) else first
-        image = infer.misfit(group.images, schema, self._declared(group.table))
+        image = infer.first_unfit(group.images, schema, self._declared(group.table))
         return None if image is None else int(group.images.messages[image])
 
     def needed(self, group: Group, schema: TableSchema | None) -> TableSchema:

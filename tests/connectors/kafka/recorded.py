@@ -15,7 +15,7 @@ from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing import run_in_memory
 from connectors.kafka.encoding.encoder import Encoder
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.mysql.options import BinlogFilesSourceOptions
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "kafka"
@@ -71,7 +71,9 @@ def _sunk(flavor: str, folder: Path) -> _Blocks:
     return sink
 
 
-def ours(flavor: str, folder: Path, layout: Callable[[ChangeBlock], Layout], **loading: Any) -> dict[str, list[Record]]:
+def ours(
+    flavor: str, folder: Path, layout: Callable[[ChangeBlock], MessageLayout], **loading: Any
+) -> dict[str, list[Record]]:
     """Our messages of a recorded binlog, by table; `loading` is for `json.loads`."""
     found: dict[str, list[Record]] = defaultdict(list)
     for block in blocks(flavor, folder):

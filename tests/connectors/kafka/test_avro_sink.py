@@ -22,7 +22,7 @@ from connectors.kafka.avro.unwrapper import Written
 from connectors.kafka.client import SINK
 from connectors.kafka.encoding import avro, debezium
 from connectors.kafka.encoding.encoder import Encoder
-from connectors.kafka.encoding.layout import Layout, Naming
+from connectors.kafka.encoding.layout import MessageLayout, Naming
 from connectors.kafka.encoding.modes import Modes
 from connectors.kafka.formats import connect
 from connectors.kafka.formats.debezium import row_fields
@@ -32,7 +32,7 @@ from connectors.kafka.sink_options import KafkaSinkOptions
 NAMING = Naming("dbz", "1")
 
 
-def records(block: ChangeBlock, layout: Layout) -> list[dict[str, bytes]]:
+def records(block: ChangeBlock, layout: MessageLayout) -> list[dict[str, bytes]]:
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 1_700_000_000_000)
     return [record for messages in encoder.encode(block) for record in messages.records]
 

@@ -20,7 +20,7 @@ from cdc.testing.blocks import block
 from connectors.kafka.encoding import flink, maxwell, plain
 from connectors.kafka.encoding.encoder import Encoder
 from connectors.kafka.encoding.formats import layout_of
-from connectors.kafka.encoding.layout import Layout
+from connectors.kafka.encoding.layout import MessageLayout
 from connectors.kafka.sink_options import KafkaSinkOptions
 
 TABLE = TableId("shop", "orders")
@@ -29,7 +29,7 @@ SCHEMA = TableSchema(
 )
 
 
-def written(layout: Layout, found: ChangeBlock) -> list[tuple[Any, Any]]:
+def written(layout: MessageLayout, found: ChangeBlock) -> list[tuple[Any, Any]]:
     """Key and value of each message."""
     encoder = Encoder(layout, tombstones=True, now_ms=lambda: 0)
     return [
