@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cdc.source import Source
+
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_FILE = 400
 
@@ -24,6 +26,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
         "cdc.signals",
         "cdc.without_pandas",
         "cdc.timing",
+        "cdc.freed",
         "cdc.finding",
         "cdc.disk",
         "cdc.processes",
@@ -48,6 +51,7 @@ CONTRACTS = (
     "dead_letters",
     "errors",
     "finding",
+    "freed",
     "disk",
     "draft",
     "schema",
@@ -312,3 +316,26 @@ def test_every_dialect_is_planned_with_by_the_core() -> None:
     for name in CONNECTORS:
         used = {item for item in imports(name) if within(item, "cdc.evolution")}
         assert not used & {"cdc.evolution.planner", "cdc.evolution.columns", "cdc.evolution.rebuild"}, name
+
+
+def test_what_every_source_must_have_is_little() -> None:
+    """What only some sources can do is a small Protocol that the engine asks for."""
+    assert len(Source.__abstractmethods__) <= 7
+
+
+def test_a_whole_sink_for_a_sql_system_is_short() -> None:
+    """The example passes the conformance suite, schema changes included (`tests/conformance/test_sqlite_sink.py`)."""
+    assert len(lines_of_code(ROOT / "tests" / "conformance" / "sqlite_sink.py")) <= 150
+
+
+def lines_of_code(path: Path) -> set[int]:
+    """The numbers of a file's lines that hold code: not blank, no comment, no docstring."""
+    text = path.read_text(encoding="utf-8")
+    words = {
+        number
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    written = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
+    return written - words

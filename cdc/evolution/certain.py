@@ -5,7 +5,7 @@ value has one possible outcome: itself, under the new type.
 
 | from | to | certain |
 |---|---|---|
-| an integer | an integer, DECIMAL, DOUBLE, CHAR, VARCHAR | where it is in the range of the new type |
+| an integer | an integer, DECIMAL, DOUBLE, CHAR, VARCHAR | in the range of the new type; not in DECIMAL of 39 digits |
 | DECIMAL | DECIMAL | where neither digits nor scale shrink; fewer when no value has more; not beyond 38 digits |
 | DECIMAL | an integer, DOUBLE, text | yes |
 | FLOAT | DOUBLE | yes |
@@ -175,6 +175,8 @@ def _converted(new: DataType, old: DataType) -> bool:
         return not widened and (old.kind, new.kind) != (Kind.DATE, Kind.TIMESTAMP)
     if old.kind in REALS or new.kind is Kind.FLOAT:
         return (old.kind, new.kind) != (Kind.FLOAT, Kind.DOUBLE)
+    if new.kind is Kind.DECIMAL and old.kind is not Kind.DECIMAL and (new.length or 10) > _LONGEST_DECIMAL:
+        return True
     if old.kind is Kind.DECIMAL and new.kind is Kind.DECIMAL:
         longest = max(old.length or 10, new.length or 10)
         return longest > _LONGEST_DECIMAL and (_whole(new) < _whole(old) or (old.scale or 0) != (new.scale or 0))

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Generic
 
 from cdc.errors import ChangeRefused
@@ -116,7 +116,13 @@ def run_step(session: SchemaSession[T], step: Step) -> None:
                 hint += "or drop the table there and start anew"
                 raise ChangeRefused(reason, where=str(table), hint=hint, curable=True)
         case Statement():
-            session.execute(step)
+            try:
+                session.execute(step)
+            except ChangeRefused:
+                if step.undo and not session.dialect.transactional:
+                    with suppress(ChangeRefused):  # who may not change the table may not drop its copy either
+                        session.execute(Statement(step.table, step.undo))
+                raise
 
 
 def creations(planned: Sequence[PlannedChange], first: int) -> list[PlannedChange]:

@@ -31,7 +31,7 @@ def rebuild(
         *dialect.take_place(copy.id, new),
     ]
     for sql in statements:
-        yield Statement(old.id, sql)
+        yield Statement(old.id, sql, undo=statements[0])
     layout.put(new)
     layout.remove(copy.id)
 

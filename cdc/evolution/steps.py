@@ -10,11 +10,17 @@ from cdc.schema import SchemaChange, TableId
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement. `job`: the sink may carry it out later, in a job of `table` that has to be waited for."""
+    """One statement.
+
+    Attributes:
+        job: the sink may carry it out later, in a job of `table` that has to be waited for.
+        undo: a statement that takes away what those before it have made for it alone, for when it is refused.
+    """
 
     table: TableId
     sql: str
     job: bool = False
+    undo: str = ""
 
 
 @dataclass(frozen=True, slots=True)

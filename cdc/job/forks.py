@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from pyspark import cloudpickle
 
 from cdc.errors import EngineError
 from cdc.job.fork_server import reached
+from cdc.job.session import ONE_ARENA
 
 _READER = "pyspark.sql.streaming.python_streaming_source_runner"
 _LAUNCHER = """#!/bin/sh
@@ -34,7 +36,9 @@ class Forks:
         """Start the server and write the launcher. Raises EngineError when it does not start."""
         command = [sys.executable, "-m", "cdc.job.fork_server", str(self._socket)]
         # a group of its own: signals of a terminal are for the process that works with it, also while this one starts
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, env={**os.environ, **ONE_ARENA}
+        )
         client = Path(__file__).with_name("fork_client.py")
         words = {"reader": _READER, "python": sys.executable, "client": client, "socket": self._socket}
         self.launcher.write_text(_LAUNCHER.format(**{name: shlex.quote(str(word)) for name, word in words.items()}))

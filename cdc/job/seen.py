@@ -9,10 +9,10 @@ from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import locked
 from cdc.job.state_location import named_place
 from cdc.state.directory import StateDir
-from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.lease import holder
 from cdc.state.remote.run import STATUS
 from cdc.state.remote.store import RemoteStore
+from cdc.state.remote.stores import bucket_at
 from cdc.status.file import LIVING, Seen, alive, read_status, with_requests, write_status
 from cdc.status.model import from_json
 
@@ -27,7 +27,7 @@ def seen(given: str | Path) -> Seen | None:
     found = named_place(given)
     if not found.url or locked(found.root):
         return read_status(found.root)
-    there = Bucket(found.url, _SOON).get_dated(STATUS)
+    there = bucket_at(found.url, _SOON).get_dated(STATUS)
     if there is None:
         return None
     status = from_json(there[0], f"{found.url}/{STATUS}")
@@ -40,7 +40,7 @@ def show_requests(state: StateDir) -> None:
     if not isinstance(state.store, RemoteStore):
         return
     url = state.store.session.url
-    data = Bucket(url, _SOON).get(STATUS)
+    data = bucket_at(url, _SOON).get(STATUS)
     status = None if data is None else from_json(data, f"{url}/{STATUS}")
     if status is not None and status.state not in LIVING:  # a run that lives shows it itself
         write_status(state.root, with_requests(state.root, status))
@@ -52,7 +52,7 @@ def check_here(name: str, given: str | Path) -> None:
     now = read_status(found.root) if not found.url or locked(found.root) else None
     if now is not None and now.alive:
         return
-    other = holder(Bucket(found.url, _SOON)) if found.url else None
+    other = holder(bucket_at(found.url, _SOON)) if found.url else None
     if other is not None:
         raise NotNow(f"{other.who} has it, or had it and ended without a word", where=name, hint="ask on that machine")
     raise NotNow("does not run", where=name, hint=f"its state directory is {found.url or found.root}")

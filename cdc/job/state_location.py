@@ -21,14 +21,14 @@ from cdc.job.java import cache_folder
 from cdc.job.lock import RunLock, locked
 from cdc.spec.model import PipelineSpec
 from cdc.state.directory import StateDir
-from cdc.state.remote.bucket import SCHEMES, Bucket
 from cdc.state.remote.restore import restore
 from cdc.state.remote.run import TTL_S, held, note_url, url_of
 from cdc.state.remote.store import RemoteStore
+from cdc.state.remote.stores import HDFS, SCHEMES, bucket_at, example
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/*)(.*)", re.DOTALL)
 _KNOWN = frozenset({
-    *SCHEMES, "adl", "cos", "dbfs", "file", "ftp", "gcs", "hdfs", "http", "https", "oss", "s3n", "wasb", "wasbs",
+    *SCHEMES, "adl", "cos", "dbfs", "file", "ftp", "gcs", "http", "https", "oss", "s3n", "wasb", "wasbs",
 })  # fmt: skip
 """Schemes that make a URL of what has no slash behind it."""
 _SHORTEST_S, _LONGEST_S = 1.0, 600.0
@@ -65,9 +65,9 @@ def named_place(given: str | Path) -> Place:
         return Place(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))
-    if not url[2] or not bucket or not prefix:
-        hint = f"write {url[1].lower()}://bucket/prefix, with a prefix for each pipeline"
-        raise StateError("names no place in a bucket", where=str(given), hint=hint)
+    if not _named(url) or not bucket or not prefix:
+        hint = f"write {example(url[1].lower())}/prefix, with a prefix for each pipeline"
+        raise StateError("names no place in a store", where=str(given), hint=hint)
     name = f"{url[1].lower()}://{bucket}/{prefix}"
     short = hashlib.sha256(name.encode()).hexdigest()[:12]
     folder = f"{_letters(prefix.rpartition('/')[2])[:40]}-{short}"
@@ -81,9 +81,9 @@ def store_url(given: str) -> str:
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         raise StateError("is no URL of an object store", where=given, hint="give a folder as --state-root")
-    if not url[2] or not url[3].strip("/"):
-        scheme = url[1].lower()
-        raise StateError("names no bucket", where=given, hint=f"write {scheme}://bucket or {scheme}://bucket/prefix")
+    if not _named(url) or not url[3].strip("/"):
+        found = example(url[1].lower())
+        raise StateError("names no store", where=given, hint=f"write {found} or {found}/prefix")
     return given.rstrip("/")
 
 
@@ -142,7 +142,7 @@ def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
         yield state
         return
     with tempfile.TemporaryDirectory(prefix="cdc-state-") as folder:
-        restore(Bucket(found.url, _COMMAND), Path(folder))
+        restore(bucket_at(found.url, _COMMAND), Path(folder))
         yield StateDir(Path(folder))
 
 
@@ -191,12 +191,10 @@ def local_path(given: str | Path) -> Path:
     scheme, slashes, rest = url.groups()
     if scheme.lower() != "file":
         raise StateError(
-            f"cannot keep state in {scheme}: it has no conditional put, by which one of two runs is kept out"
-            if scheme.lower() == "hdfs"
-            else f"cannot keep state in {scheme}",
+            f"cannot keep state in {scheme}",
             where=_shown(url),
             hint="name a folder, such as --state-dir /mnt/shared/cdc/shop, or s3://, gs:// or abfss:// with bucket and "
-            "prefix",
+            "prefix, or hdfs:// with name node and folder",
         )
     if not slashes or not rest:
         hint = f"write file:///{rest or 'var/lib/cdc/shop'}, or the path alone"
@@ -211,6 +209,11 @@ def _url(given: str | Path) -> re.Match[str] | None:
     """A URL: also what a Path has made of one, with one slash, or with none where nothing follows; None for a path."""
     url = _URL.fullmatch(str(given))
     return url if url is not None and (url[2] or not url[3] or url[1].lower() in _KNOWN) else None
+
+
+def _named(url: re.Match[str]) -> bool:
+    """Whether a URL of a store may have a name behind its slashes. The name node of `hdfs:///` would be anyone's."""
+    return bool(url[2]) and not (url[1].lower() == HDFS and len(url[2]) > 2)
 
 
 def _shown(url: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ Where the log alone leaves the values of existing rows uncertain, DuckDB comes t
 | STRING, BINARY | numbers | the same the other way |
 | TIMESTAMP_LTZ | anything else | the server converts it in the time zone of the session that ran the ALTER |
 | anything else | TIMESTAMP_LTZ | the same the other way |
-| DECIMAL beyond 38 digits | another one | it is text here, with all digits of its scale |
+| other numbers | DECIMAL beyond 38 digits | it is text here, with all digits of its scale |
 | VARBINARY | fewer bytes | the server refuses or cuts, by its sql_mode |
 """
 
@@ -74,6 +74,8 @@ def conversion(expression: str, actual: str, new: DataType, old: DataType | None
         return f"CAST(decode({expression}) AS {sql})"
     if sql == TEXT and old is not None and old.kind in _TIMED:
         return _timed_text(expression, old)
+    if sql == TEXT and actual.startswith("DECIMAL"):
+        return _decimal_text(expression)
     if actual == TIMESTAMP and sql == "DATE":
         return _day(expression)
     return f"CAST({expression} AS {sql})"
@@ -86,8 +88,8 @@ def plain_text(expression: str, kind: DataType) -> str | None:
     """
     text = f"CAST({expression} AS VARCHAR)"
     match kind.kind:
-        case Kind.DECIMAL:  # DuckDB leaves the zero out before the point of a DECIMAL(30, 30)
-            return f"regexp_replace({text}, '^(-?)\\.', '\\10.')"
+        case Kind.DECIMAL:
+            return _decimal_text(expression)
         case Kind.DOUBLE:
             size, whole = f"abs({expression})", f"regexp_replace({text}, '\\.0$', '')"
             reason = "error('DOUBLE values below 0.0001 or from 1e10 on have more than one text')"
@@ -107,6 +109,11 @@ def plain_text(expression: str, kind: DataType) -> str | None:
             return text
 
 
+def _decimal_text(expression: str) -> str:
+    """With the zero before the point that DuckDB leaves out of a DECIMAL(30, 30)."""
+    return f"regexp_replace(CAST({expression} AS VARCHAR), '^(-?)\\.', '\\10.')"
+
+
 def _without_zeros(text: str) -> str:
     """A time without the zeros at the end of its fraction."""
     return f"regexp_replace(regexp_replace({text}, '(\\.\\d*[1-9])0+$', '\\1'), '\\.0+$', '')"
@@ -119,10 +126,10 @@ def _unsure(old: DataType, new: DataType) -> bool:
 
 
 def _other_decimal_text(old: DataType, new: DataType) -> bool:
-    """Whether decimals that are text here get other digits: with the scale, or cut to fewer digits."""
-    if old.kind is not Kind.DECIMAL or new.kind is not Kind.DECIMAL or {duckdb_type(old), duckdb_type(new)} != {TEXT}:
+    """Whether numbers that are text here, or become it, get other digits: with the scale, or cut to fewer digits."""
+    if new.kind is not Kind.DECIMAL or duckdb_type(new) != TEXT or old == new:
         return False
-    return old != new and (old.scale != new.scale or _length(new) < _length(old))
+    return old.kind is not Kind.DECIMAL or old.scale != new.scale or _length(new) < _length(old)
 
 
 def _length(data_type: DataType) -> float:

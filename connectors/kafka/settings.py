@@ -19,6 +19,7 @@ PREFIX = "properties."
 
 _RENAMED = {
     "max.request.size": "message.max.bytes",
+    "max.partition.fetch.bytes": "fetch.message.max.bytes",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",

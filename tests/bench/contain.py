@@ -1,6 +1,7 @@
 """`contain.py COST COMMAND...`: run a command, wait for it and for all it leaves behind, write what they cost to COST.
 
 A process whose parent has ended is given to this one (prctl PR_SET_CHILD_SUBREAPER), so that its CPU time is counted.
+Standard input is a pipe that whoever measures holds open: once that has ended, in whatever way, all of them are killed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+
+from spend import tree
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -21,9 +26,14 @@ def main() -> None:
     cost, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    child = subprocess.Popen(command, preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: child.send_signal(received))
+    child = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
+    )  # fmt: skip
+    signal.signal(signal.SIGTERM, lambda received, _: child.send_signal(received))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever measures hears it, too
+    over = threading.Event()
+    threading.Thread(target=_kill_all_at_the_end_of_input, args=(over,), daemon=True).start()
     code = 0
     while True:
         try:
@@ -33,8 +43,19 @@ def main() -> None:
         if pid == child.pid:
             code = os.waitstatus_to_exitcode(status)
             child.returncode = code
+    over.set()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     Path(cost).write_text(json.dumps({"code": code, "cpu_s": used.ru_utime + used.ru_stime}))
+
+
+def _kill_all_at_the_end_of_input(over: threading.Event) -> None:
+    """Kill everything below this process until nothing is left of it."""
+    while os.read(0, 1):
+        pass
+    while not over.wait(0.05):
+        for pid in tree(os.getpid())[1:]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,20 @@ from readers import Bench, decode, described  # noqa: E402
 from rules import ruled_tables, rules  # noqa: E402
 from served import beside_verify, serving  # noqa: E402
 from snapshot import snapshot  # noqa: E402
+from spend import kill_all  # noqa: E402
 from whole import WholeTool, memory  # noqa: E402
 from workload import Generator, Workload  # noqa: E402
 
 from cdc_services.installation import find  # noqa: E402
 from cdc_services.server import StartedServer  # noqa: E402
 
-STEPS = (
-    "decode", "whole", "memory", "live", "tables", "rules", "kafka", "loads", "snapshot", "cluster", "serve", "verify",
-    "cli",
-)  # fmt: skip
+STEPS = {
+    "decode": 3.5, "whole": 5.0, "memory": 3.0, "live": 1.5, "tables": 1.0, "rules": 4.0, "kafka": 8.0, "loads": 6.0,
+    "snapshot": 7.0, "cluster": 7.0, "serve": 3.5, "verify": 5.0, "cli": 0.5,
+}  # fmt: skip
+"""Minutes that each takes on two cores."""
+PEERS = 9.0
+"""Minutes that the peers take in `decode` besides."""
 SIZES = {"orders_insert": 1_000_000, "orders_update": 200_000, "orders_delete": 50_000, "sbtest_insert": 300_000}
 WARM = {"orders_insert": 20_000, "orders_update": 2_000, "orders_delete": 1_000, "sbtest_insert": 2_000}
 SERVER = ("--innodb-buffer-pool-size=1G", "--innodb-redo-log-capacity=1G", "--max-binlog-size=1G")
@@ -57,6 +62,9 @@ def main() -> int:
     }  # fmt: skip
     out = ROOT / "bench-results" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(results, indent=1) + "\n")
+    _say_how_long(options, out.relative_to(ROOT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def record(name: str, measure: Callable[[], Any]) -> None:
         try:
@@ -66,12 +74,16 @@ def main() -> int:
             traceback.print_exc()
         out.write_text(json.dumps(results, indent=1) + "\n")
 
-    with _server(options) as bench:
-        results["machine"]["mysql"] = bench.server.version
-        _measure(bench, options, record)
+    cut = False
+    try:
+        with _server(options) as bench:
+            results["machine"]["mysql"] = bench.server.version
+            _measure(bench, options, record)
+    except KeyboardInterrupt:
+        cut = True
     print("\n".join(show.tables(results)))
-    print(f"\n{out.relative_to(ROOT)}")
-    return 1 if any(isinstance(part, dict) and "failed" in part for part in results.values()) else 0
+    print(f"\n{out.relative_to(ROOT)}{' has what was measured before the end' * cut}")
+    return 130 if cut else 1 if any(isinstance(part, dict) and "failed" in part for part in results.values()) else 0
 
 
 def _options() -> argparse.Namespace:
@@ -89,6 +101,21 @@ def _options() -> argparse.Namespace:
     return options
 
 
+def _say_how_long(options: argparse.Namespace, out: Path) -> None:
+    minutes = sum(STEPS[step] for step in options.steps) + (PEERS if _with_peers(options) else 0)
+    minutes *= max(0.4, options.factor)  # what starts and what waits does not get shorter with fewer rows
+    end = datetime.now().astimezone() + timedelta(minutes=minutes)
+    print(
+        f"{', '.join(options.steps)}{' with peers' * _with_peers(options)}: about {max(1, round(minutes))} minutes "
+        f"on two cores, until {end:%H:%M}.\n{out} has what has been measured; Ctrl-C ends all and prints them.",
+        file=sys.stderr, flush=True,
+    )  # fmt: skip
+
+
+def _with_peers(options: argparse.Namespace) -> bool:
+    return "decode" in options.steps and not options.no_peers
+
+
 @contextmanager
 def _server(options: argparse.Namespace) -> Iterator[Bench]:
     installation = find("mysql")
@@ -103,7 +130,10 @@ def _server(options: argparse.Namespace) -> Iterator[Bench]:
     server = StartedServer(installation, SERVER)
     try:
         with tempfile.TemporaryDirectory(prefix="cdc-bench-") as folder:
-            yield Bench(server, Path(folder), options.repeat, say, peers=not options.no_peers)
+            try:
+                yield Bench(server, Path(folder), options.repeat, say, peers=not options.no_peers)
+            finally:
+                kill_all()  # before their folders go
     finally:
         server.close()
 

@@ -24,7 +24,7 @@ Figures = dict[str, Any]
 ROWS = 1_000_000
 LARGE = 10
 WRITE_S = 15
-WRITE_ROUNDS = 5
+WRITE_ROUNDS = 3
 
 
 def snapshot(bench: Bench, generator: Generator, factor: float) -> Figures:
@@ -101,7 +101,7 @@ def _writers(bench: Bench, generator: Generator) -> Figures:
     generator.run("SET SESSION sql_log_bin = 1")
     waits = _lock_waits(generator)
     times: dict[str, list[float]] = {"alone": [], "beside_select": [], "beside": [], "beside_background": []}
-    for number in range(WRITE_ROUNDS):
+    for number in range(min(WRITE_ROUNDS, bench.repeat)):
         times["alone"].append(_p99(bench, "a writer alone", lambda: None))
         times["beside_select"].append(_beside_select(bench))
         times["beside"].append(_beside(bench, number))

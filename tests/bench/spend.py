@@ -142,6 +142,15 @@ class OtherLoad:
         return busy_s(), sum(cpu_of(pid, with_ended_children=False) for pid in self._known)
 
 
+_started: set[Contained] = set()
+
+
+def kill_all() -> None:
+    """End every command that has been started and not been waited for."""
+    for running in list(_started):
+        running.kill()
+
+
 class Contained:
     """A running command inside `contain.py`, which adopts and counts every process the command leaves behind."""
 
@@ -160,8 +169,9 @@ class Contained:
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self._child = subprocess.Popen(
                 [sys.executable, str(CONTAIN), str(self._cost), *command],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, env={**os.environ, **(environ or {})},
+                stdin=subprocess.PIPE, stdout=out, stderr=err, env={**os.environ, **(environ or {})},
             )  # fmt: skip
+        _started.add(self)
         self._peak: dict[int, Process] = {}
         self._anonymous_mb = 0.0
         self._seen: dict[int, Process] = {}
@@ -188,9 +198,8 @@ class Contained:
         """Wait for the end; what it cost."""
         try:
             self._child.wait(timeout_s)
-        except BaseException:
-            self._child.kill()
-            raise
+        finally:
+            self.kill()
         cost = json.loads(self._cost.read_text())
         wall = time.monotonic() - self._started
         spent = Spent(cost["code"], round(wall, 3), round(cost["cpu_s"], 3), self._load.cores(cost["cpu_s"]))
@@ -204,6 +213,13 @@ class Contained:
             pss_by_role=peak,
             cpu_by_role=by_role(self._seen, "cpu_s"),
         )
+
+    def kill(self) -> None:
+        """End the command and everything it has started, at once; nothing when all have ended."""
+        assert self._child.stdin is not None
+        self._child.stdin.close()
+        self._child.wait()
+        _started.discard(self)
 
     def words(self) -> str:
         """The end of what it wrote, for an error message."""

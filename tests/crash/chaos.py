@@ -30,6 +30,7 @@ import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
 from middle_model import differing
+from random_pairs import SINKS, differing_pairs
 from rule_runs import differing_world
 from servers import FLAVORS, own_servers
 from small_workload import SmallWorkload
@@ -45,6 +46,9 @@ WORLDS = 60
 
 ALTERED = 6
 """Tables altered while they are copied, and killed processes, without Spark (`altered_kills`)."""
+
+PAIRS = 8
+"""Columns made into other types, 120 a seed (`random_pairs`)."""
 
 START_S = 20.0
 """About as long as a start takes on a busy machine: moments of the start are drawn from it."""
@@ -67,6 +71,7 @@ def main() -> None:
     if options.connect is not None:
         live_debezium.run(options.connect, first)
     _worlds(first, 1 if options.seed is not None else WORLDS)
+    _pairs(first, 1 if options.seed is not None else PAIRS)
     _altered(first, 1 if options.seed is not None else ALTERED)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
@@ -91,6 +96,18 @@ def _worlds(first: int, count: int) -> None:
                 if found:
                     told = (Path(folder) / "world.sql").read_text(encoding="utf-8")
                     raise SystemExit("\n".join([told, f"seed {seed}, {servers[seed % 2].flavor} into {kind}", *found]))
+
+
+def _pairs(first: int, count: int) -> None:
+    """Columns of every type made into every other, on both servers, into all sinks. Exit code 1 at a difference."""
+    print(f"types that become others, seeds {first} to {first + count - 1}", flush=True)
+    with own_servers() as make:
+        servers = [make(flavor) for flavor in FLAVORS]
+        for seed in range(first, first + count):
+            sink = SINKS[seed // 2 % len(SINKS)]
+            with tempfile.TemporaryDirectory(prefix="cdc-pairs-") as folder:
+                if found := differing_pairs(servers[seed % 2], sink, seed, Path(folder)):
+                    raise SystemExit(f"seed {seed}, {servers[seed % 2].flavor} into {sink}\n{found}")
 
 
 def _altered(first: int, count: int) -> None:

@@ -30,6 +30,7 @@ ANY = [
     ("VARBINARY(5)", "BINARY(9)"), ("TIMESTAMP(6)", "TIMESTAMP"), ("TIMESTAMP", "DATE"), ("TIME", "TIME(3)"),
     ("TIMESTAMP", "TIMESTAMP_LTZ"), ("DATE", "TIMESTAMP_LTZ"), ("TIMESTAMP", "VARCHAR(30)"), ("GEOMETRY", "BYTES"),
     ("DECIMAL(45, 4)", "DECIMAL(45, 2)"), ("VECTOR(3)", "STRING"),
+    ("INT", "DECIMAL(65, 30)"), ("BIGINT UNSIGNED", "DECIMAL(39, 0)"), ("DECIMAL(10, 2)", "DECIMAL(45, 4)"),
 ]  # fmt: skip
 
 

@@ -46,3 +46,9 @@ def test_spark_starts_with_its_own_file_system_as_its_yarn_client_asks_for_what_
     settings = session_settings("shop", "yarn", {"CDC_SPARK_CONF": "spark.executor.instances=2"}, Path("/tmp"))
     assert settings["spark.executor.instances"] == "2"
     assert not any(key.startswith("spark.hadoop.fs.file") for key in settings)
+
+
+def test_python_beside_spark_keeps_what_is_freed_in_one_place() -> None:
+    settings = session_settings("shop", "local[1]", {}, Path("/tmp"))
+    assert settings["spark.executorEnv.MALLOC_ARENA_MAX"] == "1"
+    assert "-Xmn32m" in settings["spark.driver.extraJavaOptions"].split()

@@ -74,13 +74,13 @@ def test_only_this_user_can_read_a_state_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "hdfs://name/x", "HDFS://name/x", "gs://bucket", "s3://bucket/", "ftp://b/x", "s3://", "s3:/", "s3:", "gs:",
-        "S3:", "s3:bucket/prefix", "abfss:box@shop/cdc", "hdfs:", "hdfs:name/x", "https:host/x", "nobody-knows://",
+        "hdfs://name", "HDFS://name/", "gs://bucket", "s3://bucket/", "ftp://b/x", "s3://", "s3:/", "s3:", "gs:",
+        "S3:", "s3:bucket/prefix", "abfss:box@shop/cdc", "hdfs:", "hdfs:name/x", "webhdfs://name/x", "https:host/x", "nobody-knows://",
     ],
 )  # fmt: skip
 def test_places_that_are_no_file_system_and_no_prefix_of_a_bucket_are_refused(place: str) -> None:
     for given in (place, Path(place)):
-        with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a bucket).*--state-dir|/prefix"):
+        with pytest.raises(StateError, match=r"(cannot keep state in|names no place in a store).*--state-dir|/prefix"):
             named_place(given)
 
 
@@ -110,17 +110,17 @@ def test_a_file_url_without_a_path_is_refused(place: str) -> None:
 
 
 REFUSED = [
-    (["run", "p.yaml", "--state-dir", "s3://"], "names no place in a bucket"),
-    (["status", "p.yaml", "--state-dir", "gs:"], "names no place in a bucket"),
+    (["run", "p.yaml", "--state-dir", "s3://"], "names no place in a store"),
+    (["status", "p.yaml", "--state-dir", "gs:"], "names no place in a store"),
     (["run", "p.yaml", "--from-savepoint", "s3://bucket/savepoint"], "a savepoint is a folder of this machine"),
     (["run", "p.yaml", "--from-savepoint", "s3:"], "a savepoint is a folder of this machine"),
     (["list", "--state-root", "s3:"], "the state root is a folder of this machine"),
     (["status", "shop", "--state-root", "s3://bucket/x"], "the state root is a folder of this machine"),
     (["serve", ".", "--state-root", "s3:bucket"], "the state root is a folder of this machine"),
     (["serve", ".", "--state-root", "file:"], "names no folder"),
-    (["serve", ".", "--state-store", "s3:"], "names no bucket"),
-    (["serve", ".", "--state-store", "s3://"], "names no bucket"),
-    (["serve", ".", "--state-store", "s3:bucket/prefix"], "names no bucket"),
+    (["serve", ".", "--state-store", "s3:"], "names no store"),
+    (["serve", ".", "--state-store", "s3://"], "names no store"),
+    (["serve", ".", "--state-store", "s3:bucket/prefix"], "names no store"),
     (["serve", ".", "--state-store", "file:///var/cdc"], "is no URL of an object store"),
     (["serve", ".", "--state-store", "states"], "is no URL of an object store"),
 ]

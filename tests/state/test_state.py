@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from cdc.state.directory import StateDir
 from cdc.state.durable import write_file
 from cdc.state.formats import FORMAT
 from cdc.state.store import LocalStore
+from connectors.mysql.snapshot.plan.requests import Requests
 
 ORDERS = TableId("shop", "orders.2024")
 
@@ -50,6 +52,38 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
         assert reader.read() == "old"  # whoever has it open keeps reading the old one
     assert path.read_text() == "new content"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.json"]
+
+
+def test_a_record_is_on_disk_with_its_name_before_anybody_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request to copy, the rows that are let go for it, a decision: nothing else knows of them after a crash."""
+    done: list[str] = []
+    sync, rename = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        done.append("folder" if path.is_dir() else "file")
+        sync(handle)
+
+    def renamed(old: Path, new: Path) -> None:
+        done.append("name")
+        rename(old, new)
+
+    store = LocalStore(tmp_path)
+    log = CommitLog(store.within("commits"))
+    records: tuple[Callable[[], object], ...] = (
+        lambda: Requests(store).add(ORDERS), lambda: log.note_resync(ORDERS, 0), lambda: log.decide(decision(0)),
+    )  # fmt: skip
+    for record in records:
+        record()  # folders are made
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", renamed)
+        record()
+        monkeypatch.undo()
+        assert done[-1] == "folder"
+        assert done.index("file") < done.index("name") < len(done) - 1
+        done.clear()
 
 
 def test_a_full_disk_leaves_the_old_content_and_says_so(tmp_path: Path) -> None:

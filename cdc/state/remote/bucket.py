@@ -54,7 +54,7 @@ class Bucket:
         Raises StateError.
         """
         try:
-            Bucket(self.url, replace(self._retry, timeout_s=0.0)).names(_FIRST)
+            type(self)(self.url, replace(self._retry, timeout_s=0.0)).names(_FIRST)
         except StateUnavailable as error:
             if _NO_ACCOUNT.search(error.message):
                 raise StateError(error.message, where=error.where, hint=error.hint) from error

@@ -14,13 +14,13 @@ from pathlib import Path
 from cdc.errors import CdcError, StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
 from cdc.state.durable import make_folder, state_error, write_file
-from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.compact import OF_THIS_MACHINE, compact, due
 from cdc.state.remote.entry import CLOSE, OPEN, Entry
 from cdc.state.remote.held import note_held
 from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
+from cdc.state.remote.stores import bucket_at
 from cdc.state.remote.writer import FOLDER, Session, Writer, entry_name, taken_over
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ def held(
 class _Run:
     def __init__(self, url: str, copy: Path, retry: RetryPolicy, ttl_s: float) -> None:
         self._url, self._copy, self._retry, self._ttl_s = url, copy, retry, ttl_s
-        self._bucket, self._owner = Bucket(url, retry), secrets.token_hex(16)
-        self._once = Bucket(url, RetryPolicy(timeout_s=0.0))
+        self._bucket, self._owner = bucket_at(url, retry), secrets.token_hex(16)
+        self._once = bucket_at(url, RetryPolicy(timeout_s=0.0))
         self._over, self._ending = threading.Event(), threading.Event()
         self._openings, self._base = list[int](), -1
         self._writer: Writer | None = None

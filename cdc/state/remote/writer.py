@@ -26,6 +26,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.state.durable import private, state_error, write_file
 from cdc.state.remote.bucket import Bucket
 from cdc.state.remote.entry import WRITE, Change, Entry
+from cdc.state.remote.stores import bucket_at
 
 FOLDER = ".store"
 SESSION = "session.json"
@@ -78,7 +79,7 @@ class Writer:
 
     def __init__(self, copy: Path, session: Session) -> None:
         self.copy, self.session = copy, session
-        self.bucket = Bucket(session.url, session.retry(copy))
+        self.bucket = bucket_at(session.url, session.retry(copy))
         self._folder = copy / FOLDER
         self._later = set[str]()
         self._later_lock = threading.Lock()

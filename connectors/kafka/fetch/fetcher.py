@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, give_back_memory, library
+from cdc.freed import MUCH, give_back_memory
+from connectors.kafka.fetch.library import CONSUMER, ERROR_CALLBACK, Library, MessageFields, library
 from connectors.kafka.formats.groups import Messages
 from connectors.kafka.formats.scan import Heads, Texts
 from connectors.kafka.formats.wrapped import head_of
@@ -24,8 +25,6 @@ _MOST = 256 << 20
 """Most bytes in one buffer: its places are numbers of 32 bits."""
 _PADDING = 8
 _REASON = 512
-_MUCH = 16 << 20
-"""Bytes of messages that leave enough freed memory behind to give it back."""
 _MOST_HEADS = 32
 """Schemas that values are compared with; values with others are copied whole."""
 
@@ -119,7 +118,7 @@ class Fetcher:
 
     def rest(self) -> None:
         """Nothing is fetched for a while: what much reading has left behind is given back to the system."""
-        if self._taken >= _MUCH:
+        if self._taken >= MUCH:
             self._taken = 0
             give_back_memory()
 

@@ -77,30 +77,6 @@ def library() -> Library:
     return _library_of(client)
 
 
-_ARENA_MAX = -8
-"""M_ARENA_MAX (malloc.h)"""
-
-
-def share_memory() -> None:
-    """Let all threads of this process take memory from the same place, from now on. For processes that read much.
-
-    glibc gives threads places of their own and keeps there what they free. A client has threads of its own, so without
-    this and `give_back_memory` a worker grows with each of its tasks: from 160 to 290 MB in four.
-    Other C libraries have neither these places nor the call.
-    """
-    choose = getattr(ctypes.CDLL(None), "mallopt", None)
-    if choose is not None:
-        choose(_ARENA_MAX, 1)
-
-
-def give_back_memory() -> None:
-    """Give the system the memory back that is freed. Takes 4 to 10 ms; where the C library is another, it does so
-    without being told."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
-
-
 def _library_of(client: ModuleType) -> Library:
     where = str(client.__file__)
     try:

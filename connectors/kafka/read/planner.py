@@ -19,7 +19,6 @@ from cdc.flow.retry import RetryPolicy
 from cdc.source import Limits
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetched, Fetcher
-from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
@@ -194,7 +193,6 @@ class TopicPlanner:
 
     def _fetcher(self) -> Fetcher:
         if self._reader is None:
-            share_memory()
             self._reader = records.fetcher(self._cluster, self._pipeline)
         return self._reader
 

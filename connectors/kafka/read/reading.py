@@ -13,7 +13,6 @@ from cdc.source import Count
 from cdc.timing import in_phase
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch.fetcher import Fetcher
-from connectors.kafka.fetch.library import share_memory
 from connectors.kafka.formats.blocks import Sequenced, block_of
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
@@ -55,7 +54,6 @@ class Reader:
 
     def blocks(self, ranges: Sequence[Range]) -> Iterator[ChangeBlock]:
         """The changes of the ranges in their order."""
-        share_memory()
         reader = records.fetcher(self._cluster, self._pipeline)
         try:
             for number, topic, partition, first, last in ranges:

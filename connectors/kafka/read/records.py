@@ -44,17 +44,23 @@ def _settings(cluster: Cluster, pipeline: str) -> dict[str, Any]:
     own = {
         "group_id": f"cdc-{pipeline}", "enable_auto_commit": False, "enable_auto_offset_store": False,
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
-        "fetch_wait_max_ms": 100, "queued_max_messages_kbytes": 8 << 10, "fetch_error_backoff_ms": 50,
-        "fetch_queue_backoff_ms": _FULL_MS,
+        "fetch_wait_max_ms": 100, "fetch_error_backoff_ms": 50, "fetch_queue_backoff_ms": _FULL_MS,
+        "queued_max_messages_kbytes": 4 << 10, "fetch_max_bytes": 1_000_000, "fetch_message_max_bytes": 256 << 10,
+        "message_max_bytes": 1_000_000,  # a producer's, but `fetch.max.bytes` must not be less
     }  # fmt: skip
     given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
     return {"isolation_level": "read_committed", **own, **given}
 
 
-_OURS = frozenset(
-    {"isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes", "fetch.queue.backoff.ms"}
-)
-"""Settings of the pipeline file that stand before ours."""
+_OURS = frozenset({
+    "isolation.level", "group.id", "fetch.wait.max.ms", "queued.max.messages.kbytes", "fetch.queue.backoff.ms",
+    "fetch.max.bytes", "fetch.message.max.bytes",
+})  # fmt: skip
+"""Settings of the pipeline file that stand before ours.
+
+What is fetched is asked for while the queue is not full, and it is counted in compressed bytes: 1 MB a partition, as
+by default, are 10 MB and more a partition, in each client.
+"""
 _FULL_MS = 5
 """How long the client fetches nothing once its queue is full. Its default is a second, while the queue is empty again
 after a few milliseconds: reading then stands still most of the time."""

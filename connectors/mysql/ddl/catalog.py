@@ -21,7 +21,7 @@ from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.names import known_name, names_in
+from connectors.mysql.ddl.names import has_name, known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import AlterTable, Statement, StatementDml, Unparsed, VersioningClause
@@ -42,8 +42,8 @@ class DdlResult:
             names that a MariaDB sequence takes or leaves: what the log has as its rows is nobody's data only that long.
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
-        dml: row changes in statement format that may concern captured tables, as a view or by a trigger too: they are
-            not followed.
+        dml: row changes in statement format that may concern captured tables, as a view or by a trigger too, where not
+            all of those are copied anew: they are not followed.
         unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
     """
 
@@ -135,9 +135,12 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in map(self._readable, parse(sql, database=database, dialect=dialect)):
             if isinstance(statement, StatementDml):
-                calls = called(sql, dialect, {table.database for table in self.tables})
-                beside = {table.database.casefold() for table in statement.tables} | calls
-                if self._concerned(statement.tables) or self._beside(beside):
+                written = self._written(statement, sql, database, dialect)
+                if written and all(map(self.copied_when_uncertain, written)):
+                    reason = f"a {statement.kind} was logged as a statement, so the rows it changed are not in the log"
+                    for table in sorted(written):
+                        work.leave_uncertain(table, reason, same_rows=False)
+                elif written or self._concerned(statement.tables):
                     dml.append(statement)
             elif isinstance(statement, Unparsed):
                 if self._concerned(statement.tables) or names_in(sql, database, self.captured):
@@ -200,10 +203,19 @@ class Catalog:
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
-    def _beside(self, databases: Collection[str]) -> bool:
-        """Whether captured tables are in one of these, folded: a name may be a view of them, a trigger or a function
-        may write to them."""
-        return any(table.database.casefold() in databases and self.wanted(table) for table in self.tables)
+    def _written(self, dml: StatementDml, sql: str, database: str, dialect: Dialect) -> frozenset[TableId]:
+        """The captured tables whose rows a statement may have changed: all that are in the databases of those that it
+        names, as a name may be a view of them, a trigger or a function may write to them. One that does not say which
+        it names counts for its default database and for those whose names are in its text; else for all."""
+        captured = frozenset(self.captured)
+        databases = {table.database.casefold() for table in dml.tables}
+        databases |= called(sql, dialect, {table.database for table in self.tables})
+        if not dml.tables:
+            text = sql.casefold()
+            names = {table.database.casefold() for table in captured}
+            databases |= {name for name in names if name == database.casefold() or has_name(text, name)}
+        found = frozenset(table for table in captured if table.database.casefold() in databases)
+        return found or (captured if not dml.tables else found)
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))

@@ -8,8 +8,8 @@ copied anew. On it is, besides what `cdc.evolution.certain` has for types alone:
 - of numbers to another family only integers to DECIMAL and, but for BIGINT UNSIGNED, to DOUBLE: not every sink converts
   the others as the servers do; BOOLEAN, which is BIT(1) or TINYINT(1), stays what it is;
 - a number that is not UNSIGNED to text: ZEROFILL, which pads the text, makes a column UNSIGNED, and nothing else tells;
-- under a strict sql_mode: a smaller range or length, and NOT NULL, as the server refuses the statement where a value
-  does not fit (MySQL manual, "Strict SQL Mode");
+- under a strict sql_mode: a smaller range or length, numbers as text of fewer characters, and NOT NULL, as the server
+  refuses the statement where a value does not fit (MySQL manual, "Strict SQL Mode");
 - text and bytes in a smaller class (TEXT to TINYTEXT) likewise, and in one that holds what the old type could at most;
 - FLOAT and DOUBLE but for a new number of digits, to which any session rounds;
 - text in another character set that has every character of the old one, and labels that stay.
@@ -21,7 +21,7 @@ import re
 import struct
 
 from cdc.evolution.certain import RANGES, TEXTS, LongerBytes, LongerText, OutsideOf, uncertain
-from cdc.schema import Kind
+from cdc.schema import DataType, Kind
 from connectors.mysql.ddl.charsets import max_bytes
 from connectors.mysql.ddl.defaults import is_bytes
 from connectors.mysql.ddl.resolve import LOB_BYTES
@@ -64,6 +64,8 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
     padded = old.unsigned or old.type == "year"
     if padded and after.kind in TEXTS and (before.kind in RANGES or before.kind is Kind.DECIMAL):
         return f"the server spells the numbers of column {old.name} as text, perhaps with zeros in front"
+    if not strict and after.kind in TEXTS and after.length is not None and _most_digits(before) > after.length:
+        return f"numbers of column {old.name} may have been cut to {after.length} characters"
     if "year" in (old.type, new.type) and old.type != new.type and not (after.kind in RANGES and old.type == "year"):
         return f"column {old.name} is converted to {new.type.upper()}"
     booleans = (before.kind is Kind.BOOLEAN) != (after.kind is Kind.BOOLEAN)
@@ -77,6 +79,16 @@ def uncertain_column(old: MySqlColumn, new: MySqlColumn, *, strict: bool, tinyin
 
 def _same_type(old: MySqlColumn, new: MySqlColumn) -> bool:
     return (old.type, old.length, old.scale) == (new.type, new.length, new.scale)
+
+
+def _most_digits(kind: DataType) -> int:
+    """The most characters a whole or decimal number takes as text, with sign and point; 0 for other types."""
+    if kind.kind in RANGES:
+        return max(len(str(end)) for end in RANGES[kind.kind])
+    if kind.kind is not Kind.DECIMAL:
+        return 0
+    digits, scale = kind.length or 10, kind.scale or 0
+    return 1 + digits + (scale > 0) + (digits == scale)
 
 
 def _most_bytes(column: MySqlColumn) -> int:

@@ -14,7 +14,7 @@ from cdc.errors import SourceError, SourceUnavailable
 from cdc.flow.retry import Backoff, RetryPolicy
 from connectors.mysql.options import MySqlSourceOptions, TlsMode, is_loopback
 from connectors.mysql.server.connection_errors import as_source_error
-from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in
+from connectors.shared.login.mysql import LOGIN_ERRORS, LoginRules, encrypted, log_in, unverified
 
 log = logging.getLogger(__name__)
 
@@ -170,11 +170,10 @@ def tls_context(options: ConnectionOptions) -> ssl.SSLContext:
     """What is verified, and what is shown to the server. Raises SourceError for a file that cannot be used."""
     verify = options.tls_mode in ("verify-ca", "verify-identity")
     try:
-        context = ssl.create_default_context(cafile=options.tls_ca if verify else None)
+        context = ssl.create_default_context(cafile=options.tls_ca) if verify else unverified()
         # MySQL's own generated certificates lack extensions that newer OpenSSL asks for in strict mode.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = options.tls_mode == "verify-identity"
-        context.verify_mode = ssl.CERT_REQUIRED if verify else ssl.CERT_NONE
         if options.tls_cert is not None:
             context.load_cert_chain(options.tls_cert, options.tls_key)
     except OSError as error:

@@ -185,6 +185,17 @@ def test_what_the_server_refuses_comes_with_its_reason(harness: Harness) -> None
     assert "ADD COLUMN `x`" in caught.value.hint
 
 
+def test_nothing_is_left_of_a_copy_that_is_refused_on_its_way(harness: Harness) -> None:
+    """The source's table is then copied beside instead, and nobody would ever take the half one away."""
+    sink = filled(harness)
+    harness.server.own.fault("sql", action="refuse", like="INSERT INTO", message="errCode = 2, detailMessage = no")
+    with pytest.raises(ChangeRefused, match="no"):
+        sink.apply(0, [AlterPrimaryKey(ORDERS, ("id", "name"))])
+    tables = harness.server.own.query(f"SHOW TABLES FROM `{ORDERS.database}`")
+    assert [name for (name,) in tables if "cdc_" in name] == []
+    assert by_id(harness.rows(ORDERS)) == [row(1, "a"), row(2, "b")]
+
+
 def test_a_column_of_nulls_may_become_anything(harness: Harness) -> None:
     sink = harness.sink()
     sink.commit(0, prepare(sink, 0, [keyed("+I", row(1))], create=True))

@@ -398,6 +398,8 @@ def test_statements_are_shown_and_not_executed(shop: Shop) -> None:
         ("STRING", "'5'", "INT"),
         ("BINARY(1)", "'5'::BLOB", "INT"),
         ("VARBINARY(5)", "'abc'::BLOB", "VARBINARY(2)"),
+        ("INT", "5", "DECIMAL(65, 30)"),
+        ("DECIMAL(10, 2)", "1.5", "DECIMAL(45, 4)"),
     ],
 )
 def test_values_that_the_source_may_have_made_otherwise_are_refused(

@@ -17,6 +17,7 @@ from debezium_messages import INT64, TEXT, envelope, text, with_schema
 from kafka_servers import KafkaServer
 
 from cdc.errors import SourceError
+from cdc.freed import give_back_memory
 from connectors.kafka.client import SOURCE, Cluster
 from connectors.kafka.fetch import fetcher as fetch
 from connectors.kafka.fetch import library
@@ -163,13 +164,24 @@ def test_what_much_reading_left_behind_is_given_back_once(
     assert len(given_back) == 1
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize("more", [{}, {"message.max.bytes": "5000000"}, {"fetch.message.max.bytes": "1000"}])
+def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: KafkaServer, more: dict[str, str]) -> None:
+    topic = kafka_broker.new_topic()
+    values = [bytes([number]) * size for number, size in enumerate((900_000, 10, 600_000))]
+    kafka_broker.produce(topic, [{"value": value} for value in values])
+    reader = records.fetcher(Cluster(KafkaSettings(kafka_broker.bootstrap, more), SOURCE), "large")
+    (whole,) = [Messages.joined(read_all(reader, topic, 100))]
+    assert [whole.value(number) for number in range(3)] == values
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give memory back by themselves")
 def test_memory_that_is_freed_in_a_place_of_its_own_goes_back_to_the_system() -> None:
     kept = [b"x" * (100_000 + number) for number in range(600)]
     last = b"x" * 100_000  # behind them: the system gets nothing back by itself
     before = _anonymous_mb()
     kept.clear()
-    library.give_back_memory()
+    give_back_memory()
     assert _anonymous_mb() < before - 30
     assert len(last) == 100_000
 

@@ -17,10 +17,11 @@ def options(**properties: object) -> ConnectionOptions:
 def test_settings_of_the_java_client_are_translated_and_its_own_machinery_is_left_out() -> None:
     given = {
         "max.request.size": "2000000", "acks": "all", "key.serializer": "org.example.Serializer",
-        "ssl.endpoint.identification.algorithm": "",
+        "ssl.endpoint.identification.algorithm": "", "max.partition.fetch.bytes": "65536",
     }  # fmt: skip
     assert translated(given) == {
         "message.max.bytes": "2000000", "acks": "all", "ssl.endpoint.identification.algorithm": "none",
+        "fetch.message.max.bytes": "65536",
     }  # fmt: skip
 
 

@@ -40,6 +40,11 @@ def test_any_session_rounds_to_new_digits(old: MySqlColumn, new: MySqlColumn, ce
         (column("varbinary", 300), column("tinyblob"), False),
         (column("tinytext", charset="utf8mb4"), column("text", charset="utf8mb4"), True),
         (column("varchar", 9, charset="latin1"), column("text", charset="latin1"), True),
+        (column("int"), column("varchar", 10, charset="latin1"), False),
+        (column("int"), column("varchar", 11, charset="latin1"), True),
+        (column("decimal", 5, 2), column("char", 6, charset="latin1"), False),
+        (column("decimal", 5, 2), column("varchar", 7, charset="latin1"), True),
+        (column("decimal", 30, 30), column("varchar", 32, charset="latin1"), False),
     ],
 )
 def test_only_a_strict_session_refuses_to_cut(old: MySqlColumn, new: MySqlColumn, certain: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 import struct
 import threading
 from collections.abc import Callable
@@ -281,3 +282,16 @@ def test_a_plain_connection_to_another_machine_is_told_once(caplog: pytest.LogCa
             seen.look(ConnectionOptions(hostname=hostname, username="u"), encrypted=False)
     assert len(caplog.messages) == 1
     assert "db.example:3306 offers no TLS" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required"])
+def test_authorities_that_nothing_is_verified_with_are_not_loaded(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    loaded: list[str] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", lambda self, purpose: loaded.append("authorities"))
+
+    def script(visit: Visit) -> None:
+        visit.greet()
+
+    with hostile(script) as server, pytest.raises(SourceError):
+        connect(source(server, tls_mode=mode))
+    assert loaded == []

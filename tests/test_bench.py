@@ -1,0 +1,53 @@
+"""What a measurement starts ends with it, however it ends."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parent / "bench"
+
+MEASURES = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from spend import Contained
+running = Contained([sys.executable, "-c", sys.argv[3]], Path(sys.argv[2]))
+time.sleep(600)
+"""
+
+COMMAND = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+print(os.getpid(), child.pid, flush=True)
+time.sleep(600)
+"""
+"""Ignores signals, and starts a process in a session of its own."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_measurement_that_ends_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MEASURES, BENCH, tmp_path, COMMAND], stderr=subprocess.DEVNULL
+    ) as measuring:
+        out = tmp_path / "stdout"
+        wait_until(lambda: out.exists() and out.read_text().endswith("\n"))
+        started = [int(pid) for pid in out.read_text().split()]
+        assert all(Path(f"/proc/{pid}").exists() for pid in started)
+        measuring.send_signal(number)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
+def wait_until(over: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not over():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
