@@ -2,8 +2,8 @@
 
 <state>/routed_schemas.jsonl   the tables before routing, batch by batch
 <state>/sink_schemas.jsonl     the sink's tables, which the tasks read
-<state>/touched_copies.json    {"batch": number, "digest": sha256 of its changes, "tables": sink tables whose copies they
-                               begin, end or let go of}
+<state>/touched_copies.json    {"batch": number, "digest": sha256 of its changes, "tables": sink tables whose copies
+                               they begin, end or let go of}
 """
 
 from __future__ import annotations
