@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cdc.cli.root import EXIT_CODES, PipelineFile, app
+from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app
 from cdc.printed import printed
 
 _PASSWORD = "DB_PASSWORD"
@@ -78,9 +78,7 @@ def import_(
         str,
         typer.Argument(metavar="POSITION", help="Another tool's position: its text, or @FILE."),
     ],
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
-    ] = None,
+    state_dir: StateDirOption = None,
 ) -> None:
     """Begin a pipeline where Debezium, Flink CDC, Canal or Maxwell is, without a copy of the tables."""
     from cdc.job.importing import import_position

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cdc.cli.output import LONGEST, LONGEST_OF_PLAN
-from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
+from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app, shown_name, text_of
 from cdc.printed import printed
 
 AsJson = Annotated[bool, typer.Option("--json", help="As one JSON document.")]
@@ -50,9 +49,7 @@ def validate(
 def plan(
     file: PipelineFile,
     as_json: AsJson = False,
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
-    ] = None,
+    state_dir: StateDirOption = None,
 ) -> None:
     """Connect to source and sink and show what would be done: tables, routes, schemas, statements. Changes nothing.
 

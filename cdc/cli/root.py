@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -30,6 +31,7 @@ app = typer.Typer(
 dev = typer.Typer(cls=DevGroup, no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(dev, name="dev", help="Servers on this machine, to try pipelines without a cluster.")
 
+StateDirOption = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")]
 PipelineFile = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline file; - is standard input.")]
 
 

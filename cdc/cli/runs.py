@@ -9,7 +9,7 @@ import typer
 
 from cdc.background import give_way
 from cdc.cli.output import errors_as, say
-from cdc.cli.root import EXIT_CODES, PipelineFile, app, shown_name, text_of
+from cdc.cli.root import EXIT_CODES, PipelineFile, StateDirOption, app, shown_name, text_of
 
 
 @app.command(epilog=EXIT_CODES)
@@ -21,9 +21,7 @@ def run(
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Spark master, such as local[4]. Default: local[*].")
     ] = None,
-    state_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the pipeline keeps its progress.")
-    ] = None,
+    state_dir: StateDirOption = None,
     log_format: Annotated[str, typer.Option(metavar="text|json", help="How log lines are written.")] = "text",
     background: Annotated[
         bool, typer.Option("--background", help="Give way to everything else on this machine, and use half its cores.")

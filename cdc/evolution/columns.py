@@ -92,10 +92,10 @@ class ColumnPlanner(Generic[T]):
             yield from self.drop_left_copy(table.id)
         else:
             new = replace(there, type=new_type)
-            if copied:
-                yield from self._change_type_loosely(table, there, new, column.type, before)
-            else:
-                yield from self._change_type(table, there, new, column.type, before)
+            # Values that do not fit become NULL until their row is copied; those of a key are of an empty table.
+            loosely = copied and not table.in_key(there.name)
+            value = (dialect.value_or_null if loosely else dialect.value)(there, new, column.type, before)
+            yield from self._change_to(table, there, new, value, in_place=not loosely)
         yield from self._comment(table.id, column)
 
     def rename(self, table: ActualTable[T], old_name: str, new_name: str) -> Iterator[Step]:
@@ -172,40 +172,15 @@ class ColumnPlanner(Generic[T]):
                 return respelled
         return uncertain(new, before)
 
-    def _change_type(
-        self,
-        table: ActualTable[T],
-        there: ActualColumn[T],
-        new: ActualColumn[T],
-        source: DataType,
-        before: DataType | None,
-    ) -> Iterator[Step]:
-        yield from self._change_to(table, there, new, self._dialect.value(there, new, source, before))
-
     def _change_to(
-        self, table: ActualTable[T], there: ActualColumn[T], new: ActualColumn[T], value: str
+        self, table: ActualTable[T], there: ActualColumn[T], new: ActualColumn[T], value: str, *, in_place: bool = True
     ) -> Iterator[Step]:
-        if self._dialect.in_place(table, there, new.type):
+        """Another type in place where that is possible and wanted, else by a copy of the table."""
+        if in_place and self._dialect.in_place(table, there, new.type):
             yield Statement(table.id, self._dialect.modify_column(table, new, value), job=True)
             self._layout.put(_with(table, there, new))
             return
         # A default is for rows that are there when a column is added, and may be none of the new type.
-        copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
-        yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
-
-    def _change_type_loosely(
-        self,
-        table: ActualTable[T],
-        there: ActualColumn[T],
-        new: ActualColumn[T],
-        source: DataType,
-        before: DataType | None,
-    ) -> Iterator[Step]:
-        """Values that do not fit become NULL until their row is copied; those of a key are of an empty table."""
-        if table.in_key(there.name):
-            yield from self._change_type(table, there, new, source, before)
-            return
-        value = self._dialect.value_or_null(there, new, source, before)
         copied = self._dialect.with_key(_with(table, there, replace(new, default=None)), table.key)
         yield from rebuild(self._dialect, self._layout, table, copied, {new.name: value})
 

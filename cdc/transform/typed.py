@@ -102,16 +102,12 @@ def cast(node: Typed, to: SqlType, *, safe: bool = False, span: Span | None = No
     """The node converted; the caller has checked that there is such a conversion."""
     if node.type == to or isinstance(to, NullType):
         return node
-    if isinstance(node.type, NullType):
-        return replace(node, type=to) if node.op == "literal" else _converted(node, to, safe, span)
-    return _converted(node, to, safe, span)
-
-
-def _converted(node: Typed, to: SqlType, safe: bool, span: Span | None) -> Typed:
-    fails = not safe and not _harmless(node.type, to)
+    if isinstance(node.type, NullType) and node.op == "literal":
+        return replace(node, type=to)
+    fails = not _harmless(node.type, to)
     return Typed(
-        "try_cast" if safe else "cast", to, (node,), node.nullable or (safe and not _harmless(node.type, to)),
-        fails or node.fails, span=span or node.span,
+        "try_cast" if safe else "cast", to, (node,), node.nullable or (safe and fails),
+        (fails and not safe) or node.fails, span=span or node.span,
     )  # fmt: skip
 
 

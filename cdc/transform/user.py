@@ -33,8 +33,6 @@ from cdc.transform.typed import Typed, call, cast, literal, mistake
 from cdc.transform.types import JSON, Map, NullType, SqlType, is_number, is_text, kind_of
 from cdc.transform.user_types import arrow_of, sql_type
 
-JAVA = "a Java class cannot be called: write the function in Python, inline with python-code or as module: package:name"
-
 
 class FunctionError(ValueError):
     """A user's function that cannot be used; `line` is the line of its code, 0 when it has none."""
@@ -55,7 +53,10 @@ class Parameter:
 
 
 class Loaded:
-    """A loaded function. Raises FunctionError when it is made of something that cannot be called."""
+    """A loaded function: in the driver to type it, in each task to call it.
+
+    Raises FunctionError when it is made of something that cannot be called.
+    """
 
     def __init__(self, function: UserFunction) -> None:
         self.function = function
@@ -116,11 +117,6 @@ class Loaded:
             skipped = any(row[number] is None for number in strict)
             made.append(None if skipped else _given(self._call(*row), self.result))
         return made
-
-
-def load(function: UserFunction) -> Loaded:
-    """Load a function, in the driver to type it and in each task to call it. Raises FunctionError."""
-    return Loaded(function)
 
 
 def _entry(function: UserFunction) -> str:
@@ -201,17 +197,10 @@ def _fitting(name: str, arg: Typed, parameter: Parameter) -> Typed:
     return cast(arg, to)
 
 
-_WHOLE = frozenset(
-    {
-        Kind.TINYINT,
-        Kind.SMALLINT,
-        Kind.INT,
-        Kind.BIGINT,
-        Kind.TINYINT_UNSIGNED,
-        Kind.SMALLINT_UNSIGNED,
-        Kind.INT_UNSIGNED,
-    }
-)
+_WHOLE = frozenset({
+    Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.TINYINT_UNSIGNED, Kind.SMALLINT_UNSIGNED,
+    Kind.INT_UNSIGNED,
+})  # fmt: skip
 _SAME: dict[Kind | None, frozenset[Kind]] = {
     Kind.BYTES: frozenset({Kind.BINARY, Kind.VARBINARY, Kind.BYTES}),
     Kind.TIMESTAMP: frozenset({Kind.TIMESTAMP, Kind.DATE}),

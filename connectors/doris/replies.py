@@ -51,13 +51,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadReply:
-    """The answer to a stream load. `existing` is RUNNING, PRECOMMITTED or FINISHED when the label was taken."""
+    """The answer to a stream load."""
 
     status: str
     message: str
     txn: int
-    existing: str
-    total: int
     loaded: int
     filtered: int
     unselected: int
@@ -107,8 +105,6 @@ def load_reply(answer: Answer) -> LoadReply:
         status=str(body["Status"]),
         message=message,
         txn=txn if txn > 0 or found is None else int(found[1]),
-        existing=str(body.get("ExistingJobStatus", "")),
-        total=int(body.get("NumberTotalRows", 0)),
         loaded=int(body.get("NumberLoadedRows", 0)),
         filtered=int(body.get("NumberFilteredRows", 0)),
         unselected=int(body.get("NumberUnselectedRows", 0)),

@@ -7,7 +7,9 @@ rows need are in the history before a task reads them; the tasks read their rang
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from cdc.block import ChangeBlock
@@ -36,9 +38,7 @@ class KafkaSource(Source):
         self._forget()
 
     def _forget(self) -> None:
-        self._known: History | None = None
         self._plans: Ahead | None = None
-        self._tables: Tables | None = None
         self._names: Sequence[str] = ()
         self._notices: list[str] = []
 
@@ -51,7 +51,7 @@ class KafkaSource(Source):
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The tables met so far; of a new pipeline those that the first messages of the topics tell of."""
-        known = self._history().at(len(self._history())).schemas
+        known = self._history.at(len(self._history)).schemas
         if known:
             return dict(known)
         from connectors.kafka.read.peek import peeked
@@ -61,13 +61,10 @@ class KafkaSource(Source):
     def initial_offset(self) -> Offset:
         """Where `scan.startup.mode` says, in each partition there is."""
         names = startup.find_partitions(self._cluster, self._policy, self._options)
-        consumer = records.asker(self._cluster, self._context.pipeline)
-        try:
+        with closing(records.asker(self._cluster, self._context.pipeline)) as consumer:
             offsets = startup.start_offsets(self._cluster, self._policy, consumer, self._options, names)
-        finally:
-            consumer.close()
-        self._history().truncate(0)
-        self._history().append([partition_entry(name) for name in names])
+        self._history.truncate(0)
+        self._history.append([partition_entry(name) for name in names])
         return KafkaOffset(len(names), offsets).to_json()
 
     def latest_offset(self, start: Offset, limits: Limits | None, wait_s: float) -> Offset:
@@ -83,19 +80,19 @@ class KafkaSource(Source):
     def splits(self, start: Offset, end: Offset, parallelism: int) -> Sequence[Split]:
         """Ranges of partitions, equally many messages in each split."""
         begin, stop = KafkaOffset.from_json(start), KafkaOffset.from_json(end)
-        numbers = self._history().at(stop.schemas).partitions
+        numbers = self._history.at(stop.schemas).partitions
         parts = split_up(ranges_of(begin, stop, numbers), parallelism)
         return [Split(index, {"schemas": stop.schemas, "ranges": part}) for index, part in enumerate(parts)]
 
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
-        return self._history().changes(KafkaOffset.from_json(start).schemas, KafkaOffset.from_json(end).schemas)
+        return self._history.changes(KafkaOffset.from_json(start).schemas, KafkaOffset.from_json(end).schemas)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Read the ranges again, and decode them with the schemas that the batch has."""
         from connectors.kafka.read.reading import Reader
 
-        known = self._history().at(split.payload["schemas"])
+        known = self._history.at(split.payload["schemas"])
         reader = Reader(self._cluster, self._policy, self._options, self._context.pipeline, known, count)
         yield from reader.blocks(split.payload["ranges"])
 
@@ -103,7 +100,7 @@ class KafkaSource(Source):
         """Topic, partition and offset: `orders-0@42`."""
         number, offset = sequence_place(sequence)
         if number >= len(self._names):
-            self._names = self._history().names()
+            self._names = self._history.names()
         topic, partition = topic_partition(self._names[number])
         return f"{topic}-{partition}@{offset}"
 
@@ -136,22 +133,16 @@ class KafkaSource(Source):
 
             warm_avro()
 
+    @cached_property
     def _history(self) -> History:
-        if self._known is None:
-            self._known = History(self._context.store)
-        return self._known
+        return History(self._context.store)
 
     def _planner(self) -> Ahead:
         if self._plans is None:
             history = History(self._context.store)  # its own: what it has read out changes when there is more
             planner = TopicPlanner(
-                self._cluster, self._policy, self._options, history, self._described(), self._context.pipeline,
+                self._cluster, self._policy, self._options, history, Tables(self._options), self._context.pipeline,
                 self._notices,
             )  # fmt: skip
             self._plans = Ahead(planner)
         return self._plans
-
-    def _described(self) -> Tables:
-        if self._tables is None:
-            self._tables = Tables(self._options)
-        return self._tables

@@ -9,6 +9,7 @@ import glob
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,16 +46,14 @@ class BinlogFilesSource(Source):
         self._segments: Iterator[Segment] | None = None
         self._queue = SegmentQueue()
         self._planned: tuple[MySqlOffset, list[Segment]] | None = None
-        self._known: Schemas | None = None
         self._error: SourceError | None = None
         self._notices: list[str] = []
 
     def __getstate__(self) -> dict[str, Any]:
         fresh: dict[str, Any] = {
-            "_segments": None, "_queue": SegmentQueue(), "_planned": None, "_known": None, "_error": None,
-            "_notices": [],
+            "_segments": None, "_queue": SegmentQueue(), "_planned": None, "_error": None, "_notices": [],
         }  # fmt: skip
-        return {**self.__dict__, **fresh}
+        return {name: value for name, value in {**self.__dict__, **fresh}.items() if name != "_schemas"}
 
     def tables(self) -> Mapping[TableId, TableSchema]:
         """The captured tables as they are at the end of the files: all of their statements are read."""
@@ -79,7 +78,7 @@ class BinlogFilesSource(Source):
 
     def initial_offset(self) -> Offset:
         """The beginning of the first file; definitions come from `schema-files`."""
-        start = self._begin(self._schemas(), self._files())
+        start = self._begin(self._schemas, self._files())
         CapturedPattern(self._context.store, self._options).keep()
         return start.to_json()
 
@@ -90,7 +89,7 @@ class BinlogFilesSource(Source):
         return start if end == at else end.to_json()
 
     def _next(self, start: MySqlOffset, limits: Limits | None) -> MySqlOffset:
-        if start.schemas == 0 and (first := self._schemas().first_entries()):
+        if start.schemas == 0 and (first := self._schemas.first_entries()):
             return replace(start, schemas=first)
         if self._segments is None:
             fresh = Schemas(self._context.store, self._options)
@@ -138,14 +137,14 @@ class BinlogFilesSource(Source):
     def schema_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The history's entries between the two offsets."""
         begin, stop = MySqlOffset.from_json(start), MySqlOffset.from_json(end)
-        return of_captured(self._schemas().changes(begin.schemas, stop.schemas), self._wanted)
+        return of_captured(self._schemas.changes(begin.schemas, stop.schemas), self._wanted)
 
     def read(self, split: Split, count: Count, report: Report) -> Iterator[ChangeBlock]:
         """Decode one range, which may span files."""
         from connectors.mysql.rows.metadata import LogMetadata
 
         part: LogRange = opened(split).payload
-        rows, metadata = self._schemas().decoder(part.schemas, self._wanted, count), LogMetadata(self._context.metadata)
+        rows, metadata = self._schemas.decoder(part.schemas, self._wanted, count), LogMetadata(self._context.metadata)
         for buffer in _buffers(self._files(), part.start, part.end):
             yield from in_phase("decode", metadata.blocks(buffer, rows.decode))
 
@@ -175,11 +174,10 @@ class BinlogFilesSource(Source):
 
         warm_kernels()
 
+    @cached_property
     def _schemas(self) -> Schemas:
         """Kept, so that the history file is read on and not anew."""
-        if self._known is None:
-            self._known = Schemas(self._context.store, self._options)
-        return self._known
+        return Schemas(self._context.store, self._options)
 
     def _begin(self, schemas: Schemas, files: Mapping[str, Path]) -> MySqlOffset:
         first = LogPosition(next(iter(files)))

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +20,6 @@ from cdc.schema import TableId
 from connectors.starrocks import replies
 from connectors.starrocks.client import DONE, LabelState, State, Transactions
 from connectors.streamload.commits import LoadLost
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

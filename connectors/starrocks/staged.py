@@ -7,7 +7,6 @@ batch that is committed again after that is loaded again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,6 @@ from connectors.streamload.dialect import STARROCKS
 from connectors.streamload.flush import Encoded, FlushEncoder, RowRules
 from connectors.streamload.labels import LabelSpace
 from connectors.streamload.table_load import TableLoad
-
-log = logging.getLogger(__name__)
 
 _FOLDER = "loads"
 _PIECE = 1 << 20

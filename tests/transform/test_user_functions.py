@@ -11,7 +11,7 @@ import pytest
 from cdc.errors import SpecError, TransformError
 from cdc.transform.engine import Engine
 from cdc.transform.texts import UserFunction
-from cdc.transform.user import FunctionError, load
+from cdc.transform.user import FunctionError, Loaded
 from tests.transform_rules import EMPTY, ROW, ZONE, applied, compiled
 
 HEAD = """\
@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 
 def called(code: str, expression: str, *, options: dict[str, str] | None = None, kind: str | None = None) -> list[Any]:
-    function = load(UserFunction("own", HEAD + code, options=options or {}))
+    function = Loaded(UserFunction("own", HEAD + code, options=options or {}))
     function.open()
     made = compiled(
         engine=Engine(zone=ZONE, functions=[function.engine()]),
@@ -93,7 +93,7 @@ def eval(a: int) -> str: return state["word"] + str(a)
 
 
 def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> None:
-    function = load(UserFunction("upper", "def eval(a: str) -> str:\n    return a[2]"))
+    function = Loaded(UserFunction("upper", "def eval(a: str) -> str:\n    return a[2]"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"UPPER": function.own()},
         projection="id, CASE WHEN CHAR_LENGTH(s) > 2 THEN UPPER(s) END AS a",
@@ -103,7 +103,7 @@ def test_a_function_shadows_a_built_in_one_and_is_guarded_like_any_other() -> No
 
 
 def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
-    function = load(UserFunction("own", "def eval(a: int) -> int:\n    return 1 // (a - 7)"))
+    function = Loaded(UserFunction("own", "def eval(a: int) -> int:\n    return 1 // (a - 7)"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
     )
@@ -112,7 +112,7 @@ def test_an_error_in_a_function_names_the_row_and_the_reason() -> None:
 
 
 def test_a_function_of_a_module() -> None:
-    function = load(UserFunction("own", module="tests.transform.test_user_functions:twice"))
+    function = Loaded(UserFunction("own", module="tests.transform.test_user_functions:twice"))
     made = compiled(
         engine=Engine(functions=[function.engine()]), own={"OWN": function.own()}, projection="id, own(n) AS a"
     )
@@ -139,17 +139,17 @@ def twice(a: int) -> int:
 )
 def test_code_that_cannot_be_used_is_explained(code: str, message: str) -> None:
     with pytest.raises(FunctionError, match=message):
-        load(UserFunction("own", code))
+        Loaded(UserFunction("own", code))
 
 
 def test_a_syntax_error_has_its_line() -> None:
     with pytest.raises(FunctionError) as caught:
-        load(UserFunction("own", "x = 1\ndef eval(a: int) -> int\n  return a"))
+        Loaded(UserFunction("own", "x = 1\ndef eval(a: int) -> int\n  return a"))
     assert caught.value.line == 2
 
 
 def test_arguments_are_not_read_from_text() -> None:
-    function = load(UserFunction("own", "def eval(a: int) -> int: return a"))
+    function = Loaded(UserFunction("own", "def eval(a: int) -> int: return a"))
     for expression, message in (("own(s)", "takes BIGINT as a, got STRING"), ("own(n, n)", "takes 1 argument, got 2")):
         with pytest.raises(SpecError, match=message):
             compiled(engine=Engine(functions=[function.engine()]), own={"OWN": function.own()},

@@ -192,11 +192,6 @@ class Cells:
         return self.texts.data[self.starts[row] : self.stops[row]].tobytes()
 
     @classmethod
-    def absent(cls, texts: Texts, rows: int) -> Cells:
-        """A member that no row has."""
-        return cls(texts, np.zeros(rows, np.int32), np.zeros(rows, np.int32), np.full(rows, ABSENT, np.uint8))
-
-    @classmethod
     def either(cls, choice: Any, left: Cells, right: Cells) -> Cells:
         """Row by row the left value where `choice`, else the right one; both are of the same texts."""
         return cls(

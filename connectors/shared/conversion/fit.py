@@ -50,7 +50,10 @@ class Fitted:
 
 
 class Fitter:
-    """Checks the rows of one table at one schema against the sink's table. Executor; built once per load."""
+    """Checks the rows of one table at one schema against the sink's table. Executor; built once per load.
+
+    `policy` and `max_key_bytes` are as given.
+    """
 
     def __init__(
         self,
@@ -76,9 +79,9 @@ class Fitter:
         Raises:
             SinkError: the sink's table lacks a column.
         """
-        self._table, self._limits, self._policy = target.table, limits, policy
+        self._table, self._limits, self.policy = target.table, limits, policy
         self._zone = None if time_zone == "UTC" else ZoneInfo(time_zone).key
-        self._max_key_bytes = max_key_bytes
+        self.max_key_bytes = max_key_bytes
         plans = plan_columns(schema, target)
         kept = {*target.keys, *target.kept_in_deletes} if target.upserts else {column.name for column in target.columns}
         self._columns = tuple(
@@ -112,16 +115,6 @@ class Fitter:
         keep[list(found.left_out)] = False
         return Fitted(rows.filter(pa.array(keep)), images.delete[keep], dead_letters, found.counts)
 
-    @property
-    def policy(self) -> RejectedValuePolicy:
-        """What happens to a value that does not fit."""
-        return self._policy
-
-    @property
-    def max_key_bytes(self) -> int | None:
-        """The longest encoded key the server takes."""
-        return self._max_key_bytes
-
     def adapted(self, column: _Column, array: pa.Array) -> pa.Array:
         """Instants as the wall clock of the sink's zone."""
         if self._zone is None or column.plan.source.type.kind is not Kind.TIMESTAMP_LTZ:
@@ -146,9 +139,9 @@ class Fitter:
         key = ", ".join(f"{name}={value!r}" for name, value in keys.items()) or "no key"
         position = images.position_text(int(images.sequence[row]))
         at = f" at {position}" if position else ""
-        applies = "" if self._policy is RejectedValuePolicy.FAIL else f"; '{self._policy}' does not apply to it"
+        applies = "" if self.policy is RejectedValuePolicy.FAIL else f"; '{self.policy}' does not apply to it"
         return SinkError(
-            f"a value does not fit: {_sentence(column, reason, shown, self._max_key_bytes)}",
+            f"a value does not fit: {_sentence(column, reason, shown, self.max_key_bytes)}",
             where=f"{self.place(column)}, row {key}{at}",
             hint="widen the sink's column, correct the source, or set sink.invalid-values to null, truncate or "
             f"dead-letter{applies}",

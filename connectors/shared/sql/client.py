@@ -171,11 +171,6 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\0", "\\0") + "'"
 
 
-def texts(values: Sequence[str]) -> str:
-    """Several string literals, separated by commas."""
-    return ", ".join(text_literal(value) for value in values)
-
-
 def _failed(error: Exception, server: str) -> Exception:
     code, message = _said(error)
     if code and code not in _CLIENT and not isinstance(error, OSError):

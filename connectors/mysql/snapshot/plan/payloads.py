@@ -11,8 +11,6 @@ from connectors.mysql.follow.segment import LogRange
 from connectors.mysql.server.positions import LogPosition
 from connectors.mysql.snapshot.plan.splits import ChunkRead, CopiedRange
 
-Payload = LogRange | CopiedRange | ChunkRead
-
 _KINDS = {LogRange: "log", CopiedRange: "copied-log", ChunkRead: "chunks"}
 
 
