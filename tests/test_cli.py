@@ -168,6 +168,7 @@ def test_a_source_that_cannot_be_reached_ends_with_3(here: Here, tmp_path: Path)
     assert "hunter2" not in done.stderr
 
 
+@pytest.mark.slow
 def test_debug_shows_where_an_error_came_from() -> None:
     done = cdc("plan", FIVE, CDC_DEBUG="1", MYSQL_PASSWORD="x")
     assert done.returncode != 0
@@ -219,6 +220,7 @@ def test_the_exit_code_tells_of_mistakes_that_cannot_be_printed() -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_names_that_a_terminal_has_no_letters_for_are_printed_all_the_same(tmp_path: Path) -> None:
     file = tmp_path / "caf\u00e9.yaml"
     file.write_text("source:\n  type: values\n  rows: []\nsink:\n  type: values\n")
@@ -230,6 +232,7 @@ def test_names_that_a_terminal_has_no_letters_for_are_printed_all_the_same(tmp_p
         assert (done.returncode, shown in done.stdout) == (0, True), done
 
 
+@pytest.mark.slow
 def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     command = 'mkdir gone && cd gone && rmdir ../gone && PYTHONPATH="$2" "$0" -m cdc plan "../$1"'
     (tmp_path / "demo.yaml").write_text(DEMO.read_text())

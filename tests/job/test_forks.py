@@ -107,6 +107,7 @@ def test_readers_are_forked_while_a_busy_server_has_a_load_tried_that_takes_long
     assert forks.load(partial(int, "x"), busy=True).startswith("ValueError: invalid literal")
 
 
+@pytest.mark.slow
 def test_without_the_server_a_reader_starts_by_itself_and_says_so(tmp_path: Path) -> None:
     forks = Forks(tmp_path)
     forks.start()

@@ -79,6 +79,7 @@ def serving(folder: Path, root: Path, url: str) -> Iterator[Server]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_pipelines_go_on_where_the_server_and_its_state_root_are_gone(s3: S3Server, runs: Runs, tmp_path: Path) -> None:
     url, folder, root = f"{s3.new_bucket()}/cdc", tmp_path / "pipelines", tmp_path / "root"
     folder.mkdir()

@@ -80,6 +80,7 @@ def test_credentials_that_nobody_gives_are_not_waited_for() -> None:
     assert not met.value.retryable
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_is_waited_for_as_long_as_the_policy_says(s3: S3Server) -> None:
     slept: list[float] = []
     policy = RetryPolicy(timeout_s=60.0, clock=lambda: sum(slept), sleep=slept.append)

@@ -147,6 +147,7 @@ def test_the_folder_of_working_copies_is_no_url(monkeypatch: pytest.MonkeyPatch)
         named_place("s3://bucket/cdc/shop")
 
 
+@pytest.mark.slow
 def test_a_second_first_start_is_refused_before_it_makes_an_id(tmp_path: Path) -> None:
     from cdc.job.lock import RunLock
 

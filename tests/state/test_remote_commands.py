@@ -114,6 +114,7 @@ def test_nothing_is_left_in_a_working_copy_that_is_being_made(url: str, spec: Pi
         lock.release()
 
 
+@pytest.mark.slow
 def test_a_request_beside_a_run_of_another_machine_is_refused(
     url: str, spec: PipelineSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def test_a_collector_that_does_not_take_them_is_told_of_once(collector: Collecto
     assert set(collector.paths) == {"/mine"}
 
 
+@pytest.mark.slow
 def test_neither_a_batch_nor_the_end_waits_for_a_collector_that_does_not_answer(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

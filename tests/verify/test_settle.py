@@ -98,6 +98,7 @@ def test_rows_without_a_key_count_as_often_as_they_are_there() -> None:
     assert kinds(found, keyed=False) == {Kind.MISSING: 2, Kind.EXTRA: 1, Kind.OTHER: 0}
 
 
+@pytest.mark.slow
 def test_more_differing_rows_than_are_held_are_told_as_at_least_some(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cdc.verify.compare.MOST_ROWS", 10)
     found = compared(Moments([(number, "x") for number in range(100)]), Moments([]))

@@ -89,6 +89,7 @@ def test_what_stops_it_is_shown_with_the_next_step(control: FakeControl) -> None
         verifications.start("nobody")
 
 
+@pytest.mark.slow
 def test_the_page_and_the_api_begin_it_and_show_it(control: FakeControl, monkeypatch: pytest.MonkeyPatch) -> None:
     comparing = Comparing(EQUAL)
     comparing.go.set()

@@ -34,6 +34,7 @@ def run(folder: Path, name: str) -> None:
     run_in_memory(ListSource(LOG), sink, state=folder / name / "engine")
 
 
+@pytest.mark.slow
 def test_a_table_of_an_earlier_pipeline_stops_a_new_one_which_goes_on_without_it(tmp_path: Path) -> None:
     run(tmp_path, "first")
     with pytest.raises(ChangeRefused, match="column note cannot be renamed to remark: that column exists") as caught:
