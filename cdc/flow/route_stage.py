@@ -2,6 +2,8 @@
 
 <state>/routed_schemas.jsonl   the tables before routing, batch by batch
 <state>/sink_schemas.jsonl     the sink's tables, which the tasks read
+<state>/touched_copies.json    {"batch": number, "digest": sha256 of its changes, "tables": sink tables whose copies
+                               they begin, end or let go of}
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.behavior import Behavior
+from cdc.evolution.journal import digest
 from cdc.flow.derive import Past
 from cdc.flow.held import HeldTables, held_tables
 from cdc.flow.pausing import TableRequest, TableRequests
@@ -21,11 +24,24 @@ from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
 from cdc.flow.sink_tables import Sides, with_shard
-from cdc.schema import CreateTable, SchemaChange, TableId
-from cdc.schema_json import change_name
+from cdc.schema import (
+    CopyDropped,
+    CopyTable,
+    CreateTable,
+    DropTable,
+    RenameTable,
+    SchemaChange,
+    TableCopied,
+    TableId,
+    TruncateTable,
+)
+from cdc.schema_json import change_name, table_from_json, table_to_json
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
+
+_TOUCHED = "touched_copies.json"
+_TOUCHES = (CopyDropped, CopyTable, DropTable, RenameTable, TableCopied, TruncateTable)
 
 
 def routed_schemas(store: Store) -> SinkSchemas:
@@ -59,7 +75,8 @@ class RouteStage:
         self.asked: Sequence[TableId] = ()
         self.wanted: Sequence[TableId] = ()
         self.renamed: Sequence[TableId] = ()
-        self._requests = TableRequests(store)
+        self._store, self._requests = store, TableRequests(store)
+        self._noted: dict[str, Any] = {}
         self.taken: Sequence[TableRequest] = ()
         self.resumed: Sequence[TableRequest] = ()
 
@@ -70,6 +87,8 @@ class RouteStage:
         self._sinks.begin(batch, sinks, lambda: ())
         if sinks is None and (changes := past()):
             self._record(batch - 1, self._derived(Sides(), changes))
+        noted = self._store.read_json(_TOUCHED) or {}
+        self._noted = noted if noted.get("batch") == batch else {}
 
     def derive(self, batch: int, changes: Sequence[SchemaChange]) -> Sequence[SchemaChange]:
         """The sink's changes. Raises ChangeRefused for what must not be carried out, EngineError.
@@ -81,10 +100,10 @@ class RouteStage:
         self.taken = self._requests.all()
         marks = self._sinks.marks(batch)
         same = marks.routes == self._routing.table.to_json()
-        if not changes and not self.taken and same and not self._waits_in_vain(marks):
+        if not changes and not self.taken and same and not self._noted and not self._waits_in_vain(marks):
             return ()
         self._before = dict(self._sinks.at(batch))
-        found = self._derived(Sides(self._sources.at(batch), self._before, marks), changes, self.taken)
+        found = self._as_before(batch, Sides(self._sources.at(batch), self._before, marks), changes)
         for held in found.held:
             log.warning("%s: %s", held.table, held.text)
             self.held[f"{'' if held.done else 'held-back '}{held.change} {held.table}"] += 1
@@ -98,6 +117,23 @@ class RouteStage:
         waiting = {source for source, _ in after.resumed}
         self.resumed = [each for each in self.taken if not each.pause and each.table in waiting]
         return found.changes
+
+    def _as_before(self, batch: int, before: Sides, changes: Sequence[SchemaChange]) -> Derived:
+        """The same that an earlier run has come to for the batch, which it may have carried out.
+
+        Where the file was edited since they are others: nobody knows then what is in the copies that those have
+        touched, and these begin anew.
+        """
+        found, noted = self._derived(before, changes, self.taken), self._noted
+        touched = {table_from_json(each) for each in noted.get("tables", ())}
+        if noted and noted["digest"] != digest(found.changes):
+            found = self._derived(before, changes, self.taken, touched)
+        self._noted = {}
+        tables = touched | {change.table for change in found.changes if isinstance(change, _TOUCHES)}
+        if tables:
+            names = [table_to_json(table) for table in sorted(tables)]
+            self._store.write_json(_TOUCHED, {"batch": batch, "digest": digest(found.changes), "tables": names})
+        return found
 
     def tables_held(self, batch: int) -> HeldTables:
         """The source tables that a batch leaves out, before it is derived."""
@@ -159,9 +195,14 @@ class RouteStage:
         return [len(self._sources), len(self._sinks)]
 
     def _derived(
-        self, before: Sides, changes: Sequence[SchemaChange], requests: Sequence[TableRequest] = ()
+        self,
+        before: Sides,
+        changes: Sequence[SchemaChange],
+        requests: Sequence[TableRequest] = (),
+        touched: Iterable[TableId] = (),
     ) -> Derived:
-        return derived(self._routing.table, self._routing.policy, before, changes, self._copies, requests)
+        routing = self._routing
+        return derived(routing.table, routing.policy, before, changes, self._copies, requests, touched)
 
     def _waits_in_vain(self, marks: Marks) -> bool:
         """Whether a copy that is under way is to have a source table that is not copied any more."""

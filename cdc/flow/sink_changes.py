@@ -8,7 +8,7 @@ stays a merged table when only one of them is left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cdc.errors import ChangeRefused
@@ -75,14 +75,18 @@ def derived(
     changes: Sequence[SchemaChange],
     copies: Callable[[TableId], bool] | None = None,
     requests: Sequence[TableRequest] = (),
+    touched: Iterable[TableId] = (),
 ) -> Derived:
     """Everything that the changes, behind the requests, mean for the sink, given the tables before them.
 
     `copies`: whether the source copies a source table when it is asked; None where the sink copies none beside another.
+    `touched`: sink tables whose copies, where they are under way, begin anew.
 
     Raises ChangeRefused for what must not be carried out, EngineError for a change that does not fit its table.
     """
     work = _Work(route, policy, before, copies)
+    for table in touched:
+        work.copy_again(table)
     work.move(before.marks.routes)
     work.settle()
     for request in requests:

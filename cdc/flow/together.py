@@ -99,6 +99,11 @@ class Together(SinkTables):
             self._take_part((source, table), part)
         self._finish(table)
 
+    def copy_again(self, table: TableId) -> None:
+        """What is beside a table is not what it has to be: a copy that is under way begins anew."""
+        if self._is_copied(table):
+            self._copy_all(table, None, None)
+
     def _take_part(self, pair: Pair, part: Part | None) -> None:
         self.over.discard(pair)
         if part is None:

@@ -16,6 +16,7 @@ from cdc.errors import ChangeRefused
 from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
+from cdc.flow.route_stage import RouteStage
 from cdc.flow.routing import Routing
 from cdc.flow.sink_changes import derived
 from cdc.flow.sink_schemas import Marks, Part
@@ -32,6 +33,7 @@ from cdc.schema import (
     TruncateTable,
 )
 from cdc.spec.model import RouteRule
+from cdc.state.store import LocalStore
 from cdc.testing import FailAt, block
 from cdc.testing.memory import Middle
 
@@ -315,3 +317,26 @@ def test_without_a_key_a_copy_waits_for_those_that_are_left_out(tmp_path: Path, 
         source.add(rows(KEYLESS, 13, table=B, sequence=30))
         pipeline.run(TOGETHER)
         assert pipeline.ids(ALL) == [1, 2, 11, 12, 13]
+
+
+def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_copy(tmp_path: Path) -> None:
+    """The run before may have let it take its place, or may have made it anew, empty."""
+
+    def run(middle: Middle, batch: int, state: Any, *changes: Any) -> tuple[Any, list[Any], Sequence[TableId]]:
+        stage = RouteStage(middle.routing, LocalStore(tmp_path), lambda source: True)
+        stage.begin(batch, state, lambda: ())
+        made = [replace(change, statement=None) for change in stage.derive(batch, changes)]
+        return stage.state(), made, stage.wanted
+
+    same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
+    before, *_ = run(same, 0, None, CreateTable(A, SMALL), CreateTable(B, SMALL), CopyTable(A))
+    for _ in range(2):
+        assert run(same, 1, before, TableCopied(A))[1] == [TableCopied(ALL)]
+    for middle in (edited, edited, same):
+        state, changes, wanted = run(middle, 1, before, TableCopied(A))
+        assert CopyTable(ALL) in changes
+        assert TableCopied(ALL) not in changes
+        assert A in wanted
+    state, changes, _ = run(same, 2, state, CopyTable(A))
+    assert changes == [CopyTable(ALL)]
+    assert run(same, 3, state, TableCopied(A))[1] == [TableCopied(ALL)]
