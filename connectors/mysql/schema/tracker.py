@@ -208,10 +208,8 @@ class Tracker:
                 f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
                 f"{query.sql[:200]}",
                 where=where,
-                hint="set binlog_format=ROW for every session; then leave the captured tables of the database out with "
-                "tables.exclude until the log is read to its end and take them in again, or start anew after this "
-                "position. Statements on other tables of the database count, as views, triggers and functions may "
-                "write to captured ones",
+                hint="set binlog_format=ROW for every session; then start anew after this position. Statements on "
+                "other tables of the database count, as views, triggers and functions may write to captured ones",
             )
         if result.unparsed:
             raise UnsupportedChange(
