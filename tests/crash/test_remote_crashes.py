@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +23,7 @@ from unittest.mock import patch
 import duckdb
 import obstore
 import pytest
+from hdfs_server import ImitatedHdfs
 
 from cdc.block import ChangeBlock
 from cdc.flow.batch import BatchRunner
@@ -40,6 +41,8 @@ from cdc.sink import Prepared, Sink, TaskAttempt
 from cdc.source import Context, Limits
 from cdc.state.decisions import CommitLog
 from cdc.state.directory import StateDir
+from cdc.state.remote import hdfs as hdfs_module
+from cdc.state.remote.hdfs import HdfsBucket
 from cdc.state.remote.run import _Run
 from cdc.state.store import Store
 from cdc.testing import ListSource
@@ -77,7 +80,7 @@ class Machine:
     def put(self, real: Callable[..., Any], store: Any, name: str, data: Any, more: Mapping[str, Any]) -> Any:
         if self.dead:
             raise Died
-        if name == "lock":
+        if name.partition("/")[0] == "lock":
             return real(store, name, data, **more)
         self.puts += 1
         self.dead = self.puts == self.at
@@ -90,8 +93,15 @@ class Machine:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        real = obstore.put
-        with patch("obstore.put", lambda store, name, data, **more: self.put(real, store, name, data, more)):
+        put, hdfs_put = obstore.put, HdfsBucket._put
+
+        def into_hdfs(store: HdfsBucket, name: str, data: Any, **more: Any) -> bool:
+            return bool(self.put(hdfs_put, store, name, data, more))
+
+        with (
+            patch("obstore.put", lambda store, name, data, **more: self.put(put, store, name, data, more)),
+            patch.object(HdfsBucket, "_put", into_hdfs),
+        ):
             yield
 
 
@@ -245,7 +255,11 @@ def _fenced(folder: Path) -> World:
     return World(folder, lambda store: FencedSink(server), lambda: server.rows)
 
 
-SINKS = {"duckdb": _duckdb, "fenced": _fenced}
+def _in_hdfs(folder: Path) -> World:
+    return replace(_fenced(folder), url=f"hdfs://imitated:8020/{secrets.token_hex(8)}")
+
+
+SINKS = {"duckdb": _duckdb, "fenced": _fenced, "in hdfs": _in_hdfs}
 _ALL = os.environ.get("CDC_FAULT_MATRIX") == "all"
 """Every put also with DuckDB, whose commits take their time; otherwise every put with the fenced sink."""
 
@@ -262,12 +276,16 @@ def _puts(make: Callable[[Path], World], folder: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", sorted(SINKS))
-def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(kind: str, after: bool, tmp_path: Path) -> None:
+def test_a_machine_that_dies_at_any_put_loses_and_doubles_nothing(
+    kind: str, after: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hdfs = ImitatedHdfs()
+    monkeypatch.setattr(hdfs_module, "_opened", lambda cluster, process: hdfs)
     folder = tmp_path / "clean"
     folder.mkdir()
     puts = _puts(SINKS[kind], folder)
     assert puts > ROWS
-    every = 1 if _ALL or kind == "fenced" else 9
+    every = {"fenced": 1, "in hdfs": 3}.get(kind, 9) if not _ALL else 1
     for at in range(1 + after, puts + 1, every):
         folder = tmp_path / str(at)
         folder.mkdir()

@@ -10,13 +10,14 @@ from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import CreateTable, TableId
+from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
-from connectors.mysql.schema.history import Catalog, DdlResult, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.positions import LogPosition
 
