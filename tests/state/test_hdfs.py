@@ -166,6 +166,28 @@ def test_a_rename_whose_answer_is_lost_counts_once(imitated: ImitatedHdfs, tmp_p
         assert list(store_at(tmp_path / "b").log("l", "log").items()) == [{"n": 1}, {"n": 2}]
 
 
+def test_a_folder_that_has_the_name_of_a_file_is_told(imitated: ImitatedHdfs) -> None:
+    bucket = HdfsBucket("hdfs://imitated:8020/p", ONCE)
+
+    def refused(source: str, target: str, overwrite: bool) -> None:
+        raise FileExistsError(f"rename destination {target} already exists")
+
+    with patch.object(imitated, "rename", refused), pytest.raises(StateUnavailable, match="already exists"):
+        bucket.put("status.json", b"a")
+
+
+def test_a_lease_that_somebody_removes_while_it_is_put_is_not_ours(imitated: ImitatedHdfs) -> None:
+    bucket, real = HdfsBucket("hdfs://imitated:8020/p", ONCE), imitated.rename
+
+    def rename(source: str, target: str, overwrite: bool) -> None:
+        real(source, target, overwrite)
+        imitated.delete(target)
+
+    with patch.object(imitated, "rename", rename):
+        assert not bucket.put_new("lock", b"a")
+    assert bucket.put_new("lock", b"a")
+
+
 @pytest.mark.parametrize("at", ["write", "hsync", "close"])
 def test_what_a_killed_process_has_half_written_has_no_name(imitated: ImitatedHdfs, at: str) -> None:
     bucket = HdfsBucket("hdfs://imitated:8020/p", ONCE)

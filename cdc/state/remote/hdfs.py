@@ -123,7 +123,7 @@ class HdfsBucket(Bucket):
         if not self._put(_version(name, number), data, over=False):
             return None
         there = self._versions(name)
-        if there[-1] != number:
+        if there[-1:] != [number]:
             return None
         for older in there[:-1]:
             _soon(self._client.delete, self._path(_version(name, older)))
@@ -174,6 +174,8 @@ class HdfsBucket(Bucket):
                 _soon(self._client.rename, spare, path, over)
         except FileExistsError:
             _soon(self._client.delete, spare)
+            if over:
+                raise  # a folder has the name
             return False
         return True
 
