@@ -117,7 +117,7 @@ class KafkaServer:
             {"bootstrap.servers": self.bootstrap, "group.id": "none", "isolation.level": "read_uncommitted"}
         )
         try:
-            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1])
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)[1])
         finally:
             consumer.close()
 
@@ -127,7 +127,7 @@ class KafkaServer:
 
     def topics(self) -> set[str]:
         """The names of all topics but Kafka's own."""
-        return {name for name in self.admin().list_topics(timeout=10).topics if not name.startswith("__")}
+        return {name for name in self.admin().list_topics(timeout=60).topics if not name.startswith("__")}
 
     def produce(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
         """Write records (`value`, `key`, `partition`, `headers`, `timestamp`, as `Producer.produce` has them)."""
@@ -154,7 +154,7 @@ class KafkaServer:
 def _appears(admin: AdminClient, name: str, partitions: int) -> None:
     """The controller has it; clients ask brokers, which hear of it a moment later."""
     deadline = time.monotonic() + _WAIT_S
-    while len(admin.list_topics(name, timeout=10).topics[name].partitions) != partitions:
+    while len(admin.list_topics(name, timeout=60).topics[name].partitions) != partitions:
         assert time.monotonic() < deadline, f"topic {name} does not appear"
 
 
@@ -199,7 +199,7 @@ def _started(stack: ExitStack, settings: Mapping[str, str]) -> KafkaServer:
 
 def _to_the_end(consumer: Consumer, topics: Sequence[str]) -> Iterator[Message]:
     for topic in topics:
-        for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+        for partition in sorted(consumer.list_topics(topic, timeout=60).topics[topic].partitions):
             consumer.assign([TopicPartition(topic, partition, 0)])
             deadline = time.monotonic() + _WAIT_S
             while True:

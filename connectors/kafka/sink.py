@@ -94,7 +94,11 @@ class KafkaSink(Sink):
     def _prepared(
         self, task: TaskAttempt, blocks: Iterator[ChangeBlock], clients: Clients, failed: FailedTasks
     ) -> Sequence[Prepared]:
-        fences, topics, tally = clients.fences, clients.topics, Tally(task.partition)
+        fences, topics, tally = (
+            clients.fences,
+            clients.topics,
+            Tally(task.partition, wraps=self._options.wraps_unsigned),
+        )
         part, wanted = part_of(task.partition), Written(task.batch, task.rows)
         with clients.writer(str(task.partition)) as writer:
             found = fences.written([part])[0]

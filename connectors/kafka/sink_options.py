@@ -317,6 +317,11 @@ class KafkaSinkOptions(RegistryOptions, ConnectionOptions, SinkOptions):
             named.append((name.strip(), value.strip()))
         return [(name, value.encode()) for name, value in named]
 
+    @property
+    def wraps_unsigned(self) -> bool:
+        """Whether large values of BIGINT UNSIGNED are written as negative numbers."""
+        return self.unsigned_mode == "long" and (self.value_format == "debezium-json" or self.in_avro)
+
     def modes(self) -> Modes:
         """How values are encoded in Debezium's messages."""
         return Modes(self.decimal_mode, self.unsigned_mode, self.binary_mode, self.time_mode)

@@ -183,7 +183,7 @@ def beside_verify(bench: Bench, generator: Generator, rows: int) -> Figures:
         times["beside"].append(_beside(bench, pipeline))
         times["beside_background"].append(_beside(bench, pipeline, "--background"))
     for name, p99s in times.items():
-        found |= {f"p99_{name}_ms": statistics.median(p99s), f"p99_{name}_all_ms": p99s}
+        found |= {f"p99_{name}_ms": round(statistics.median(p99s), 2), f"p99_{name}_all_ms": p99s}
     return found
 
 

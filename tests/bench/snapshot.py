@@ -108,7 +108,7 @@ def _writers(bench: Bench, generator: Generator) -> Figures:
         times["beside_background"].append(_beside(bench, number, "--background"))
     found: Figures = {}
     for name, p99s in times.items():
-        found |= {f"p99_{name}_ms": statistics.median(p99s), f"p99_{name}_all_ms": p99s}
+        found |= {f"p99_{name}_ms": round(statistics.median(p99s), 2), f"p99_{name}_all_ms": p99s}
     return {**found, "lock_waits": _lock_waits(generator) - waits}
 
 

@@ -26,7 +26,7 @@ from cdc.errors import SinkError
 
 _SECRET = "n0t-the-passw0rd"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", params=sorted(PLACES))

@@ -16,7 +16,7 @@ from cdc.state.decisions import CommitLog
 _EXPIRED_S = {"doris": 3_700.0, "starrocks": 90_000.0}
 """Longer than the server keeps a prepared load, shorter than it remembers the label of one that is committed."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module", params=sorted(PLACES))

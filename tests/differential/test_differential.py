@@ -28,13 +28,23 @@ _SEEDS = range(int(_FIRST), int(_LAST or _FIRST) + 1)
 _ERAS: dict[str, tuple[tuple[str, ...], ...]] = {
     "mysql": (
         (),
-        ("SET GLOBAL binlog_row_metadata = FULL", "SET GLOBAL binlog_transaction_compression = ON"),
-        ("SET GLOBAL binlog_row_value_options = PARTIAL_JSON", "SET GLOBAL binlog_checksum = NONE"),
+        (
+            "SET GLOBAL binlog_row_metadata = FULL",
+            "SET GLOBAL binlog_transaction_compression = ON",
+            "SET GLOBAL max_binlog_size = 65536",
+            "SET GLOBAL time_zone = '+09:00'",
+        ),
+        (
+            "SET GLOBAL binlog_row_value_options = PARTIAL_JSON",
+            "SET GLOBAL binlog_checksum = NONE",
+            "SET GLOBAL explicit_defaults_for_timestamp = OFF",
+        ),
         (
             "SET GLOBAL binlog_row_metadata = MINIMAL",
             "SET GLOBAL binlog_transaction_compression = OFF",
             "SET GLOBAL gtid_mode = ON_PERMISSIVE",
             "SET GLOBAL gtid_mode = OFF_PERMISSIVE",
+            "SET GLOBAL character_set_server = latin1",
         ),
         (
             "SET GLOBAL binlog_checksum = CRC32",
@@ -44,13 +54,30 @@ _ERAS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "mariadb": (
         (),
-        ("SET GLOBAL binlog_row_metadata = FULL", "SET GLOBAL log_bin_compress = ON"),
-        ("SET GLOBAL binlog_checksum = NONE", "SET GLOBAL log_bin_compress_min_len = 10"),
-        ("SET GLOBAL binlog_row_metadata = MINIMAL", "SET GLOBAL log_bin_compress = OFF"),
-        ("SET GLOBAL binlog_checksum = CRC32", "SET GLOBAL binlog_annotate_row_events = OFF"),
+        (
+            "SET GLOBAL binlog_row_metadata = FULL",
+            "SET GLOBAL log_bin_compress = ON",
+            "SET GLOBAL time_zone = '+09:00'",
+        ),
+        (
+            "SET GLOBAL binlog_checksum = NONE",
+            "SET GLOBAL log_bin_compress_min_len = 10",
+            "SET GLOBAL max_binlog_size = 65536",
+            "SET GLOBAL explicit_defaults_for_timestamp = OFF",
+        ),
+        (
+            "SET GLOBAL binlog_row_metadata = MINIMAL",
+            "SET GLOBAL log_bin_compress = OFF",
+            "SET GLOBAL character_set_server = latin1",
+        ),
+        (
+            "SET GLOBAL binlog_checksum = CRC32",
+            "SET GLOBAL binlog_annotate_row_events = OFF",
+            "SET GLOBAL binlog_alter_two_phase = ON",
+        ),
     ),
 }
-"""Settings of the server that change how the log is written, one after the other."""
+"""Settings of the server that change how the log is written, or what statements in it mean, one after the other."""
 
 _LIMITS = (Limits(1 << 26, 10**6), Limits(20_000, 50), Limits(1 << 20, 1000))
 
@@ -102,11 +129,12 @@ def test_a_live_pipeline_keeps_its_tables_equal(server_factory: ServerFactory, t
 
 
 def _eras(server: MySqlServer, work: Workload) -> Iterator[None]:
-    """The workload goes on under one set of settings after the other."""
+    """The workload goes on under one set of settings after the other: in a session of before, then in a new one."""
     for settings in _ERAS[server.flavor]:
         server.execute(*settings)
+        work.steps(_STEPS // 6)
         work.connect()
-        work.steps(_STEPS // 3)
+        work.steps(_STEPS // 6)
         yield
 
 

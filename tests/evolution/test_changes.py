@@ -177,7 +177,7 @@ def pieces(*names: str) -> list[tuple[Step, ...]]:
 
 
 def test_pieces_run_at_the_same_time_each_once() -> None:
-    system, met, done = System(), threading.Barrier(4, timeout=30), list[str]()
+    system, met, done = System(), threading.Barrier(4, timeout=120), list[str]()
 
     def run(_: SchemaSession[SqlType], steps: Sequence[Step]) -> None:
         met.wait()  # nobody gets through alone

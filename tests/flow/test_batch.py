@@ -380,7 +380,7 @@ def test_a_batch_that_lost_its_worker_runs_again_in_the_same_run(world: World) -
 
 def test_the_batch_that_is_read_is_told_while_the_one_before_is_committed(tmp_path: Path) -> None:
     go_on = threading.Event()
-    world = World(tmp_path, Recorder(commit=lambda: go_on.wait(30)))  # type: ignore[arg-type]
+    world = World(tmp_path, Recorder(commit=lambda: go_on.wait(120)))  # type: ignore[arg-type]
     world.plan(0, 2)
     world.begin(0)
     world.plan(1, 3)
@@ -448,12 +448,12 @@ def test_the_next_batch_is_prepared_while_a_commit_goes_on(tmp_path: Path) -> No
 
     def slow() -> None:
         started.set()
-        assert go_on.wait(30)
+        assert go_on.wait(120)
 
     world = World(tmp_path, Recorder(commit=slow))
     world.plan(0, 2)
     world.begin(0)
-    assert started.wait(30)
+    assert started.wait(120)
     assert world.sink.rows(SINK_T) == []
 
     def prepared() -> list[TaskResult]:
@@ -470,19 +470,19 @@ def test_the_next_batch_is_prepared_while_a_commit_goes_on(tmp_path: Path) -> No
 
 def test_schema_changes_wait_for_the_commit_under_way(tmp_path: Path) -> None:
     go_on = threading.Event()
-    world = World(tmp_path, Recorder(commit=lambda: started.set() or go_on.wait(30)))  # type: ignore[func-returns-value]
+    world = World(tmp_path, Recorder(commit=lambda: started.set() or go_on.wait(120)))  # type: ignore[func-returns-value]
     started = threading.Event()
     world.source = ListSource((*ITEMS[:2], AddColumn(T, Column("note", INT))))
     world.start()
     world.plan(0, 2)
     world.begin(0)
-    assert started.wait(30)
+    assert started.wait(120)
     world.plan(1, 3)
     later = threading.Thread(target=world.run, args=(1,))
     later.start()
     assert world.sink.calls == ["abort 0", "apply", "commit 0: [1]"]
     go_on.set()
-    later.join(30)
+    later.join(120)
     assert world.sink.calls == ["abort 0", "apply", "commit 0: [1]", "apply", "commit 1: []"]
 
 

@@ -40,7 +40,7 @@ class Terminal:
 
     def close(self) -> None:
         os.close(self.theirs)
-        self._reading.join(10)
+        self._reading.join(60)
         os.close(self._ours)
 
 

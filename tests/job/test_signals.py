@@ -67,7 +67,7 @@ class Terminal:
 
     def ends(self, *codes: int) -> str:
         found = self.process.wait(300)
-        self._reading.join(30)
+        self._reading.join(120)
         assert found in codes, self.text
         for trace in ("Traceback", "Exception", "\tat ", "ERROR", "Aborted!", "KeyboardInterrupt"):
             assert trace not in self.text, self.text
@@ -77,7 +77,7 @@ class Terminal:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        self._reading.join(30)
+        self._reading.join(120)
         os.close(self._master)
 
 

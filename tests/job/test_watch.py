@@ -294,5 +294,5 @@ def test_handlers_are_taken_back_from_whoever_took_them() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as Spark does when it starts
         signals.take_over()
         os.kill(os.getpid(), signal.SIGINT)
-        assert signals.stop.wait(10)
+        assert signals.stop.wait(60)
     assert signal.getsignal(signal.SIGINT) is before

@@ -63,7 +63,7 @@ def test_a_client_that_expects_continue_gets_it_when_the_body_is_wanted() -> Non
 
 def test_bodies_come_by_length_and_in_chunks_and_connections_go_on() -> None:
     with serving(echo) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         connection.request("PUT", "/a", b"x" * 3_000_000)
         assert connection.getresponse().read() == b"x" * 3_000_000
         connection.request("PUT", "/a", iter([b"ab", b"c" * 70_000]), {}, encode_chunked=True)
@@ -75,7 +75,7 @@ def test_bodies_come_by_length_and_in_chunks_and_connections_go_on() -> None:
 
 def test_a_body_that_was_not_read_ends_the_connection() -> None:
     with serving(lambda _: Response(200, b"no")) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
         connection.request("PUT", "/", b"x" * 1_000_000)
         response = connection.getresponse()
         assert (response.read(), response.headers["Connection"]) == (b"no", "close")
@@ -100,7 +100,7 @@ def test_cut_answers_nothing_and_half_bodies_are_noticed() -> None:
     with serving(read) as server:
         with socket.create_connection(("127.0.0.1", server.port), 30) as connection:
             connection.sendall(b"PUT / HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc")
-        assert gone.wait(30)
+        assert gone.wait(120)
 
 
 def test_stopping_refuses_and_starting_again_serves_on_the_same_port() -> None:
@@ -277,7 +277,7 @@ def test_what_is_held_is_let_go() -> None:
         os.sched_yield()
     assert not passed.is_set()
     faults.release("here")
-    assert passed.wait(30)
+    assert passed.wait(120)
     thread.join()
 
 

@@ -93,7 +93,7 @@ def test_a_load_in_progress_is_forgotten_with_its_process(doris_standin: DorisSe
 def test_a_client_that_leaves_within_the_body_aborts_its_load(doris_standin: DorisServer) -> None:
     doris = doris_standin
     db = make_table(doris)
-    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=30)
+    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=120)
     connection.putrequest("PUT", f"/api/{db}/t/_stream_load")
     headers = {"Authorization": "Basic cm9vdDo=", "label": "a", "Content-Length": "100", "two_phase_commit": "true"}
     for name, value in headers.items():
@@ -237,7 +237,7 @@ def test_a_server_with_its_storage_apart_has_no_two_phases_for_unique_tables() -
         assert doris.load(db, b"1,a\n", "a")["Status"] == "Success"
         assert "[EXCEEDED_LIMIT]body size 101 exceed" in doris.load(db, b"1" * 101)["Message"]
         chunks = {"Authorization": "Basic cm9vdDo=", "label": "b"}
-        connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=30)
+        connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=120)
         connection.request("PUT", f"/api/{db}/t/_stream_load", iter([b"1" * 101]), chunks, encode_chunked=True)
         with pytest.raises(_CUT):
             connection.getresponse()

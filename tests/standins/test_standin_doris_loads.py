@@ -45,7 +45,7 @@ def test_a_load_answers_with_these_keys_in_this_order(doris: DorisServer, db: st
 
 def test_the_front_end_redirects_without_reading_the_body(doris: DorisServer, db: str) -> None:
     token = base64.b64encode(f"{doris.user}:{doris.password}".encode()).decode()
-    connection = http.client.HTTPConnection(doris.host, doris.http_port, timeout=30)
+    connection = http.client.HTTPConnection(doris.host, doris.http_port, timeout=120)
     connection.putrequest("PUT", f"/api/{db}/t/_stream_load")
     headers = {"Authorization": f"Basic {token}", "Expect": "100-continue", "Transfer-Encoding": "chunked"}
     for name, value in headers.items():
@@ -78,7 +78,7 @@ def test_the_back_end_refuses_in_json_with_http_200(doris: DorisServer, db: str)
 
 def test_a_body_needs_a_length_or_chunks(doris: DorisServer, db: str) -> None:
     token = base64.b64encode(f"{doris.user}:{doris.password}".encode()).decode()
-    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=30)
+    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=120)
     connection.putrequest("PUT", f"/api/{db}/t/_stream_load", skip_accept_encoding=True)
     connection.putheader("Authorization", f"Basic {token}")
     connection.endheaders()
@@ -147,7 +147,7 @@ def test_an_empty_body_is_a_transaction_like_any_other(doris: DorisServer, db: s
 
 def test_chunked_bodies_are_read(doris: DorisServer, db: str) -> None:
     token = base64.b64encode(f"{doris.user}:{doris.password}".encode()).decode()
-    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=30)
+    connection = http.client.HTTPConnection(doris.host, doris.be_http_port, timeout=120)
     chunks = iter([b"1,a,", b"5\n2,", b"b,6\n"])
     headers = {"Authorization": f"Basic {token}", "label": "chunks", "Expect": "100-continue", **COMMA}
     connection.request("PUT", f"/api/{db}/t/_stream_load", chunks, headers, encode_chunked=True)

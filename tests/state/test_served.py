@@ -171,7 +171,7 @@ def test_a_connection_that_breaks_in_a_file_leaves_nothing(server: StateServer, 
     file.write(bytes(2_000_000))
     file.close()
     for thread in [each for each in threading.enumerate() if each.name == "state-for-executor"]:
-        thread.join(10)
+        thread.join(60)
     assert list((state.sink.bulk("staging") / "1").iterdir()) == []
 
 
@@ -278,7 +278,7 @@ def test_executors_are_let_in_once_there_are_threads_again(server: StateServer) 
         patch.object(threading.Thread, "start", none_left),
         socket.create_connection((LOCAL, server.door.port)) as turned_away,
     ):
-        assert refused.wait(10)
+        assert refused.wait(60)
         assert turned_away.recv(1) == b""
     ServedStore(server.door).check()
 

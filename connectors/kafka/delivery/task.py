@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdc.block import ChangeBlock, RowKind
 from cdc.schema import TableId
@@ -17,10 +19,14 @@ from connectors.kafka.delivery.turn import Turn
 from connectors.kafka.encoding.encoder import Messages
 from connectors.kafka.encoding.murmur import murmur2
 
+_MOST_SIGNED = pa.scalar((1 << 63) - 1, pa.uint64())
 _AHEAD_BYTES = 64 << 20
 """How much is encoded ahead of the task's turn."""
 
 _BY_KEY = -1
+
+WRAPPED = "values of BIGINT UNSIGNED from 2^63 on, written as negative numbers"
+"""Debezium does so too, and says nothing; `debezium-json.bigint.unsigned.handling.mode: precise` keeps them."""
 
 
 class Outgoing:
@@ -84,27 +90,39 @@ def partition_of(table: TableId, count: int) -> int:
     return int(murmur2(str(table).encode()) & 0x7FFFFFFF) % count
 
 
+def wrapped(block: ChangeBlock) -> int:
+    """How many values of a block's BIGINT UNSIGNED columns are beyond what is read as a signed number."""
+    columns = (block.rows.column(name) for name in block.rows.schema.names)
+    found = (pc.sum(pc.greater(each, _MOST_SIGNED)).as_py() for each in columns if pa.types.is_uint64(each.type))
+    return sum(number or 0 for number in found)
+
+
 class Tally:
     """Counts the changes of a task, by table, for the handles that it returns."""
 
-    def __init__(self, partition: int) -> None:
-        self._partition = partition
+    def __init__(self, partition: int, *, wraps: bool = False) -> None:
+        """`wraps`: whether BIGINT UNSIGNED is written as a signed number."""
+        self._partition, self._wraps = partition, wraps
         self._counts: dict[TableId, Counter[int]] = {}
+        self._wrapped = Counter[TableId]()
 
     def add(self, block: ChangeBlock) -> None:
         """Count the rows of a block."""
         kinds = np.bincount(np.asarray(block.kinds.to_numpy(zero_copy_only=False)), minlength=len(RowKind))
         self._counts.setdefault(block.table, Counter()).update(dict(enumerate(kinds.tolist())))
+        if self._wraps and (found := wrapped(block)):
+            self._wrapped[block.table] += found
 
     def prepared(self, too_large: Mapping[TableId, int] | None = None) -> list[Prepared]:
         """One handle per table. There is nothing left to commit: it only carries the numbers.
 
         `too_large` is how many messages of each table were kept as dead letters.
         """
+        told = {COUNTED: too_large or {}, WRAPPED: self._wrapped}
         return [
             Prepared(
                 table, self._partition, None, number[RowKind.INSERT], number[RowKind.UPDATE_AFTER],
-                number[RowKind.DELETE], {COUNTED: too_large[table]} if too_large and too_large.get(table) else {},
+                number[RowKind.DELETE], {what: found[table] for what, found in told.items() if found.get(table)},
             )
             for table, number in self._counts.items()
         ]  # fmt: skip

@@ -46,7 +46,7 @@ def _settings(cluster: Cluster, pipeline: str) -> dict[str, Any]:
         "auto_offset_reset": "error", "enable_partition_eof": True, "max_poll_interval_ms": 86_400_000,
         "fetch_wait_max_ms": 100, "fetch_error_backoff_ms": 50, "fetch_queue_backoff_ms": _FULL_MS,
         "queued_max_messages_kbytes": 4 << 10, "fetch_max_bytes": 1_000_000, "fetch_message_max_bytes": 256 << 10,
-        "message_max_bytes": 1_000_000,  # a producer's, but `fetch.max.bytes` must not be less
+        "message_max_bytes": _LEAST_BYTES,  # a producer's, but `fetch.max.bytes` must not be less
     }  # fmt: skip
     given = {name.replace(".", "_"): value for name, value in cluster.settings.client.items() if name in _OURS}
     return {"isolation_level": "read_committed", **own, **given}
@@ -61,6 +61,8 @@ _OURS = frozenset({
 What is fetched is asked for while the queue is not full, and it is counted in compressed bytes: 1 MB a partition, as
 by default, are 10 MB and more a partition, in each client.
 """
+_LEAST_BYTES = 1000
+"""The least that the library takes as `message.max.bytes`, and so as `fetch.max.bytes`."""
 _FULL_MS = 5
 """How long the client fetches nothing once its queue is full. Its default is a second, while the queue is empty again
 after a few milliseconds: reading then stands still most of the time."""

@@ -21,7 +21,7 @@ from connectors.mysql.ddl.actions import carry_out
 from connectors.mysql.ddl.calls import called
 from connectors.mysql.ddl.delta import Delta, Mark
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.ddl.names import has_name, known_name, names_in
+from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
 from connectors.mysql.ddl.statements import AlterTable, Statement, StatementDml, Unparsed, VersioningClause
@@ -43,7 +43,7 @@ class DdlResult:
         delta: everything the catalog now knows differently; goes into the schema history.
         notices: what the user should see; each a sentence.
         dml: row changes in statement format that may concern captured tables, as a view or by a trigger too, where not
-            all of those are copied anew: they are not followed.
+            all captured ones are copied anew: they are not followed.
         unparsed: statements not understood that may concern captured tables: read the definitions anew, or stop.
     """
 
@@ -135,7 +135,7 @@ class Catalog:
         unparsed: list[Unparsed] = []
         for statement in map(self._readable, parse(sql, database=database, dialect=dialect)):
             if isinstance(statement, StatementDml):
-                written = self._written(statement, sql, database, dialect)
+                written = self._written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):
                     reason = f"a {statement.kind} was logged as a statement, so the rows it changed are not in the log"
                     for table in sorted(written):
@@ -203,19 +203,15 @@ class Catalog:
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)
 
-    def _written(self, dml: StatementDml, sql: str, database: str, dialect: Dialect) -> frozenset[TableId]:
-        """The captured tables whose rows a statement may have changed: all that are in the databases of those that it
-        names, as a name may be a view of them, a trigger or a function may write to them. One that does not say which
-        it names counts for its default database and for those whose names are in its text; else for all."""
-        captured = frozenset(self.captured)
+    def _written(self, dml: StatementDml, sql: str, dialect: Dialect) -> frozenset[TableId]:
+        """The captured tables whose rows a statement may have changed: all, as a name may be a view, and a trigger or a
+        function may write to tables of any database. None when it names tables, and neither they nor a function that
+        it calls are in a database with captured tables."""
         databases = {table.database.casefold() for table in dml.tables}
         databases |= called(sql, dialect, {table.database for table in self.tables})
-        if not dml.tables:
-            text = sql.casefold()
-            names = {table.database.casefold() for table in captured}
-            databases |= {name for name in names if name == database.casefold() or has_name(text, name)}
-        found = frozenset(table for table in captured if table.database.casefold() in databases)
-        return found or (captured if not dml.tables else found)
+        captured = frozenset(self.captured)
+        named = not dml.tables or any(table.database.casefold() in databases for table in captured)
+        return captured if named else frozenset()
 
     def _result(self, work: Work, dml: tuple[StatementDml, ...], unparsed: tuple[Unparsed, ...]) -> DdlResult:
         delta = Delta(dict(work.tables), dict(work.databases), dict(work.marks), dict(work.uncertain))

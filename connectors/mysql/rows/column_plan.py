@@ -255,11 +255,11 @@ def _operation(column: MySqlColumn, code: int, metadata: int, *, as_boolean: boo
         )
     if code in _FIXED:
         op, need, width = _FIXED[code]
-        return _temporal(op, need, 0, width) if op >= ops.DATE else _op(op, need, width=width)
+        return _op(op, need, width=width)
     if code in _FRACTIONAL:
         op, need = _FRACTIONAL[code]
         fraction = (metadata + 1) // 2
-        return _temporal(op, need + fraction, fraction, 8)
+        return _op(op, need + fraction, a=fraction, width=8)
     if code == codes.NEWDECIMAL:
         return _decimal(metadata >> 8, metadata & 255)
     if code == codes.BIT:
@@ -294,10 +294,6 @@ def _op(
     op: int, need: int, *, a: int = 0, b: int = 0, c: int = 0, d: int = 0, width: int, growth: int = 0, ratio: int = 0
 ) -> Op:
     return {"op": op, "need": need, "a": a, "b": b, "c": c, "d": d, "width": width, "growth": growth, "ratio": ratio}
-
-
-def _temporal(op: int, need: int, fraction: int, width: int) -> Op:
-    return _op(op, need, a=fraction, width=width)
 
 
 def _decimal(precision: int, scale: int) -> Op:

@@ -17,7 +17,7 @@ it. Every append is on disk (fsync) when it returns.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,10 +27,7 @@ from cdc.schema_json import change_from_json, change_to_json
 from cdc.state.store import RESTORE, Store
 from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
-from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.schema.table import MySqlTable
-
-__all__ = ["Catalog", "DdlResult", "Dialect", "SchemaEntry", "SchemaHistory"]
 
 FILE_NAME = "schemas.jsonl"
 _FORMAT = 1
@@ -150,28 +147,8 @@ class SchemaHistory:
             self._tables_count = count
             return dict(self._tables)
 
-    def catalog(
-        self,
-        count: int,
-        *,
-        wanted: Callable[[TableId], bool],
-        dialect: Dialect | None = None,
-        lower_case_table_names: int = 0,
-        tinyint1_as_boolean: bool = False,
-        online_schema_changes: bool = False,
-        copied: Callable[[TableId], bool] = lambda table: False,
-        copied_when_uncertain: Callable[[TableId], bool] = lambda table: False,
-    ) -> Catalog:
-        """The catalog as it was after the first `count` entries; the other arguments are those of `Catalog`."""
-        catalog = Catalog(
-            wanted=wanted,
-            dialect=dialect,
-            lower_case_table_names=lower_case_table_names,
-            tinyint1_as_boolean=tinyint1_as_boolean,
-            online_schema_changes=online_schema_changes,
-            copied=copied,
-            copied_when_uncertain=copied_when_uncertain,
-        )
+    def fill(self, catalog: Catalog, count: int) -> Catalog:
+        """Bring a new catalog to where it was after the first `count` entries."""
         for entry in self.entries(0, count):
             catalog.update(entry.delta)
         return catalog

@@ -21,8 +21,10 @@ from cdc.schema import (
 )
 from cdc.source import Count
 from cdc.state.store import Store
+from connectors.mysql.ddl.catalog import Catalog, DdlResult
+from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.options import LogOptions
-from connectors.mysql.schema.history import Catalog, DdlResult, Dialect, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable, table_schema
 from connectors.mysql.schema.tracker import Reread, Tracker, Unlogged
 from connectors.mysql.server.positions import LogPosition
@@ -100,8 +102,7 @@ class Schemas:
 
     def catalog(self, count: int, wanted: Wanted, dialect: Dialect, lower_case_table_names: int) -> Catalog:
         """The catalog after `count` entries."""
-        return self.history.catalog(
-            count,
+        catalog = Catalog(
             wanted=wanted,
             dialect=dialect,
             lower_case_table_names=lower_case_table_names,
@@ -110,6 +111,7 @@ class Schemas:
             copied=self._options.copies_new,
             copied_when_uncertain=self._options.copies_uncertain,
         )
+        return self.history.fill(catalog, count)
 
     def first_entries(self) -> int:
         """Entries that a pipeline begins with: those that came from no statement of the log."""
@@ -133,7 +135,7 @@ class Schemas:
             """MariaDB logs the state of a sequence as rows; they are nobody's data."""
             if table in tables or not wanted(table):
                 return wanted(table)
-            return table not in self.history.catalog(count, wanted=wanted).sequences
+            return table not in self.history.fill(Catalog(wanted=wanted), count).sequences
 
         return Decoder(
             tables,

@@ -10,13 +10,14 @@ from typing import Any
 
 from cdc.errors import SchemaUnknown, UnsupportedChange
 from cdc.schema import CreateTable, TableId
+from connectors.mysql.ddl.catalog import Catalog, DdlResult
 from connectors.mysql.ddl.delta import Delta, Uncertain
 from connectors.mysql.ddl.names import names_in
 from connectors.mysql.log.query_event import Query, parse_query
 from connectors.mysql.log.receive_buffer import ReceiveBuffer
 from connectors.mysql.log.sieve import begin_of, transaction_begins
 from connectors.mysql.rows.collations import charset_of
-from connectors.mysql.schema.history import Catalog, DdlResult, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.history import SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
 from connectors.mysql.server.positions import LogPosition
 
@@ -207,10 +208,8 @@ class Tracker:
                 f"a {result.dml[0].kind} was logged as a statement, so the rows it changed are not in the log: "
                 f"{query.sql[:200]}",
                 where=where,
-                hint="set binlog_format=ROW for every session; then leave the captured tables of the database out with "
-                "tables.exclude until the log is read to its end and take them in again, or start anew after this "
-                "position. Statements on other tables of the database count, as views, triggers and functions may "
-                "write to captured ones",
+                hint="set binlog_format=ROW for every session; then start anew after this position. Statements on "
+                "other tables of the database count, as views, triggers and functions may write to captured ones",
             )
         if result.unparsed:
             raise UnsupportedChange(

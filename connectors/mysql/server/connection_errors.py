@@ -126,6 +126,7 @@ def _privilege_error(text: str, where: str) -> SourceError:
     return SourceError(f"the account lacks a privilege: {text}", where=where, hint=hint)
 
 
+_GTID_MODE = re.compile(r"Cannot replicate .*transaction.* when @@GLOBAL\.GTID_MODE = (ON|OFF)", re.IGNORECASE)
 _RESET = "if its log was reset since (RESET BINARY LOGS), no event begins there: start anew with another --state-dir"
 
 
@@ -137,6 +138,12 @@ def _dump_error(text: str, where: str) -> SourceError:
     if _PURGED.search(text):
         hint = f"{COPY_ANEW}; keep binary logs longer on the server"
         return PositionLost(f"the log no longer holds what is needed: {text}", where=where, hint=hint)
+    if found := _GTID_MODE.search(text):
+        mode = f"{found[1].upper()}_PERMISSIVE"
+        hint = f"run on the server: SET GLOBAL gtid_mode = {mode}; start again, and take it back once that is read"
+        return SourceError(
+            f"the log has transactions from before gtid_mode was changed: {text}", where=where, hint=hint
+        )
     if "max_allowed_packet" in text:
         hint = f"run on the server: SET GLOBAL max_allowed_packet = 1073741824; {_RESET}"
         return SourceError(f"an event is larger than the server may send: {text}", where=where, hint=hint)

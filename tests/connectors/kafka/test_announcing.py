@@ -79,4 +79,4 @@ def test_statements_have_a_topic_of_their_own(kafka_broker: KafkaServer, tmp_pat
     assert changes == [("CREATE", 4), ("ALTER", 20)]
     rows = sorted(each["source"]["pos"] for each in told(kafka_broker, f"{name}.{TABLE}") if each["op"] == "t")
     assert rows == [40]
-    assert len(kafka_broker.admin().list_topics(name, timeout=10).topics[name].partitions) == 1
+    assert len(kafka_broker.admin().list_topics(name, timeout=60).topics[name].partitions) == 1

@@ -87,7 +87,7 @@ def test_a_missing_right_is_said(kafka_broker: KafkaServer) -> None:
     admin = cluster.admin()
     asked = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)])
     with pytest.raises(KafkaException) as refused:
-        next(iter(asked.values())).result(10)
+        next(iter(asked.values())).result(60)
     error = cluster.error(refused.value, "describing a topic", need="DESCRIBE_CONFIGS")
     assert type(error) is SinkError
     assert "a right is missing" in str(error)

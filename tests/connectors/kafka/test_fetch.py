@@ -165,7 +165,10 @@ def test_what_much_reading_left_behind_is_given_back_once(
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("more", [{}, {"message.max.bytes": "5000000"}, {"fetch.message.max.bytes": "1000"}])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"message.max.bytes": "5000000"}, {"fetch.message.max.bytes": "1000"}, {"fetch.max.bytes": "50000"}],
+)
 def test_a_message_larger_than_what_is_fetched_at_once_is_read(kafka_broker: KafkaServer, more: dict[str, str]) -> None:
     topic = kafka_broker.new_topic()
     values = [bytes([number]) * size for number, size in enumerate((900_000, 10, 600_000))]

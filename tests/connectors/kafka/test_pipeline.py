@@ -73,4 +73,4 @@ def test_readers_end_with_what_the_table_holds(
     assert seen[101] == ["c", "u"]
     assert seen[20] == ["r", "u", "d", "tombstone"]
     assert seen[30] == ["r", "u", "u"]
-    assert len(kafka_broker.admin().list_topics(topic, timeout=10).topics[topic].partitions) == 4
+    assert len(kafka_broker.admin().list_topics(topic, timeout=60).topics[topic].partitions) == 4

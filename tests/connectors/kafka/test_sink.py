@@ -87,6 +87,28 @@ def test_readers_get_each_change_and_the_handles_count_them(made: Made) -> None:
     assert headers[4] == [("__debezium.oldkey", b'{"id":1}')]
 
 
+@pytest.mark.parametrize(
+    ("mode", "shown", "counts"),
+    [
+        ("long", -1, {"values of BIGINT UNSIGNED from 2^63 on, written as negative numbers": 2}),
+        ("precise", "AP//////////", {}),
+    ],
+)
+def test_unsigned_numbers_that_are_written_as_negative_ones_are_counted(
+    kafka_broker: KafkaServer, tmp_path: Path, mode: str, shown: object, counts: dict[str, int]
+) -> None:
+    made = Made(kafka_broker, tmp_path, **{"debezium-json.bigint.unsigned.handling.mode": mode})
+    schema = TableSchema(
+        (Column("id", DataType.parse("INT"), False), Column("n", DataType.parse("BIGINT UNSIGNED"))), ("id",)
+    )
+    made.create(schema)
+    numbers = [(1 << 64) - 1, 1 << 63, (1 << 63) - 1, None]
+    changes = [("+I", {"id": number, "n": n}) for number, n in enumerate(numbers)]
+    (handle,) = made.prepare(0, 0, changes, schema=schema)
+    assert handle.counts == counts
+    assert made.read()[0] == (0, ("c", shown))
+
+
 def test_a_batch_that_runs_again_writes_only_what_is_missing(made: Made) -> None:
     made.create()
     first = made.prepare(3, 0, inserts(1, 2))

@@ -185,7 +185,7 @@ def test_messages_that_retention_removed(topics: Topics) -> None:
     start = drain(topics.source(topic), limits=Limits(1 << 30, 2))[0].end
     admin = topics.broker.admin()
     for future in admin.delete_records([TopicPartition(topic, 0, 7)]).values():
-        future.result(30)
+        future.result(120)
     with pytest.raises(PositionLost, match=r"the messages from offset \d+ on are gone .*scan.on-lost: earliest"):
         drain(topics.source(topic), start)
     source = topics.source(topic, **{"scan.on-lost": "earliest"})
@@ -294,7 +294,7 @@ def grant(admin: AdminClient, topic: str, operation: AclOperation) -> None:
         ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:bo", "*", operation, AclPermissionType.ALLOW
     )
     for future in admin.create_acls([binding]).values():
-        future.result(30)
+        future.result(120)
 
 
 @pytest.mark.slow

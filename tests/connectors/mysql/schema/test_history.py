@@ -13,9 +13,10 @@ from hypothesis import given
 from cdc.errors import StateError
 from cdc.schema import CreateTable, DropTable, RenameTable, TableId
 from cdc.state.store import LocalStore
+from connectors.mysql.ddl.catalog import Catalog
 from connectors.mysql.ddl.delta import Delta, delta_from_json, delta_to_json
 from connectors.mysql.ddl.dialect import Dialect
-from connectors.mysql.schema.history import FILE_NAME, Catalog, SchemaEntry, SchemaHistory
+from connectors.mysql.schema.history import FILE_NAME, SchemaEntry, SchemaHistory
 from connectors.mysql.schema.table import MySqlTable
 
 T, U = TableId("shop", "t"), TableId("shop", "u")
@@ -56,7 +57,7 @@ def test_another_process_reads_what_was_written(tmp_path: Path) -> None:
     assert reader.entries(0, 6) == history.entries(0, 6)
     assert [entry.sql for entry in reader.entries(0, 6)] == list(STATEMENTS)
     assert reader.entries(2, 3)[0].at == {"file": "binlog.000001", "pos": 102}
-    again = reader.catalog(6, wanted=wanted, dialect=Dialect())
+    again = reader.fill(Catalog(wanted=wanted, dialect=Dialect()), 6)
     assert (again.tables, again.databases, again.marks) == (catalog.tables, catalog.databases, catalog.marks)
     assert again.marks == {U: "left"}
 

@@ -13,7 +13,8 @@ from cdc.errors import SchemaUnknown, SourceError
 from cdc.schema import TableId
 from cdc_services.installation import find
 from cdc_services.server import MySqlServer
-from connectors.mysql.schema.history import Catalog, Dialect
+from connectors.mysql.ddl.catalog import Catalog
+from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.schema.schema_files import define_from, statements
 from connectors.mysql.schema.table import table_schema
 from connectors.mysql.server.information_schema import read_tables

@@ -179,7 +179,7 @@ class Dump:
     """A log reader that waits for new events, as the planner and each task have one."""
 
     def __init__(self, server: MySqlServer, server_id: int, replica_uuid: str | None, file: str, position: int) -> None:
-        self.connection = server.connect(read_timeout=30)
+        self.connection = server.connect(read_timeout=120)
         query(self.connection, "SET @master_binlog_checksum = 'NONE', @source_binlog_checksum = 'NONE'")
         query(self.connection, "SET @mariadb_slave_capability = 4")
         if replica_uuid is not None:

@@ -39,5 +39,5 @@ def test_a_table_that_was_altered_since_waits_for_the_log(any_server: MySqlServe
     while (found := finder.peek(30.0)) is not None:
         parts.append(finder.take().part)
         assert found.table == table
-    finder.join(30.0)
+    finder.join(120.0)
     assert parts[-1] is None

@@ -98,7 +98,7 @@ class _Pieces(io.RawIOBase):
 class Server:
     """The other end: sends an answer, hears what is said."""
 
-    def __init__(self, *, seed: int = 1, most: int = 1 << 16, read_timeout_s: float = 5.0) -> None:
+    def __init__(self, *, seed: int = 1, most: int = 1 << 16, read_timeout_s: float = 60.0) -> None:
         self.socket, ours = socket.socketpair()
         pieces = _Pieces(ours, random.Random(seed), most)
         self.connection: Connection[Any] = Connection(
