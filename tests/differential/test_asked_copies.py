@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from cdc_process import mysql_pipeline
 from direct import DirectRuns
+from servers import FLAVORS, ServerFactory
 
 from cdc.errors import ChangeRefused, UnsupportedChange
 from cdc.flow.route import PlainRule, RouteTable
@@ -140,27 +141,29 @@ def test_a_statement_that_is_not_understood_has_its_table_read_and_copied_anew(
     assert comparison.differences(any_server, runs.pipeline, [database]) == []
 
 
+@pytest.mark.parametrize("flavor", FLAVORS)
 def test_what_was_logged_as_statements_is_copied_with_what_triggers_wrote(
-    any_server: MySqlServer, tmp_path: Path
+    flavor: str, server_factory: ServerFactory, tmp_path: Path
 ) -> None:
-    database, other = any_server.new_database("asked"), any_server.new_database("asked")
-    any_server.execute(CREATE, FIRST, "CREATE TABLE noted (id INT PRIMARY KEY)", database=database)
-    any_server.execute("CREATE TABLE beyond (id INT PRIMARY KEY)", database=other)
-    any_server.execute(
+    server = server_factory(flavor)  # an UPDATE in its log counts for the tables of every pipeline that reads there
+    database, other = server.new_database("asked"), server.new_database("asked")
+    server.execute(CREATE, FIRST, "CREATE TABLE noted (id INT PRIMARY KEY)", database=database)
+    server.execute("CREATE TABLE beyond (id INT PRIMARY KEY)", database=other)
+    server.execute(
         f"CREATE TRIGGER r BEFORE DELETE ON t FOR EACH ROW BEGIN INSERT INTO noted VALUES (OLD.id); "
         f"INSERT INTO {other}.beyond VALUES (OLD.id); END",
         database=database,
     )
-    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*,{other}.\.*"))
+    runs = DirectRuns(mysql_pipeline(tmp_path, server, rf"{database}.\.*,{other}.\.*"))
     runs.catch_up(LIMITS)
-    any_server.execute(
+    server.execute(
         "SET SESSION binlog_format = STATEMENT", "BEGIN", "UPDATE t SET c = NULL", "DELETE FROM t ORDER BY id LIMIT 1",
         "COMMIT", "SET SESSION binlog_format = ROW", "INSERT INTO t (id) VALUES (71)", database=database,
     )  # fmt: skip
     run = runs.catch_up(LIMITS)
     copied = {change.table.table for change in run.changes if isinstance(change, TableCopied)}
     assert copied == {"t", "noted", "beyond"}
-    assert comparison.differences(any_server, runs.pipeline, [database, other]) == []
+    assert comparison.differences(server, runs.pipeline, [database, other]) == []
 
 
 def test_one_that_the_log_follows_up_stops_and_goes_on_as_the_hint_says(

@@ -49,6 +49,8 @@ SILENT: tuple[Conversion, ...] = (
     ("VARCHAR(20) CHARACTER SET utf8mb4", "VARCHAR(20) CHARACTER SET latin1", ("'é'", "'日本'")),
 )
 ALL = (*CONVERSIONS, *UNSURE, *SILENT)
+IN_STANDINS = tuple(pair for pair in ALL if pair[:2] != ("DECIMAL(30,30)", "VARCHAR(40)"))
+"""The stand-ins keep rows in DuckDB, whose text of a DECIMAL(30, 30) has no zero before the point; servers write it."""
 
 
 def filled(server: MySqlServer, conversions: tuple[Conversion, ...], key: str = "PRIMARY KEY") -> str:
@@ -92,12 +94,12 @@ def test_every_change_of_type_ends_equal(any_server: MySqlServer, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_change_of_type_ends_equal_in_servers(kind: str, mysql_server: MySqlServer, tmp_path: Path) -> None:
-    database = filled(mysql_server, ALL)
+    database = filled(mysql_server, IN_STANDINS)
     with own_standin(kind) as standin:
         made = mysql_pipeline(tmp_path, mysql_server, rf"{database}.\.*")
         runs = DirectRuns(LoadPipeline(made.folder, made.source, made.password, standin=standin))
         runs.catch_up(LIMITS)
-        altered(mysql_server, database, modified(ALL), "")
+        altered(mysql_server, database, modified(IN_STANDINS), "")
         run = runs.catch_up(LIMITS)
         finished(standin)
         assert load_comparison.differences(mysql_server, standin, [database]) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_OWN_PORTS = range(15_000, 32_000)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -56,10 +58,12 @@ def last_words(log: Path, characters: int = 2000) -> str:
 
 
 def free_port() -> int:
-    """A TCP port on the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port on the loopback interface that nobody listens on now, below those that systems give to connections: a
+    server that is killed and started again finds it free. Raises OSError when there is none."""
+    for port in random.SystemRandom().sample(_OWN_PORTS, 100):
+        if port_is_free(port):
+            return port
+    raise OSError(f"a hundred ports of {_OWN_PORTS.start} to {_OWN_PORTS.stop} were tried, and none is free")
 
 
 def port_is_free(port: int) -> bool:

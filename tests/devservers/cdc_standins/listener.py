@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 import select
 import socket
 import threading
 from collections.abc import Callable
 
 Serve = Callable[[socket.socket], None]
+_OWN_PORTS = range(15_000, 32_000)
+"""Below those that systems give to connections: a stand-in that is killed and started again finds its port free."""
 
 
 class Listener:
@@ -59,15 +62,23 @@ class Listener:
             hang_up(connection)
 
     def _bind(self) -> socket.socket:
+        ports = [self.port] if self.port else random.SystemRandom().sample(_OWN_PORTS, 100)
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((self.host, self.port))
-        except OSError as error:
+        if (
+            self.port
+        ):  # another one may be bound to a port just picked and not listen yet: that is no reason to share it
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        for port in ports:
+            try:
+                listening.bind((self.host, port))
+                break
+            except OSError as error:
+                refused = error
+        else:
             listening.close()
-            raise OSError(f"{self.name}: port {self.port} is not free: {error}") from error
-        self.port = listening.getsockname()[1]
-        self._socket = listening
+            raise OSError(f"{self.name}: port {port} is not free: {refused}") from refused
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.port, self._socket = port, listening
         return listening
 
     def _accept(self, listening: socket.socket, wake: socket.socket) -> None:
