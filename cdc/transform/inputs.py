@@ -12,7 +12,6 @@ from cdc.block import ChangeBlock, RowKind, arrow_type
 from cdc.schema import Kind, TableSchema
 from cdc.transform.catalogue.time import NOW
 
-_SYMBOLS = pa.array([kind.symbol for kind in RowKind])
 _LTZ = pa.timestamp("us", tz="UTC")
 _HIDDEN: dict[str, pa.DataType] = {
     "__row": pa.int32(),
@@ -95,7 +94,7 @@ def hidden(block: ChangeBlock, name: str, now: datetime.datetime, *, namespaces:
         moment = now.astimezone(datetime.UTC)
         return pa.repeat(pa.scalar(moment.replace(microsecond=moment.microsecond // 1000 * 1000), _LTZ), count)
     if name == "__data_event_type__":
-        return _SYMBOLS.take(block.kinds)
+        return pa.array([kind.symbol for kind in RowKind]).take(block.kinds)
     if name in ("__sequence", "sequence"):
         return block.sequence
     if name == "__image":

@@ -19,7 +19,7 @@ from connectors.kafka.delivery.turn import Turn
 from connectors.kafka.encoding.encoder import Messages
 from connectors.kafka.encoding.murmur import murmur2
 
-_MOST_SIGNED = pa.scalar((1 << 63) - 1, pa.uint64())
+_MOST_SIGNED = (1 << 63) - 1
 _AHEAD_BYTES = 64 << 20
 """How much is encoded ahead of the task's turn."""
 
@@ -93,7 +93,7 @@ def partition_of(table: TableId, count: int) -> int:
 def wrapped(block: ChangeBlock) -> int:
     """How many values of a block's BIGINT UNSIGNED columns are beyond what is read as a signed number."""
     columns = (block.rows.column(name) for name in block.rows.schema.names)
-    found = (pc.sum(pc.greater(each, _MOST_SIGNED)).as_py() for each in columns if pa.types.is_uint64(each.type))
+    found = (pc.sum(pc.greater(each, pa.scalar(_MOST_SIGNED, pa.uint64()))).as_py() for each in columns if pa.types.is_uint64(each.type))
     return sum(number or 0 for number in found)
 
 
