@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from importlib.metadata import version
 
 from cdc.block import ChangeBlock
-from cdc.errors import CdcError
+from cdc.errors import CdcError, LoadsLost
 from cdc.flow.retry import RetryPolicy
 from cdc.schema import CreateTable, RenameTable, SchemaChange, TableId, TableSchema
 from cdc.sink import Announced, Prepared, Sink, TaskAttempt
@@ -114,7 +114,7 @@ class KafkaSink(Sink):
             with self._too_large(task) as too_large:
                 outgoing = Outgoing(writer, topics, self._names, turn, too_large, to_zero=to_zero)
                 self._write(blocks, outgoing, tally)
-            writer.commit(fences, part, wanted)
+            writer.commit(fences, part, replace(wanted, before=found.batch))
         done = tally.prepared(too_large.counts)
         return [replace(handle, counts={**handle.counts, **self._made_again(handle.table, topics)}) for handle in done]
 
@@ -125,9 +125,33 @@ class KafkaSink(Sink):
         return {said: 1} if topic in topics.missing else {}
 
     def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Every task has committed what it wrote: only note that there are fences. Driver."""
-        if prepared:
-            self._kept.note(batch)
+        """Every task has committed what it wrote: see that it stayed so, and note that there are fences. Driver."""
+        if not prepared:
+            return
+        if self._delivery.transactional:
+            self._see_fences(batch, prepared)
+        self._kept.note(batch)
+
+    def _see_fences(self, batch: int, prepared: Sequence[Prepared]) -> None:
+        """Raise LoadsLost when rows of a decided batch were taken back, and SinkUnavailable while that is open."""
+        made_of = (self._options, self._context, "commit")
+        clients = KEPT.take(made_of) or self._clients(replace(self._retry, timeout_s=0.0))
+        try:
+            parts = sorted({part_of(handle.partition) for handle in prepared})
+            lost = self._kept.taken_back(batch, parts, clients.fences.written(parts))
+        except BaseException:
+            clients.close()
+            raise
+        KEPT.put(made_of, clients)
+        if lost:
+            tables = sorted({str(handle.table) for handle in prepared if part_of(handle.partition) in lost})
+            raise LoadsLost(
+                f"batch {batch} is decided, and the transaction that wrote its rows of {', '.join(tables)} was aborted "
+                "since: an administrator has aborted what a crashed broker had left open",
+                where=clients.where,
+                hint="readers of these topics may lack the rows, deletes among them",
+                unsure=tables,
+            )
 
     def abort(self, batch: int) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""
@@ -170,10 +194,9 @@ class KafkaSink(Sink):
         headers = self._options.headers(block.table)
         return Encoder(layout, tombstones=self._options.tombstones, now_ms=now_ms, headers=headers)
 
-    def _clients(self) -> Clients:
-        return Clients(
-            self._cluster, self._delivery, self._retry, self._new, fence_topic=self._options.fence_topic, name=self._id
-        )
+    def _clients(self, retry: RetryPolicy | None = None) -> Clients:
+        topic = self._options.fence_topic
+        return Clients(self._cluster, self._delivery, retry or self._retry, self._new, fence_topic=topic, name=self._id)
 
     @property
     def _turn_s(self) -> float:

@@ -25,7 +25,7 @@ SURE = [conversion for conversion in CONVERSIONS if conversion[:2] in _NEVER_REF
 
 def test_rows_that_are_there_are_converted_as_the_server_does(any_server: MySqlServer, tmp_path: Path) -> None:
     database = any_server.new_database("convert")
-    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", scan__startup__mode="earliest-offset"))
+    runs = DirectRuns(mysql_pipeline(tmp_path, any_server, rf"{database}.\.*", **present_end(any_server)))
     for number, conversion in enumerate(CONVERSIONS):
         any_server.execute(*_rows(f"t{number:02}", conversion), database=database)
     runs.catch_up(_LIMITS)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cdc_process import TWO_CORES, Pipeline, ended, mysql_pipeline, wait_for
+from cdc_process import TWO_CORES, Pipeline, ended, mysql_pipeline, present_end, wait_for
 from comparison import differences
 from direct import DirectRuns
 from servers import ServerFactory
@@ -94,9 +94,9 @@ def _workload(server: MySqlServer, seed: int, folder: Path) -> Iterator[Workload
         (folder / "workload.sql").write_text("\n".join(work.log), encoding="utf-8")
 
 
-def _pipeline(server: MySqlServer, work: Workload, folder: Path, startup: str, **options: object) -> Pipeline:
+def _pipeline(server: MySqlServer, work: Workload, folder: Path, **options: object) -> Pipeline:
     tables = ",".join(rf"{database}.\.*" for database in work.databases)
-    return mysql_pipeline(folder, server, tables, scan__startup__mode=startup, **options)
+    return mysql_pipeline(folder, server, tables, **options)
 
 
 def _fill(work: Workload) -> None:
@@ -114,7 +114,9 @@ def test_a_live_pipeline_keeps_its_tables_equal(server_factory: ServerFactory, t
     server = server_factory("mysql")
     with _workload(server, 1000 + _SEEDS[0], tmp_path) as work:
         work.create_all_kinds(2)
-        pipeline = _pipeline(server, work, tmp_path, "latest-offset", max_batch_rows=400, max_batch_bytes="128 kb")
+        pipeline = _pipeline(
+            server, work, tmp_path, scan__startup__mode="latest-offset", max_batch_rows=400, max_batch_bytes="128 kb"
+        )
         with ended(pipeline):
             run = pipeline.start(*TWO_CORES)
             offset = pipeline.state / "initial_offset.json"
@@ -146,7 +148,7 @@ def test_the_form_of_mariadbs_log_may_change(server_factory: ServerFactory, tmp_
     server = server_factory("mariadb")
     with _workload(server, 1000 + _SEEDS[0], tmp_path) as work:
         work.create_all_kinds(2)
-        runs = DirectRuns(_pipeline(server, work, tmp_path, "earliest-offset"))
+        runs = DirectRuns(_pipeline(server, work, tmp_path, scan__startup__mode="earliest-offset"))
         _fill(work)
         for number, _ in enumerate(_eras(server, work)):
             if number % 2 == 0:
@@ -167,8 +169,8 @@ def _mark(server: MySqlServer, work: Workload, number: int) -> None:
 def test_runs_in_pieces_keep_tables_equal(any_server: MySqlServer, seed: int, tmp_path: Path) -> None:
     """From the beginning of the tables, in runs of large, tiny and middling batches, without Spark."""
     with _workload(any_server, seed, tmp_path) as work:
+        runs = DirectRuns(_pipeline(any_server, work, tmp_path, **present_end(any_server)))
         work.create_all_kinds(3)
-        runs = DirectRuns(_pipeline(any_server, work, tmp_path, "earliest-offset"))
         _fill(work)
         for limits in _LIMITS:
             work.steps(_STEPS // len(_LIMITS))

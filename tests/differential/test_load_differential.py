@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import workload
-from cdc_process import mysql_pipeline
+from cdc_process import mysql_pipeline, present_end
 from direct import DirectRuns
 from load_comparison import differences
 from load_pipeline import KINDS, LoadPipeline, finished, own_standin
@@ -88,7 +88,7 @@ def test_tables_of_load_sinks_equal_the_source(kind: str, seed: int, mysql_serve
     """Every column type, with a key and without, and schema changes between rows; without Spark."""
     mysql_server.execute("CREATE DATABASE IF NOT EXISTS elsewhere")
     work = LoadWorkload(mysql_server, [mysql_server.new_database("d")], seed)
-    made = mysql_pipeline(tmp_path, mysql_server, rf"{work.databases[0]}.\.*", scan__startup__mode="earliest-offset")
+    made = mysql_pipeline(tmp_path, mysql_server, rf"{work.databases[0]}.\.*", **present_end(mysql_server))
     try:
         with own_standin(kind) as standin:
             runs = DirectRuns(LoadPipeline(made.folder, made.source, made.password, standin=standin))

@@ -40,8 +40,10 @@ CREATE = {"change": "create.table", "table": "shop.t", "schema": {"columns": COL
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """The server; what may pass is tried again at once, and not for long."""
-    monkeypatch.setattr(models, "RETRY", RetryPolicy(timeout_s=0.3, first_pause_s=0.01, longest_pause_s=0.02))
+    """The server; what may pass is tried again at once, on a clock that stands still but while it waits."""
+    slept: list[float] = []
+    policy = RetryPolicy(timeout_s=30.0, clock=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(models, "RETRY", policy)
     with model_server() as running:
         yield running
 

@@ -155,7 +155,7 @@ def test_a_rename_whose_answer_is_lost_counts_once(imitated: ImitatedHdfs, tmp_p
             left.pop()
             raise OSError("RPC listener disconnected")
 
-    patient = RetryPolicy(timeout_s=5.0, sleep=lambda seconds: None)
+    patient = RetryPolicy(timeout_s=60.0, sleep=lambda seconds: None)
     with held(url, tmp_path / "a", patient):
         log = store_at(tmp_path / "a").log("l", "log")
         with patch.object(imitated, "rename", rename):

@@ -316,7 +316,7 @@ def test_who_waits_for_the_end_of_a_lease_says_so(url: str, tmp_path: Path) -> N
 
 
 def test_a_put_whose_answer_is_lost_counts_once(url: str, tmp_path: Path) -> None:
-    patient = RetryPolicy(timeout_s=5.0, sleep=lambda seconds: None)
+    patient = RetryPolicy(timeout_s=60.0, sleep=lambda seconds: None)
     with held(url, tmp_path / "a", patient, ttl_s=TTL_S):
         store = store_at(tmp_path / "a")
         with trouble(lambda name: name.startswith("log/"), after=True):

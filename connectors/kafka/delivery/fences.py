@@ -30,7 +30,8 @@ _KEPT = "fences.json"
 _OPEN = "asking which batches are written: a transaction with such a note is neither committed nor aborted"
 _OPEN_HINT = (
     "it ends by itself, after properties.transaction.timeout.ms at the latest; one that does not was lost by a broker "
-    "that crashed, and readers wait for it too: see kafka-transactions.sh find-hanging"
+    "that crashed, and readers wait for it too: see kafka-transactions.sh find-hanging; once it is aborted, the run "
+    "says whether rows went with it"
 )
 
 NEVER = -1
@@ -44,10 +45,29 @@ def part_of(task: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A batch that a part wrote, NEVER for none, and `TaskAttempt.rows` of it; empty when that is not known."""
+    """A batch that a part wrote, NEVER for none, `TaskAttempt.rows` of it, and the batch that it had written before.
+
+    The last two are kept as the metadata of the offset; empty and None when they are not known.
+    """
 
     batch: int
     rows: str = ""
+    before: int | None = None
+
+    @classmethod
+    def of(cls, offset: TopicPartition) -> Written:
+        """What a committed offset says."""
+        rows, _, before = (offset.metadata or "").partition("|")
+        return cls(NEVER if offset.offset < 0 else offset.offset - 1, rows, int(before) if before else None)
+
+    @property
+    def metadata(self) -> str:
+        """What is kept beside the offset."""
+        return self.rows if self.before is None else f"{self.rows}|{self.before}"
+
+    def lacks(self, batch: int) -> bool:
+        """Whether the part has not written a batch that it had told of: its transaction was taken back."""
+        return self.batch < batch or (self.batch > batch and self.before is not None and self.before < batch)
 
 
 class Fences:
@@ -76,10 +96,7 @@ class Fences:
         wanted = [TopicPartition(self.topic, part) for part in parts]
         doing = "asking which batches are written"
         found = self._cluster.retrying(self._retry, doing, lambda: self._committed(wanted))
-        return [
-            Written(NEVER if partition.offset < 0 else partition.offset - 1, partition.metadata or "")
-            for partition in found
-        ]
+        return [Written.of(partition) for partition in found]
 
     def _committed(self, wanted: Sequence[TopicPartition]) -> list[TopicPartition]:
         try:
@@ -108,7 +125,7 @@ class Fences:
 
     def mark(self, part: int, written: Written) -> tuple[list[TopicPartition], Any]:
         """What to send with the transaction that writes a batch: offsets, and the group they are of."""
-        offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.rows)
+        offset = TopicPartition(self.topic, part, written.batch + 1, metadata=written.metadata)
         return [offset], self._consumer.consumer_group_metadata()
 
     def put(self, part: int, written: Written) -> None:
@@ -132,6 +149,16 @@ class FencesKept:
         if not self._noted and self._store.read_json(_KEPT) is None:
             self._store.write_json(_KEPT, {"since": batch})
         self._noted = True
+
+    def taken_back(self, batch: int, parts: Sequence[int], found: Sequence[Written]) -> set[int]:
+        """The parts of a decided batch whose transactions were aborted after they had been committed.
+
+        A transaction is committed when its coordinator has it so; a broker that crashes may lose that on its way to the
+        fence, and an administrator may then abort it there. Fences that are all gone were forgotten: nothing is known.
+        """
+        if all(each.batch == NEVER for each in found) and self._store.read_json(_KEPT) is not None:
+            return set()
+        return {part for part, each in zip(parts, found, strict=True) if each.lacks(batch)}
 
     def check(self, task: TaskAttempt, found: Written, where: str) -> None:
         """Raise SinkError when nothing tells whether an earlier run has written what is to be written.

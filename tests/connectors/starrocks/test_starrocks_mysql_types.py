@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cdc_process import mysql_pipeline
+from cdc_process import mysql_pipeline, present_end
 from starrocks_harness import Harness
 
 from cdc.source import Context
@@ -64,31 +64,37 @@ KEYS: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-def catch_up(server: MySqlServer, harness: Harness, folder: Path) -> None:
-    made = mysql_pipeline(folder, server, r"srt.\.*", scan__startup__mode="earliest-offset")
-    options = MySqlSourceOptions.model_validate({**made.source, "password": server.password})
-    (folder / "source").mkdir(parents=True)
-    source = options.build(Context("types", LocalStore(folder / "source")))
-    source.stop_at_current()
-    run_in_memory(source, harness.sink())
+class Source:
+    """A database of the server, and a pipeline from where its log ends now."""
+
+    def __init__(self, server: MySqlServer, harness: Harness, folder: Path) -> None:
+        self.server, self.harness, self.folder = server, harness, folder
+        made = mysql_pipeline(folder, server, r"srt.\.*", **present_end(server))
+        self.options = MySqlSourceOptions.model_validate({**made.source, "password": server.password})
+
+    def executes(self, *statements: str) -> None:
+        """Run them in UTC, and the pipeline up to them."""
+        self.server.execute("SET time_zone = '+00:00'", *statements, database="srt")
+        (self.folder / "source").mkdir(parents=True)
+        source = self.options.build(Context("types", LocalStore(self.folder / "source")))
+        source.stop_at_current()
+        run_in_memory(source, self.harness.sink())
 
 
 @pytest.fixture
-def source(mysql_server: MySqlServer, harness: Harness) -> Iterator[MySqlServer]:
+def source(mysql_server: MySqlServer, harness: Harness, tmp_path: Path) -> Source:
     harness.server.query("DROP DATABASE IF EXISTS srt FORCE")
-    for sql in ("SET GLOBAL time_zone = '+00:00'", "DROP DATABASE IF EXISTS srt", "RESET BINARY LOGS AND GTIDS"):
-        mysql_server.execute(sql)
-    mysql_server.execute("CREATE DATABASE srt")
-    yield mysql_server
-    mysql_server.execute("SET GLOBAL time_zone = 'SYSTEM'")
+    mysql_server.execute("DROP DATABASE IF EXISTS srt", "CREATE DATABASE srt")
+    return Source(mysql_server, harness, tmp_path)
 
 
-def test_every_type_as_a_value_and_as_null(source: MySqlServer, harness: Harness, tmp_path: Path) -> None:
+def test_every_type_as_a_value_and_as_null(source: Source, harness: Harness) -> None:
     columns = ", ".join(f"c{index} {kind}" for index, (kind, _, _) in enumerate(VALUES))
-    source.execute(f"CREATE TABLE srt.t (id INT PRIMARY KEY, {columns})")
-    source.execute(f"INSERT INTO srt.t VALUES (1, {', '.join(sql for _, sql, _ in VALUES)})")
-    source.execute("INSERT INTO srt.t (id) VALUES (2)")
-    catch_up(source, harness, tmp_path)
+    source.executes(
+        f"CREATE TABLE t (id INT PRIMARY KEY, {columns})",
+        f"INSERT INTO t VALUES (1, {', '.join(sql for _, sql, _ in VALUES)})",
+        "INSERT INTO t (id) VALUES (2)",
+    )
     names = ", ".join(f"c{index}" for index in range(len(VALUES)))
     ((*values,), (*nulls,)) = harness.query(f"SELECT {names} FROM srt.t ORDER BY id")
     for (kind, _, expected), value in zip(VALUES, values, strict=True):
@@ -98,11 +104,11 @@ def test_every_type_as_a_value_and_as_null(source: MySqlServer, harness: Harness
     assert set(nulls) == {None}
 
 
-def test_every_type_of_a_key_finds_its_row_again(source: MySqlServer, harness: Harness, tmp_path: Path) -> None:
-    for index, (kind, sql, _) in enumerate(KEYS):
-        source.execute(f"CREATE TABLE srt.k{index} (k {kind} PRIMARY KEY, n INT)")
-        source.execute(f"INSERT INTO srt.k{index} VALUES ({sql}, 1)")
-        source.execute(f"UPDATE srt.k{index} SET n = 2")
-    catch_up(source, harness, tmp_path)
+def test_every_type_of_a_key_finds_its_row_again(source: Source, harness: Harness) -> None:
+    statements = [
+        (f"CREATE TABLE k{index} (k {kind} PRIMARY KEY, n INT)", f"INSERT INTO k{index} VALUES ({sql}, 1)")
+        for index, (kind, sql, _) in enumerate(KEYS)
+    ]
+    source.executes(*chain(*statements), *(f"UPDATE k{index} SET n = 2" for index, _ in enumerate(KEYS)))
     for index, (kind, _, expected) in enumerate(KEYS):
         assert harness.query(f"SELECT k, n FROM srt.k{index}") == [(expected, 2)], kind

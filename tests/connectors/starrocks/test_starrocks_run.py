@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cdc_process import Pipeline, mysql_pipeline
+from cdc_process import Pipeline, mysql_pipeline, present_end
 from direct import DirectRuns
 from starrocks_servers import StarRocksServer, own_starrocks
 
@@ -56,9 +56,8 @@ class StarRocksPipeline(Pipeline):
 
 @pytest.fixture
 def pipeline(mysql_server: MySqlServer, tmp_path: Path) -> Iterator[StarRocksPipeline]:
-    for sql in ("DROP DATABASE IF EXISTS sr", "CREATE DATABASE sr", "RESET BINARY LOGS AND GTIDS"):
-        mysql_server.execute(sql)
-    made = mysql_pipeline(tmp_path / "p", mysql_server, r"sr.\.*", scan__startup__mode="earliest-offset")
+    mysql_server.execute("DROP DATABASE IF EXISTS sr", "CREATE DATABASE sr")
+    made = mysql_pipeline(tmp_path / "p", mysql_server, r"sr.\.*", **present_end(mysql_server))
     with own_starrocks() as server:
         yield StarRocksPipeline(made.folder, made.source, made.password, server=server)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
-_OWN_PORTS = range(15_000, 32_000)
+_OWN_PORTS = range(15_000, 27_000)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -59,11 +59,24 @@ def last_words(log: Path, characters: int = 2000) -> str:
 
 def free_port() -> int:
     """A TCP port on the loopback interface that nobody listens on now, below those that systems give to connections: a
-    server that is killed and started again finds it free. Raises OSError when there is none."""
+    server that is killed and started again finds it free. As long as this process lives, no other one is given it,
+    though its server does not listen yet or any more. Raises OSError when there is none."""
     for port in random.SystemRandom().sample(_OWN_PORTS, 100):
-        if port_is_free(port):
+        if port_is_free(port) and _keep(port):
             return port
     raise OSError(f"a hundred ports of {_OWN_PORTS.start} to {_OWN_PORTS.stop} were tried, and none is free")
+
+
+def _keep(port: int) -> bool:
+    """Take a port for this process, by a name that Linux keeps for whoever was first until it ends (unix(7))."""
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0cdc-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    name.detach()
+    return True
 
 
 def port_is_free(port: int) -> bool:

@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable
 
 Serve = Callable[[socket.socket], None]
-_OWN_PORTS = range(15_000, 32_000)
-"""Below those that systems give to connections: a stand-in that is killed and started again finds its port free."""
+_OWN_PORTS = range(27_000, 32_000)
+"""Below those that systems give to connections, and none that servers of tests are given: a stand-in that is killed and
+started again finds its port free."""
 
 
 class Listener:
@@ -64,9 +65,7 @@ class Listener:
     def _bind(self) -> socket.socket:
         ports = [self.port] if self.port else random.SystemRandom().sample(_OWN_PORTS, 100)
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if (
-            self.port
-        ):  # another one may be bound to a port just picked and not listen yet: that is no reason to share it
+        if self.port:  # one just picked may be bound by another that does not listen yet: that one is not shared
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         for port in ports:
             try:

@@ -1,0 +1,104 @@
+"""Transactions that an administrator aborts after they were committed, as those that a crashed broker leaves open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka_administrator import Administrator, administrator
+from kafka_servers import KafkaServer
+
+from cdc.errors import LoadsLost
+from cdc.schema import Column, DataType, Kind, TableId, TableSchema
+from cdc.sink import TaskAttempt
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from cdc.testing.blocks import block
+from connectors.kafka.delivery.transaction import Writer
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+pytestmark = pytest.mark.kafka
+SCHEMA = TableSchema((Column("id", DataType(Kind.INT), False),), ("id",))
+TABLE = TableId("shop", "orders")
+
+
+@pytest.fixture(scope="module")
+def by_hand(kafka_broker: KafkaServer) -> Iterator[Administrator]:
+    with administrator(kafka_broker.bootstrap) as made:
+        yield made
+
+
+def test_a_decided_batch_whose_transaction_is_aborted_later_stops_the_run(
+    kafka_broker: KafkaServer, tmp_path: Path, by_hand: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator has committed, and the partitions, that of the fence too, have an abort instead of its end."""
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker, topic, tmp_path)
+    made.commit(0, made.prepare(TaskAttempt(0, 0, 0, rows="a"), iter([rows(1)])))
+    with monkeypatch.context() as patched:
+        before_the_commit(patched, lambda: by_hand.abort_open(topic, "__consumer_offsets"))
+        handles = made.prepare(TaskAttempt(1, 0, 0, rows="b"), iter([rows(2)]))
+    for _ in range(2):  # as often as a run is started
+        with pytest.raises(LoadsLost, match=r"batch 1 is decided.*shop\.orders was aborted since") as caught:
+            made.commit(1, handles)
+        assert caught.value.unsure == ("shop.orders",)
+        # The next batch is written while that is not seen: its fence tells what it found.
+        made.prepare(TaskAttempt(2, 0, 0, rows="c"), iter([rows(3)]))
+    assert ids(kafka_broker, topic) == [1, 3]
+    made.commit(1, ())  # a copy was asked for, so the rows were let go
+    made.commit(2, made.prepare(TaskAttempt(2, 0, 0, rows="c"), iter([rows(3)])))
+    assert ids(kafka_broker, topic) == [1, 3]
+
+
+def test_the_first_batch_counts_too_and_a_batch_that_is_not_decided_is_written_again(
+    kafka_broker: KafkaServer, tmp_path: Path, by_hand: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker, topic, tmp_path)
+    with monkeypatch.context() as patched:
+        before_the_commit(patched, lambda: by_hand.abort_open(topic, "__consumer_offsets"))
+        handles = made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)]))
+    with pytest.raises(LoadsLost, match="batch 0 is decided"):
+        made.commit(0, handles)
+    made.commit(0, made.prepare(TaskAttempt(0, 0, 0, again=True), iter([rows(1)])))
+    assert ids(kafka_broker, topic) == [1]
+
+
+def test_fences_that_the_broker_forgot_are_no_abort(kafka_broker: KafkaServer, tmp_path: Path) -> None:
+    """A run that goes on with a decided batch after a week."""
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker, topic, tmp_path)
+    for batch in range(2):
+        made.commit(batch, made.prepare(TaskAttempt(batch, 0, 0), iter([rows(batch)])))
+    handles = made.prepare(TaskAttempt(2, 0, 0), iter([rows(2)]))
+    kafka_broker.forget_group(f"cdc-{topic}")
+    made.commit(2, handles)
+
+
+def sink(broker: KafkaServer, topic: str, folder: Path) -> KafkaSink:
+    given: dict[str, Any] = {"type": "kafka", "properties.bootstrap.servers": broker.bootstrap, "topic": topic}
+    return KafkaSink(KafkaSinkOptions.model_validate(given), Context(topic, LocalStore(folder)))
+
+
+def rows(number: int) -> Any:
+    return block(TABLE, SCHEMA, [("+I", {"id": number})], sequence=number + 1)
+
+
+def before_the_commit(patched: pytest.MonkeyPatch, then: Callable[[], int]) -> None:
+    """The records and the fence are with the broker, and the transaction is about to be committed."""
+    asked = Writer._asked
+
+    def around(writer: Writer, doing: str, call: Any) -> None:
+        if doing == "committing a transaction":
+            assert then() == 2
+        asked(writer, doing, call)
+
+    patched.setattr(Writer, "_asked", around)
+
+
+def ids(broker: KafkaServer, topic: str) -> list[int]:
+    return [json.loads(message.value())["after"]["id"] for message in broker.read(topic)]

@@ -1,0 +1,77 @@
+"""Kafka's own admin client, for what `kafka-transactions.sh` does and librdkafka cannot: aborting open transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kafka_servers import missing_broker
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+from cdc_services.kafka.install import find
+
+
+class Administrator:
+    """Aborts what is open in partitions, whatever the transaction's coordinator says of it."""
+
+    def __init__(self, jvm: Any, bootstrap: str) -> None:
+        settings = jvm.java.util.Properties()
+        settings.setProperty("bootstrap.servers", bootstrap)
+        self._jvm, self._api = jvm, jvm.org.apache.kafka.clients.admin
+        self._client = self._api.Admin.create(settings)
+
+    def abort_open(self, topic: str, *others: str) -> int:
+        """Abort all open transactions that write to a topic, there and in other topics; in how many partitions."""
+        own = self._open(topic)
+        writing = {producer.producerId() for _, producer in own}
+        also = [found for other in others for found in self._open(other) if found[1].producerId() in writing]
+        for partition, producer in [*own, *also]:
+            epochs = producer.producerEpoch(), producer.coordinatorEpoch().orElse(0)
+            spec = self._api.AbortTransactionSpec(partition, producer.producerId(), *epochs)
+            self._client.abortTransaction(spec).all().get()
+        return len(own) + len(also)
+
+    def _open(self, topic: str) -> list[tuple[Any, Any]]:
+        """The partitions of a topic with a transaction that is open there, each with its producer."""
+        partitions = self._partitions(topic)
+        states = self._client.describeProducers(partitions).all().get()
+        found = ((each, producer) for each in partitions for producer in states.get(each).activeProducers())
+        return [(each, producer) for each, producer in found if producer.currentTransactionStartOffset().isPresent()]
+
+    def _partitions(self, topic: str) -> Any:
+        names = self._jvm.java.util.ArrayList()
+        names.add(topic)
+        count = self._client.describeTopics(names).allTopicNames().get().get(topic).partitions().size()
+        found = self._jvm.java.util.ArrayList()
+        for number in range(count):
+            found.add(self._jvm.org.apache.kafka.common.TopicPartition(topic, number))
+        return found
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._client.close()
+
+
+@contextmanager
+def administrator(bootstrap: str) -> Iterator[Administrator]:
+    """An admin client in a Java of its own, which ends with the block."""
+    installed, spark = find(), find_spec("pyspark")
+    if installed is None or spark is None or spark.origin is None:
+        missing_broker()
+    (jar,) = (Path(spark.origin).parent / "jars").glob("py4j*.jar")
+    port = launch_gateway(
+        jarpath=str(jar), classpath=str(installed.libs / "*"), java_path=str(installed.java), javaopts=["-Xmx128m"],
+        die_on_exit=True,
+    )  # fmt: skip
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
+    try:
+        made = Administrator(gateway.jvm, bootstrap)
+        try:
+            yield made
+        finally:
+            made.close()
+    finally:
+        gateway.shutdown()
