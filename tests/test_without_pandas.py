@@ -28,6 +28,7 @@ def test_arrow_values_do_not_load_pandas() -> None:
     done = subprocess.run([sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "3"]
 
+
 _EVERY_MODULE = """
 import importlib, pkgutil, sys
 for name in ("cdc.flow", "cdc.transform", "connectors"):

@@ -93,7 +93,8 @@ def partition_of(table: TableId, count: int) -> int:
 def wrapped(block: ChangeBlock) -> int:
     """How many values of a block's BIGINT UNSIGNED columns are beyond what is read as a signed number."""
     columns = (block.rows.column(name) for name in block.rows.schema.names)
-    found = (pc.sum(pc.greater(each, pa.scalar(_MOST_SIGNED, pa.uint64()))).as_py() for each in columns if pa.types.is_uint64(each.type))
+    most = pa.scalar(_MOST_SIGNED, pa.uint64())
+    found = (pc.sum(pc.greater(each, most)).as_py() for each in columns if pa.types.is_uint64(each.type))
     return sum(number or 0 for number in found)
 
 
