@@ -37,7 +37,7 @@ StateRoot = Annotated[
 StateDirectory = Annotated[
     Path | None, typer.Option("--state-dir", metavar="DIR", help="Where the pipeline of FILE keeps its progress.")
 ]
-Place = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
+NameOrFile = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A pipeline of `cdc serve`, or a pipeline file.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="The source's table: database.table.")]
 ROOT = Path(".cdc")
 """The default of `--state-root`."""
@@ -60,15 +60,15 @@ class Target:
         return found if self.name in known else None
 
 
-def find(place: str, state_root: Path, state_dir: Path | None) -> Target:
+def find(name_or_file: str, state_root: Path, state_dir: Path | None) -> Target:
     """What NAME or FILE means. Raises SpecError, StateError."""
     from cdc.job.state_location import folder_name, root_of_states
     from cdc.job.state_location import state_root as of_file
     from cdc.spec.check import check_file
 
-    if place != "-" and not place.endswith((".yaml", ".yml")) and not Path(place).is_file():
-        return Target(place, root_of_states(state_root).absolute() / folder_name(place), None)
-    spec = check_file(place).spec
+    if name_or_file != "-" and not name_or_file.endswith((".yaml", ".yml")) and not Path(name_or_file).is_file():
+        return Target(name_or_file, root_of_states(state_root).absolute() / folder_name(name_or_file), None)
+    spec = check_file(name_or_file).spec
     return Target(spec.name, of_file(state_dir, spec).absolute(), spec)
 
 
@@ -101,7 +101,7 @@ def start(name: Annotated[str, typer.Argument(metavar="NAME")], state_root: Stat
 
 @app.command(epilog=EXIT_CODES)
 def stop(
-    place: Place,
+    name_or_file: NameOrFile,
     drain: Annotated[bool, typer.Option("--drain", help="Commit what the source's log holds now first.")] = False,
     state_root: StateRoot = ROOT,
     state_dir: StateDirectory = None,
@@ -111,7 +111,7 @@ def stop(
     from cdc.state.directory import StateDir
     from cdc.status.file import read_status
 
-    target = find(place, state_root, state_dir)
+    target = find(name_or_file, state_root, state_dir)
     server = target.server()
     if server is not None:
         server.post(target.name, "drain" if drain else "stop")
@@ -128,11 +128,11 @@ _ENDING = ("starting", "running", "stopping")
 
 
 @app.command(epilog=EXIT_CODES)
-def savepoint(place: Place, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+def savepoint(name_or_file: NameOrFile, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
     """Keep a copy of a pipeline's state, to start from later, and print its folder. A run goes on after it."""
     from cdc.job.savepoint import make_savepoint
 
-    target = find(place, state_root, state_dir)
+    target = find(name_or_file, state_root, state_dir)
     server = target.server()
     if server is not None:
         print(printed(server.post(target.name, "savepoint"), longest=LONGEST))
@@ -143,23 +143,29 @@ def savepoint(place: Place, state_root: StateRoot = ROOT, state_dir: StateDirect
 
 
 @app.command(epilog=EXIT_CODES)
-def pause(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+def pause(
+    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+) -> None:
     """Leave one table as it is in the sink, from the next batch on, until it is resumed."""
     from cdc.job.pausing import request_pause
 
-    _about_table(find(place, state_root, state_dir), "pause", table, request_pause)
+    _about_table(find(name_or_file, state_root, state_dir), "pause", table, request_pause)
 
 
 @app.command(epilog=EXIT_CODES)
-def resume(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+def resume(
+    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+) -> None:
     """Copy a table that is paused anew, beside its rows, and go on with it."""
     from cdc.job.pausing import request_resume
 
-    _about_table(find(place, state_root, state_dir), "resume", table, request_resume)
+    _about_table(find(name_or_file, state_root, state_dir), "resume", table, request_resume)
 
 
 @app.command(epilog=EXIT_CODES)
-def resync(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None) -> None:
+def resync(
+    name_or_file: NameOrFile, table: Table, state_root: StateRoot = ROOT, state_dir: StateDirectory = None
+) -> None:
     """Copy one table anew, beside its rows. A running pipeline does it at once, another in its next run."""
     from cdc.job.resync import request_resync
 
@@ -167,7 +173,7 @@ def resync(place: Place, table: Table, state_root: StateRoot = ROOT, state_dir: 
         request_resync(spec, table, root)
         return f"{table} will be copied anew."
 
-    _about_table(find(place, state_root, state_dir), "resync", table, request)
+    _about_table(find(name_or_file, state_root, state_dir), "resync", table, request)
 
 
 def _about_table(
@@ -185,7 +191,7 @@ def _about_table(
 
 @app.command(epilog=EXIT_CODES)
 def logs(
-    place: Place,
+    name_or_file: NameOrFile,
     last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="How many lines.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a line.")] = False,
     state_root: StateRoot = ROOT,
@@ -194,7 +200,7 @@ def logs(
     """Show the last lines of a pipeline's log under `cdc serve`."""
     from cdc.serve.log_file import read_log
 
-    target = find(place, state_root, state_dir)
+    target = find(name_or_file, state_root, state_dir)
     lines = read_log(target.root, last)
     if not lines:
         raise _unknown(target)

@@ -99,7 +99,7 @@ def _temporal(left: DataType, right: DataType) -> DataType:
     return DataType(Kind.VECTOR) if kinds == {Kind.VECTOR} else STRING
 
 
-def place_of(schema: TableSchema, name: str) -> int | None:
+def column_index(schema: TableSchema, name: str) -> int | None:
     """Where a column is in a schema, whatever the case of its name; None when it is not."""
     if name in schema.names:
         return schema.names.index(name)
@@ -109,7 +109,7 @@ def place_of(schema: TableSchema, name: str) -> int | None:
 
 def find(schema: TableSchema, name: str) -> Column | None:
     """The column of that name, whatever its case; None when there is none."""
-    at = place_of(schema, name)
+    at = column_index(schema, name)
     return None if at is None else schema.columns[at]
 
 
@@ -119,7 +119,7 @@ def merged(sink: TableSchema, source: TableSchema) -> TableSchema:
     Names are compared whatever their case; the sink's spelling stays, and so do its key, comment and defaults.
     """
     columns = [_wider(column, find(source, column.name)) for column in sink.columns]
-    columns += [replace(column, nullable=True) for column in source.columns if place_of(sink, column.name) is None]
+    columns += [replace(column, nullable=True) for column in source.columns if column_index(sink, column.name) is None]
     return replace(sink, columns=tuple(columns))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cdc.block import ChangeBlock, arrow_schema, arrow_type
 from cdc.errors import SinkError
-from cdc.evolution.merge import place_of
+from cdc.evolution.merge import column_index
 from cdc.flow.casts import Cast, cast_for
 from cdc.schema import TableSchema
 from cdc.source import Count
@@ -104,7 +104,7 @@ def _by_halves(values: pa.Array, cast: Cast, wanted: pa.DataType, start: int, ma
 def _does_not_fit(block: ChangeBlock, sink: TableSchema, index: int, values: pa.Array, row: int) -> SinkError:
     column = sink.columns[index]
     key = ", ".join(f"{name}={_shown(block, name, row)}" for name in sink.primary_key)
-    source = block.schema.columns[place_of(block.schema, column.name) or 0]
+    source = block.schema.columns[column_index(block.schema, column.name) or 0]
     shown: Any = values[row]
     return SinkError(
         f"{shown.as_py()!r:.80} of {source.type} does not fit the sink's {column.type}"
@@ -118,7 +118,7 @@ def _does_not_fit(block: ChangeBlock, sink: TableSchema, index: int, values: pa.
 
 
 def _shown(block: ChangeBlock, name: str, row: int) -> str:
-    at = place_of(block.schema, name)
+    at = column_index(block.schema, name)
     value: Any = None if at is None else block.rows.column(at)[row]
     return "NULL" if value is None else f"{value.as_py()!r:.80}"
 
@@ -131,7 +131,7 @@ def _with_source_types(sink: TableSchema, source: TableSchema, types: tuple[str,
     """
     columns = []
     for column in sink.columns:
-        at = place_of(source, column.name)
+        at = column_index(source, column.name)
         same = at is not None and source.columns[at].type == column.type
         columns.append(replace(column, source_type=types[at] if at is not None and same else ""))
     return replace(sink, columns=tuple(columns))
@@ -142,7 +142,7 @@ def _steps(source: TableSchema, sink: TableSchema, zone: str) -> tuple[tuple[_St
     """The steps for the sink's columns, and the source's columns that it has not."""
     steps, used = [], set[int]()
     for column in sink.columns:
-        at = place_of(source, column.name)
+        at = column_index(source, column.name)
         used |= set() if at is None else {at}
         cast: Callable[[pa.Array], pa.Array] | None = None
         if at is not None:

@@ -11,7 +11,7 @@ from cdc.errors import CdcError
 from cdc.flow.progress import Progress
 
 if TYPE_CHECKING:
-    from cdc.job.shared_session import SharedSession
+    from cdc.job.shared_spark import SharedSpark
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,6 @@ class Control:
     log: IO[str] | None = None
     again: bool = False
     guest: bool = False
-    shared: SharedSession | None = None
+    shared: SharedSpark | None = None
     reads: Callable[[], None] = lambda: None
     words: Callable[[CdcError], CdcError] = lambda error: error

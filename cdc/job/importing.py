@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cdc.errors import SourceError, StateError
 from cdc.flow.offsets import numbered
-from cdc.job.state_location import alone, place
+from cdc.job.state_location import alone, state_location
 from cdc.source import Context, StartsAt
 from cdc.spec.model import PipelineSpec
 
@@ -16,7 +16,7 @@ def import_position(spec: PipelineSpec, position: str, state_dir: Path | None) -
 
     Raises StateError when the pipeline has begun already or runs, SourceError when the position will not do.
     """
-    with alone(place(state_dir, spec)) as state:
+    with alone(state_location(state_dir, spec)) as state:
         if state.initial_offset() is not None:
             raise StateError(
                 "this pipeline has begun already",

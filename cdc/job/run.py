@@ -29,11 +29,11 @@ from cdc.job.foreach_batch import ForeachBatch, OffsetLog
 from cdc.job.json_log import JsonLog
 from cdc.job.lock import RunLock
 from cdc.job.log_records import log_records, same_run
-from cdc.job.own_session import OwnSession, chosen_java, own_settings
+from cdc.job.own_spark import OwnSpark, chosen_java, own_settings
 from cdc.job.refresh import refresh
 from cdc.job.report import Reporter
 from cdc.job.session import chosen_master, warm_workers
-from cdc.job.state_location import place
+from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
@@ -98,7 +98,7 @@ def run(
         raise own_settings(spec)
     reporter = Reporter(log_format, out=control.log, err=control.log)
     json_log = JsonLog(reporter.line, wanted=log_format == "json" and control.shared is None)
-    found = place(state_dir, spec)
+    found = state_location(state_dir, spec)
     lock = RunLock(found.root)
     lock.acquire()
     retry = RetryPolicy(spec.pipeline.retry_timeout_s, stopping=control.stop.is_set, waiting=control.progress.waiting)
@@ -196,7 +196,7 @@ def _run_locked(
     sink.check()
     for sentence in mend(state.checkpoint, lambda batch: CommitLog(state.commits).get(batch) is not None):
         reporter.line(sentence, level="warning")
-    own = OwnSession(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
+    own = OwnSpark(spec, pipeline, mode.master, java, lock, json_log, control.guest, control.stop)
     with contextlib.ExitStack() as stack:
         stack.enter_context(signals.installed())
         look = partial(retry.call, partial(edits.check_tables, source, sink), "a look at the sink's tables")

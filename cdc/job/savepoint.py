@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
-from cdc.job.state_location import Place, alone, default_state_dir, named_place, of_this_machine
+from cdc.job.state_location import StateLocation, alone, default_state_dir, named_location, of_this_machine
 from cdc.sink import Remembers
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
@@ -36,7 +36,7 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
 
     Raises NotNow when the pipeline runs elsewhere, has not run, or is in the middle of a copy or a commit; StateError.
     """
-    found = named_place(root)
+    found = named_location(root)
     if not found.url:
         _id(spec, StateDir(root))  # before a lock file makes a folder
     with alone(found) as state:
@@ -70,11 +70,11 @@ def _id(spec: PipelineSpec, state: StateDir) -> str:
 def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     """Make the state directory from a savepoint; what the user should know. Raises StateError."""
     savepoint = of_this_machine(savepoint, "a savepoint", "copy it to this machine, and name the folder")
-    found, place = about(savepoint), named_place(root)
+    found, location = about(savepoint), named_location(root)
     state = StateDir(root)
     sink = spec.sink.build(Context(found.pipeline, state.sink, state.stop_file))
     renamed = not isinstance(sink, Remembers)
-    pipeline = _put(savepoint, place, renamed) if place.url else start_from(savepoint, root, renamed=renamed)
+    pipeline = _put(savepoint, location, renamed) if location.url else start_from(savepoint, root, renamed=renamed)
     if not renamed:
         return f"starting from a savepoint of {found.name} behind batch {found.batch}"
     return (
@@ -83,13 +83,13 @@ def begin_from(spec: PipelineSpec, savepoint: Path, root: Path) -> str:
     )
 
 
-def _put(savepoint: Path, place: Place, renamed: bool) -> str:
+def _put(savepoint: Path, location: StateLocation, renamed: bool) -> str:
     """Put a savepoint into an object store, in one step; the id of the pipeline. Raises StateError."""
-    with alone(place) as state, tempfile.TemporaryDirectory(prefix="cdc-savepoint-") as folder:
+    with alone(location) as state, tempfile.TemporaryDirectory(prefix="cdc-savepoint-") as folder:
         if state.store.read(_PIPELINE) is not None:
             hint = "choose another --state-dir, or remove the objects of this one"
             reason = "there is a state already, which a savepoint does not replace"
-            raise StateError(reason, where=place.url, hint=hint)
+            raise StateError(reason, where=location.url, hint=hint)
         made = Path(folder) / "state"
         pipeline = start_from(savepoint, made, renamed=renamed)
         last = b""

@@ -37,7 +37,7 @@ _COMMAND = RetryPolicy(timeout_s=30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StateLocation:
     """`root` is the folder; with a `url`, that of the working copy."""
 
     root: Path
@@ -52,17 +52,17 @@ class Place:
             yield StateDir(self.root)
 
 
-def place(given: str | Path | None, spec: PipelineSpec) -> Place:
+def state_location(given: str | Path | None, spec: PipelineSpec) -> StateLocation:
     """The place that was asked for. Raises StateError for one that cannot be."""
-    return named_place(default_state_dir(spec) if given is None else given)
+    return named_location(default_state_dir(spec) if given is None else given)
 
 
-def named_place(given: str | Path) -> Place:
+def named_location(given: str | Path) -> StateLocation:
     """The place of a path or URL. Raises StateError for one that cannot be."""
     url = _url(given)
     if url is None or url[1].lower() not in SCHEMES:
         root = local_path(given).absolute()
-        return Place(root, url_of(root))
+        return StateLocation(root, url_of(root))
     bucket, _, prefix = url[3].strip("/").partition("/")
     prefix = "/".join(filter(None, prefix.split("/")))
     if not _named(url) or not bucket or not prefix:
@@ -73,7 +73,7 @@ def named_place(given: str | Path) -> Place:
     folder = f"{_letters(prefix.rpartition('/')[2])[:40]}-{short}"
     cache = os.environ.get("CDC_STATE_CACHE", "")
     kept = of_this_machine(cache, "CDC_STATE_CACHE", "name a folder") if cache else cache_folder(os.environ) / "state"
-    return Place(kept.absolute() / folder, name)
+    return StateLocation(kept.absolute() / folder, name)
 
 
 def store_url(given: str) -> str:
@@ -102,7 +102,7 @@ def of_this_machine(given: str | Path, what: str, hint: str) -> Path:
 
 def working_copy(root: Path, url: str) -> Path:
     """A folder that is to have the working copies of a URL. Raises StateError when it has a state of its own."""
-    note_url(root, named_place(url).url)
+    note_url(root, named_location(url).url)
     return root
 
 
@@ -124,7 +124,7 @@ def state_root(given: str | Path | None, spec: PipelineSpec) -> Path:
 
     Raises StateError.
     """
-    found = place(given, spec)
+    found = state_location(given, spec)
     if found.url:
         note_url(found.root, found.url)
     return found.root
@@ -136,7 +136,7 @@ def reading(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]:
 
     Raises StateError.
     """
-    found = place(given, spec)
+    found = state_location(given, spec)
     state = _of_this_machine(found)
     if state is not None:
         yield state
@@ -152,7 +152,7 @@ def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]
 
     Raises StateError, also when the pipeline runs on another machine, NotNow while its run here begins or ends.
     """
-    found = place(given, spec)
+    found = state_location(given, spec)
     state = _of_this_machine(found)
     if state is not None:
         yield state
@@ -163,7 +163,7 @@ def changing(given: str | Path | None, spec: PipelineSpec) -> Iterator[StateDir]
         yield state
 
 
-def _of_this_machine(found: Place) -> StateDir | None:
+def _of_this_machine(found: StateLocation) -> StateDir | None:
     """A folder's state, or that of the run which has its working copy here; None where the store alone has it."""
     if not found.url:
         return StateDir(found.root)
@@ -172,7 +172,7 @@ def _of_this_machine(found: Place) -> StateDir | None:
 
 
 @contextlib.contextmanager
-def alone(found: Place) -> Iterator[StateDir]:
+def alone(found: StateLocation) -> Iterator[StateDir]:
     """The state for a command that must not be beside a run. Raises StateError when there is one."""
     lock = RunLock(found.root)
     lock.acquire()

@@ -31,7 +31,7 @@ from cdc.spec.life import restart_policy
 
 if TYPE_CHECKING:
     from cdc.job.control import Control
-    from cdc.job.shared_session import SharedSession
+    from cdc.job.shared_spark import SharedSpark
     from cdc.spec.model import PipelineSpec
     from cdc.status.model import Status
 
@@ -58,7 +58,7 @@ class Due:
 class Host(Protocol):
     """What a keeper needs of the server."""
 
-    def session(self) -> SharedSession | None:
+    def session(self) -> SharedSpark | None:
         """Spark, once it is up; None when the server ends."""
 
     def spark_alive(self) -> bool:
@@ -267,7 +267,7 @@ class Keeper:
     def _may_begin(self) -> bool:
         return not (self._closed or self._jobs or self._history.held)
 
-    def _run_in_turn(self, why: str, session: SharedSession, started: Callable[[], None]) -> None:
+    def _run_in_turn(self, why: str, session: SharedSpark, started: Callable[[], None]) -> None:
         from cdc.job.control import Control
 
         with self._changed:

@@ -24,7 +24,7 @@ from cdc.serve.turns import Turns
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
-    from cdc.job.shared_session import SharedSession
+    from cdc.job.shared_spark import SharedSpark
     from cdc.web.settings import WebSettings
 
 LOOK_S = 2.0
@@ -62,7 +62,7 @@ class Server:
         self._of_file: dict[Path, str] = {}
         self._ending: dict[Path, Keeper] = {}
         self._turn = threading.Lock()
-        self._spark: SharedSession | None = None
+        self._spark: SharedSpark | None = None
         self._spark_up = threading.Event()
         self._closing = threading.Event()
         self._turns = Turns(settings.starts_at_once)
@@ -126,10 +126,10 @@ class Server:
             self.say(f"ended while Spark was being started: {error}", "warning")
 
     def _start_spark(self) -> None:
-        from cdc.job.shared_session import SharedSession
+        from cdc.job.shared_spark import SharedSpark
 
         secrets = sorted({name for keeper in self._kept() for name in keeper.spec.secret_variables})
-        self._spark = SharedSession(
+        self._spark = SharedSpark(
             self._settings.state_root / ".spark",
             self._settings.master,
             secrets,
@@ -302,7 +302,7 @@ class Server:
         """The last lines of its log. Raises PipelineUnknown."""
         return self._keeper(name).log.last(last)
 
-    def session(self) -> SharedSession | None:
+    def session(self) -> SharedSpark | None:
         """For keepers: Spark, once it is up; None when the server ends."""
         self._spark_up.wait()
         return None if self._closing.is_set() else self._spark

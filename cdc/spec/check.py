@@ -74,9 +74,9 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
     if root is None:
         raise SpecError(problems)
     if not isinstance(root, tree.Mapping):
-        place = root.place
+        mark = root.mark
         message = "must be a mapping with `source` and `sink`"
-        raise SpecError([*problems, Problem(file, place.line, place.column, "", message, "start with `source:`")])
+        raise SpecError([*problems, Problem(file, mark.line, mark.column, "", message, "start with `source:`")])
     if stand_ins:
         root = _filled(root, stand_ins)
     checker = _Checker(file, root, folder, data)
@@ -92,8 +92,8 @@ def check(file: str, data: bytes, *, env: Mapping[str, str], stand_ins: bytes = 
 def _filled(root: tree.Mapping, stand_ins: bytes) -> tree.Mapping:
     """The file with the blocks that it lacks; what is said of one of those points to the file's beginning."""
     others = _stand_ins(stand_ins)
-    keys = {**dict.fromkeys(others.keys, root.place), **root.keys}
-    return tree.Mapping(root.place, {**others.items, **root.items}, keys)
+    keys = {**dict.fromkeys(others.keys, root.mark), **root.keys}
+    return tree.Mapping(root.mark, {**others.items, **root.items}, keys)
 
 
 @cache
@@ -176,9 +176,9 @@ class _Checker:
 
     def with_paths(self, problems: Sequence[Problem]) -> Iterator[Problem]:
         """The reader's problems, with the path of the value they stand at."""
-        paths = {tree.place_of(self.root, path): path for path in broken(self.root, ())}
+        paths = {tree.mark_of(self.root, path): path for path in broken(self.root, ())}
         for problem in problems:
-            path = paths.get(tree.Place(problem.line, problem.column), ())
+            path = paths.get(tree.Mark(problem.line, problem.column), ())
             yield dataclasses.replace(problem, path=tree.dotted(path))
 
     def _report(self, path: Path, problem: Problem) -> None:
@@ -339,9 +339,9 @@ class _Checker:
 
     def _warn(self, path: Path, remark: Remark) -> None:
         where = (*path, remark.key)
-        place = tree.place_of(self.root, where, key=True)
+        mark = tree.mark_of(self.root, where, key=True)
         message, hint = self.explain.masked(remark.message), self.explain.masked(remark.hint)
-        self.warnings.append(SpecWarning(self.file, place.line, place.column, tree.dotted(where), message, hint))
+        self.warnings.append(SpecWarning(self.file, mark.line, mark.column, tree.dotted(where), message, hint))
 
     def _check_table_options(self, transforms: list[TransformRule | None], sink: SinkOptions) -> None:
         for index, rule in enumerate(transforms):

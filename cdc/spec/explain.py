@@ -39,8 +39,8 @@ class Explainer:
 
     def problem(self, path: Path, message: str, hint: str = "", *, key: bool = False) -> Problem:
         """A problem at the value of `path`, at the key for a block; at the nearest parent when it is not there."""
-        place = tree.place_of(self.root, path, key=key or not isinstance(tree.find(self.root, path), Scalar))
-        return Problem(self.file, place.line, place.column, tree.dotted(path), message, hint)
+        mark = tree.mark_of(self.root, path, key=key or not isinstance(tree.find(self.root, path), Scalar))
+        return Problem(self.file, mark.line, mark.column, tree.dotted(path), message, hint)
 
     def violation(self, error: ValidationError) -> Iterator[tuple[Path, Problem]]:
         """The problems of one JSON Schema violation, each with the path it is about."""

@@ -89,12 +89,12 @@ def _code_problem(root: tree.Mapping, file: str, text: str, number: int, line: i
         return _problem(root, file, (*PATH, number, "module"), message)
     if node.substituted or not line:
         return _problem(root, file, path, message)
-    code = SqlText.in_file(node.text, file=file, path="", source=text, line=node.place.line, column=node.place.column)
+    code = SqlText.in_file(node.text, file=file, path="", source=text, line=node.mark.line, column=node.mark.column)
     start = sum(len(each) for each in node.text.splitlines(keepends=True)[: line - 1])
     at_line, column = code.place(start)
     return Problem(file, at_line, column, tree.dotted(path), message)
 
 
 def _problem(root: tree.Mapping, file: str, path: tree.Path, message: str) -> Problem:
-    place = tree.place_of(root, path)
-    return Problem(file, place.line, place.column, tree.dotted(path), message)
+    mark = tree.mark_of(root, path)
+    return Problem(file, mark.line, mark.column, tree.dotted(path), message)

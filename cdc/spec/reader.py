@@ -22,7 +22,7 @@ from yaml.scanner import Scanner
 
 from cdc.errors import Problem
 from cdc.spec.substitute import SubstitutionError, substitute
-from cdc.spec.tree import Listing, Mapping, Node, Place, Scalar
+from cdc.spec.tree import Listing, Mapping, Mark, Node, Scalar
 
 MOST_WRITTEN = 100_000
 MOST_NODES = 200_000
@@ -77,12 +77,12 @@ def read(
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
-        place = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-        return None, [_problem(file, place, "not UTF-8 text", "save the file as UTF-8")]
+        mark = Mark(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        return None, [_problem(file, mark, "not UTF-8 text", "save the file as UTF-8")]
     turned = _TURNS_TEXT.search(text)
     if turned:
         message = f"a character that changes the direction of text (U+{ord(turned[0]):04X})"
-        return None, [_problem(file, _place_at(text, turned.start()), message, "remove it: it hides what is written")]
+        return None, [_problem(file, _mark_at(text, turned.start()), message, "remove it: it hides what is written")]
     loader = None
     try:
         loader = _Loader(text)
@@ -90,10 +90,10 @@ def read(
     except yaml.YAMLError as error:
         return None, [_syntax_problem(file, text, error)]
     except RecursionError:
-        place = Place(1, 1) if loader is None else _place(loader.get_mark())
-        return None, [_problem(file, place, *_TOO_DEEP)]
+        mark = Mark(1, 1) if loader is None else _mark(loader.get_mark())
+        return None, [_problem(file, mark, *_TOO_DEEP)]
     if node is None:
-        return None, [_problem(file, Place(1, 1), "the file is empty", "start with `source:` and `sink:`")]
+        return None, [_problem(file, Mark(1, 1), "the file is empty", "start with `source:` and `sink:`")]
     builder = _Builder(file, text, env, read_file)
     tree = builder.build(node)
     return tree, sorted(builder.problems, key=lambda problem: (problem.line, problem.column))
@@ -121,37 +121,37 @@ class _Builder:
         return self.done[id(node)]
 
     def _build(self, node: yaml.Node) -> tuple[Node, int]:
-        place = _place(node.start_mark)
+        mark = _mark(node.start_mark)
         if node.tag not in _PLAIN_TAGS:
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-            self._report(place, f"the tag {tag} is not supported", "write the value without it")
+            self._report(mark, f"the tag {tag} is not supported", "write the value without it")
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, place), 1
+            return self._scalar(node, mark), 1
         children = list(node.value) if isinstance(node, yaml.SequenceNode) else [value for _, value in node.value]
         if any(id(child) in self.open for child in children):
-            self._report(place, "an alias (*) that holds itself", "write the value out")
-            return Scalar(place, "", None, broken=True), 1
+            self._report(mark, "an alias (*) that holds itself", "write the value out")
+            return Scalar(mark, "", None, broken=True), 1
         built = [self._sized(child) for child in children]
         size = 1 + sum(count for _, count in built)
         self.depths[id(node)] = 1 + max((self.depths.get(id(child), 0) for child in children), default=0)
         if self.depths[id(node)] > DEEPEST:
             self.depths[id(node)] = 0
             if _TOO_DEEP[0] not in {problem.message for problem in self.problems}:
-                self._report(place, *_TOO_DEEP)
-            return Scalar(place, "", None, broken=True), 1
+                self._report(mark, *_TOO_DEEP)
+            return Scalar(mark, "", None, broken=True), 1
         if size > MOST_NODES:
-            self._report(place, f"more than {MOST_NODES} values once aliases are written out", "put data into files")
-            return Scalar(place, "", None, broken=True), 1
+            self._report(mark, f"more than {MOST_NODES} values once aliases are written out", "put data into files")
+            return Scalar(mark, "", None, broken=True), 1
         nodes = [child for child, _ in built]
         if isinstance(node, yaml.SequenceNode):
-            return Listing(place, tuple(nodes)), size
-        return self._mapping(node, place, nodes), size
+            return Listing(mark, tuple(nodes)), size
+        return self._mapping(node, mark, nodes), size
 
-    def _mapping(self, node: yaml.Node, place: Place, nodes: Sequence[Node]) -> Mapping:
+    def _mapping(self, node: yaml.Node, mark: Mark, nodes: Sequence[Node]) -> Mapping:
         items: dict[str, Node] = {}
-        keys: dict[str, Place] = {}
+        keys: dict[str, Mark] = {}
         for (key, _), child in zip(node.value, nodes, strict=True):
-            at = _place(key.start_mark)
+            at = _mark(key.start_mark)
             if not isinstance(key, yaml.ScalarNode) or _paired(key.value) is None:
                 self._report(at, "a key must be text", "quote the key")
             elif key.value == "<<" and key.style is None:
@@ -160,28 +160,26 @@ class _Builder:
                 self._report(at, f"the key `{key.value}` is there twice", f"first in line {keys[key.value].line}")
             else:
                 items[key.value], keys[key.value] = child, at
-        return Mapping(place, items, keys)
+        return Mapping(mark, items, keys)
 
-    def _scalar(self, node: yaml.ScalarNode, place: Place) -> Scalar:
+    def _scalar(self, node: yaml.ScalarNode, mark: Mark) -> Scalar:
         written = _paired(node.value)
         if written is None:
-            self._report(
-                place, "half of a surrogate pair", "write the character itself, or both halves: \\ud83d\\ude00"
-            )
-            return Scalar(place, "", None, broken=True)
+            self._report(mark, "half of a surrogate pair", "write the character itself, or both halves: \\ud83d\\ude00")
+            return Scalar(mark, "", None, broken=True)
         if self.env is None or "${" not in written:
             tagged = self.text.startswith("!", node.start_mark.index)  # `!!str 5` leaves no other trace
             value = written if tagged or node.style is not None else typed(written)
-            return Scalar(place, written, value, written)
+            return Scalar(mark, written, value, written)
         try:
             text = substitute(written, env=self.env, read_file=self.read_file)
         except SubstitutionError as error:
-            self._report(place, str(error), error.hint)
-            return Scalar(place, "", None, written, broken=True)
-        return Scalar(place, text, text, written)
+            self._report(mark, str(error), error.hint)
+            return Scalar(mark, "", None, written, broken=True)
+        return Scalar(mark, text, text, written)
 
-    def _report(self, place: Place, message: str, hint: str) -> None:
-        self.problems.append(_problem(self.file, place, message, hint))
+    def _report(self, mark: Mark, message: str, hint: str) -> None:
+        self.problems.append(_problem(self.file, mark, message, hint))
 
 
 def typed(text: str) -> bool | int | float | str | None:
@@ -203,16 +201,16 @@ def _paired(text: str) -> str | None:
         return None
 
 
-def _place(mark: Any) -> Place:
-    return Place(mark.line + 1, mark.column + 1)
+def _mark(of: Any) -> Mark:
+    return Mark(of.line + 1, of.column + 1)
 
 
-def _place_at(text: str, index: int) -> Place:
-    return Place(text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
+def _mark_at(text: str, index: int) -> Mark:
+    return Mark(text.count("\n", 0, index) + 1, index - text.rfind("\n", 0, index))
 
 
-def _problem(file: str, place: Place, message: str, hint: str = "") -> Problem:
-    return Problem(file, place.line, place.column, "", message, hint)
+def _problem(file: str, mark: Mark, message: str, hint: str = "") -> Problem:
+    return Problem(file, mark.line, mark.column, "", message, hint)
 
 
 def _line(text: str, number: int) -> str:
@@ -246,23 +244,19 @@ _KEY_ALONE = re.compile(r"\s+[\w.-]+")
 def _syntax_problem(file: str, text: str, error: yaml.YAMLError) -> Problem:
     if isinstance(error, ReaderError):
         return _problem(
-            file, _place_at(text, error.position), "a control character that YAML does not allow", "remove it"
+            file, _mark_at(text, error.position), "a control character that YAML does not allow", "remove it"
         )
     said = str(getattr(error, "problem", None) or "not YAML")
     first, second = ("context_mark", "problem_mark") if said.startswith(_LATE) else ("problem_mark", "context_mark")
-    mark = getattr(error, first, None) or getattr(error, second, None)
-    place = _place(mark) if mark is not None else Place(1, 1)
-    if said.startswith("found character '\\t'") and mark is not None and _line(text, mark.line)[: mark.column].strip():
-        return _problem(file, place, "a tab that is not in quotes", "write a space, or quote the value")
-    if (
-        said.startswith("mapping values")
-        and mark is not None
-        and _KEY_ALONE.fullmatch(_line(text, mark.line)[: mark.column])
-    ):
+    at = getattr(error, first, None) or getattr(error, second, None)
+    mark = _mark(at) if at is not None else Mark(1, 1)
+    if said.startswith("found character '\\t'") and at is not None and _line(text, at.line)[: at.column].strip():
+        return _problem(file, mark, "a tab that is not in quotes", "write a space, or quote the value")
+    if said.startswith("mapping values") and at is not None and _KEY_ALONE.fullmatch(_line(text, at.line)[: at.column]):
         return _problem(
-            file, place, "a key that is indented as if it were part of the value above", "align it with its neighbours"
+            file, mark, "a key that is indented as if it were part of the value above", "align it with its neighbours"
         )
     for start, message, hint in _SAYINGS:
         if said.startswith(start):
-            return _problem(file, place, message, hint)
-    return _problem(file, place, f"not YAML: {said}", "check the syntax near here")
+            return _problem(file, mark, message, hint)
+    return _problem(file, mark, f"not YAML: {said}", "check the syntax near here")

@@ -138,7 +138,7 @@ def _text(root: tree.Mapping, file: str, text: str, path: tree.Path) -> SqlText 
     if not isinstance(node, Scalar) or node.value is None or not node.text.strip():
         return None
     if node.substituted:
-        return SqlText(node.text, file, tree.dotted(path), ((0, node.place.line, node.place.column),), exact=False)
+        return SqlText(node.text, file, tree.dotted(path), ((0, node.mark.line, node.mark.column),), exact=False)
     return SqlText.in_file(
-        node.text, file=file, path=tree.dotted(path), source=text, line=node.place.line, column=node.place.column
+        node.text, file=file, path=tree.dotted(path), source=text, line=node.mark.line, column=node.mark.column
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Mark:
     """Line and column in the file, both from 1."""
 
     line: int
@@ -26,7 +26,7 @@ class Scalar:
         broken: a substitution failed and was reported: the value is not known.
     """
 
-    place: Place
+    mark: Mark
     text: str = field(repr=False)
     value: bool | int | float | str | None = field(repr=False)
     written: str = ""
@@ -42,7 +42,7 @@ class Scalar:
 class Listing:
     """A list."""
 
-    place: Place
+    mark: Mark
     items: tuple[Node, ...]
 
 
@@ -50,9 +50,9 @@ class Listing:
 class Mapping:
     """A mapping; `keys` says where each key stands."""
 
-    place: Place
+    mark: Mark
     items: dict[str, Node]
-    keys: dict[str, Place]
+    keys: dict[str, Mark]
 
 
 Node = Scalar | Listing | Mapping
@@ -90,7 +90,7 @@ def find(root: Node, path: Sequence[str | int]) -> Node | None:
     return node
 
 
-def place_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Place:
+def mark_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Mark:
     """Where the value at `path` stands, or its key; for what is missing, the key of the nearest parent there is."""
     for length in range(len(path), 0, -1):
         parent, step = find(root, path[: length - 1]), path[length - 1]
@@ -99,8 +99,8 @@ def place_of(root: Node, path: Sequence[str | int], *, key: bool = False) -> Pla
             continue
         if isinstance(parent, Mapping) and isinstance(step, str) and (key or length < len(path)):
             return parent.keys[step]
-        return node.place
-    return root.place
+        return node.mark
+    return root.mark
 
 
 def dotted(path: Sequence[str | int]) -> str:

@@ -132,12 +132,12 @@ class _Suite:
         given = {key: value for key, value in test.items() if key not in _EXPECTED}
         case = self._case(given, path, pipeline, variables)
         error = self._error(test.get("error"), (*path, "error"))
-        place = tree.place_of(self._root, path)
+        mark = tree.mark_of(self._root, path)
         output = test.get("output")
         if case is None:
             return None
         return PipelineTest(
-            f"{self._file}:{place.line}", case, tuple(output) if isinstance(output, list) else None,
+            f"{self._file}:{mark.line}", case, tuple(output) if isinstance(output, list) else None,
             test.get("schemas"), error,
         )  # fmt: skip
 
@@ -151,9 +151,9 @@ class _Suite:
                 key = problem.path.partition("[")[0].partition(".")[0]
                 self._wrong((*path, key) if key else path, problem.message, problem.hint)
             return None
-        places = (tree.place_of(self._root, (*path, "input", index)) for index in range(len(case.input)))
+        places = (tree.mark_of(self._root, (*path, "input", index)) for index in range(len(case.input)))
         lines = zip(places, case.input, strict=True)
-        return replace(case, input=tuple((f"{self._file}:{place.line}", line) for place, (_, line) in lines))
+        return replace(case, input=tuple((f"{self._file}:{mark.line}", line) for mark, (_, line) in lines))
 
     def _error(self, error: Any, path: tree.Path) -> Mapping[str, str] | None:
         if error is None:
@@ -170,5 +170,5 @@ class _Suite:
                 self._wrong((*path, key), "unknown key", f"known: {', '.join(keys)}", key=True)
 
     def _wrong(self, path: tree.Path, message: str, hint: str = "", *, key: bool = False) -> None:
-        place = tree.place_of(self._root, path, key=key)
-        self.problems.append(Problem(self._file, place.line, place.column, tree.dotted(path), message, hint))
+        mark = tree.mark_of(self._root, path, key=key)
+        self.problems.append(Problem(self._file, mark.line, mark.column, tree.dotted(path), message, hint))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdc.evolution.merge import place_of
+from cdc.evolution.merge import column_index
 from cdc.flow.route import RouteTable, Target
 from cdc.flow.sink_tables import with_shard
 from cdc.schema import TableId, TableSchema
@@ -93,7 +93,7 @@ def _pair(
             masked |= {mask.column.casefold() for mask in rule.masks}
             if rule.soft_delete:
                 reasons.append(f"{each.table}: deleted rows stay in the sink (SOFT_DELETE)")
-    gone = [name for name in schema.names if all(place_of(each.schema, name) is None for each in fed)]
+    gone = [name for name in schema.names if all(column_index(each.schema, name) is None for each in fed)]
     other = [name for name in schema.names if name not in gone and name.casefold() in changing]
     columns = tuple(name for name in schema.names if name not in gone and name not in other)
     left_out = (

@@ -27,7 +27,7 @@ from cdc.web import pages
 from cdc.web.actions import ACTIONS, Desk
 from cdc.web.api import Api, name_in, plan_text
 from cdc.web.detail import detail
-from cdc.web.guard import API, Guard, Sessions, same_site_path
+from cdc.web.guard import API, Guard, Logins, same_site_path
 from cdc.web.layout import Visitor, link
 from cdc.web.overview import overview
 from cdc.web.settings import WebSettings
@@ -41,7 +41,7 @@ _MOST_SAID: Final = 100
 def make_app(control: Control, settings: WebSettings) -> Starlette:
     """The application over a running server. Raises EngineError when anybody could come in."""
     settings.check()
-    sessions, views = Sessions(settings), Views(control)
+    sessions, views = Logins(settings), Views(control)
     desk = Desk(control, Verifications(control))
     site = Site(desk, views, settings, sessions)
     metrics = metrics_text(views.documents)
@@ -72,7 +72,7 @@ def make_app(control: Control, settings: WebSettings) -> Starlette:
 class Site:
     """The handlers of the pages. Those that only read run in a thread each."""
 
-    def __init__(self, desk: Desk, views: Views, settings: WebSettings, sessions: Sessions) -> None:
+    def __init__(self, desk: Desk, views: Views, settings: WebSettings, sessions: Logins) -> None:
         self._desk, self._views, self._settings, self._sessions = desk, views, settings, sessions
         self._said: dict[str, str] = {}
 

@@ -52,7 +52,7 @@ HEADERS: Final = {
 }
 
 
-class Sessions:
+class Logins:
     """Who has logged in. One per server; what a cookie says is nothing but the number of a session."""
 
     def __init__(self, settings: WebSettings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -104,7 +104,7 @@ class Guard:
     Behind it `path` is the path as it was sent: a name in it is percent-encoded, so that a slash is part of the name.
     """
 
-    def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Sessions) -> None:
+    def __init__(self, app: ASGIApp, settings: WebSettings, sessions: Logins) -> None:
         self._app, self._settings, self._sessions = app, settings, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

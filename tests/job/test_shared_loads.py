@@ -10,7 +10,7 @@ from typing import Any
 
 from cdc_process import wait_for
 
-from cdc.job.shared_session import SharedSession
+from cdc.job.shared_spark import SharedSpark
 
 
 class Forks:
@@ -31,9 +31,9 @@ class Forks:
 TASK: Any = SimpleNamespace(source="a source", sink="a sink")
 
 
-def shared_with(forks: Forks, folder: Path) -> tuple[SharedSession, list[str]]:
+def shared_with(forks: Forks, folder: Path) -> tuple[SharedSpark, list[str]]:
     told = list[str]()
-    shared = SharedSession(folder, "local[1]", (), lambda text, level: told.append(f"{level}: {text}"))
+    shared = SharedSpark(folder, "local[1]", (), lambda text, level: told.append(f"{level}: {text}"))
     shared._forks = forks  # type: ignore[assignment]
     return shared, told
 

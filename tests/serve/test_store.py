@@ -21,7 +21,7 @@ from cdc.flow.retry import RetryPolicy
 from cdc.job.control import Control
 from cdc.job.lock import RunLock
 from cdc.job.seen import seen, show_requests
-from cdc.job.state_location import changing, place, reading
+from cdc.job.state_location import changing, reading, state_location
 from cdc.schema import TableId
 from cdc.serve.server import Server, Settings
 from cdc.status.file import read_status, write_status
@@ -40,7 +40,7 @@ class Runs:
         self.begun: list[int] = []
 
     def __call__(self, spec: Any, *, state_dir: Path, control: Control, **options: Any) -> None:
-        found, lock = place(state_dir, spec), RunLock(place(state_dir, spec).root)
+        found, lock = state_location(state_dir, spec), RunLock(state_location(state_dir, spec).root)
         lock.acquire()
         try:
             with found.held(RetryPolicy(timeout_s=60.0), lambda told: None) as state:
@@ -130,9 +130,9 @@ def test_a_pause_that_the_next_run_takes_in_is_shown_here_and_elsewhere(
         found = seen(url)
         assert found is not None
         assert (found.state, found.status.paused) == ("ended", ("shop.orders",))
-    of_serve = read_status(place(url, spec).root)
+    of_serve = read_status(state_location(url, spec).root)
     assert of_serve is None, "this machine has had no run"
     monkeypatch.setenv("CDC_STATE_CACHE", str(tmp_path / "here"))
-    of_serve = read_status(place(url, spec).root)
+    of_serve = read_status(state_location(url, spec).root)
     assert of_serve is not None
     assert of_serve.status.paused == ("shop.orders",)

@@ -46,10 +46,10 @@ def test_quoted_scalars_are_text() -> None:
 def test_every_value_knows_its_line_and_column() -> None:
     root, _ = read("p.yaml", b"a:\n  - x\n  - bb: 1\n", env={}, read_file=str)
     assert isinstance(root, Mapping)
-    assert tree.place_of(root, ("a", 1, "bb")) == tree.Place(3, 9)
-    assert tree.place_of(root, ("a", 1, "bb"), key=True) == tree.Place(3, 5)
-    assert tree.place_of(root, ("a", 1, "missing")) == tree.Place(3, 5)
-    assert tree.place_of(root, ("missing",)) == tree.Place(1, 1)
+    assert tree.mark_of(root, ("a", 1, "bb")) == tree.Mark(3, 9)
+    assert tree.mark_of(root, ("a", 1, "bb"), key=True) == tree.Mark(3, 5)
+    assert tree.mark_of(root, ("a", 1, "missing")) == tree.Mark(3, 5)
+    assert tree.mark_of(root, ("missing",)) == tree.Mark(1, 1)
 
 
 def test_a_byte_order_mark_is_skipped() -> None:

@@ -10,7 +10,7 @@ from cdc.errors import EngineError, SpecError
 from cdc.job.control import Control
 from cdc.job.run import run
 from cdc.job.session import session_settings
-from cdc.job.shared_session import SharedSession
+from cdc.job.shared_spark import SharedSpark
 from cdc.spec.check import check
 from cdc.spec.model import PipelineSpec
 
@@ -53,7 +53,7 @@ def test_what_is_not_the_files_to_say_is_refused_without_the_value(line: str, sa
 
 
 def test_a_pipeline_that_shares_its_spark_with_others_is_refused_with_the_keys(tmp_path: Path) -> None:
-    shared = SharedSession(tmp_path / "server", "local[1]", (), lambda text, level: None)
+    shared = SharedSpark(tmp_path / "server", "local[1]", (), lambda text, level: None)
     spec = with_settings("spark.executor.memory: 2g")
     with pytest.raises(EngineError, match=r"cannot have its spark\.executor\.memory"):
         run(spec, state_dir=tmp_path / "state", control=Control(shared=shared))

@@ -22,7 +22,7 @@ from hdfs_server import JAR, ImitatedHdfs, hdfs_server
 
 from cdc.errors import StateError, StateUnavailable
 from cdc.flow.retry import RetryPolicy
-from cdc.job.state_location import named_place
+from cdc.job.state_location import named_location
 from cdc.state.remote import hdfs as hdfs_module
 from cdc.state.remote.hdfs import HdfsBucket, refusal
 from cdc.state.remote.lease import Lease, holder, of_this_process
@@ -269,10 +269,10 @@ def test_a_package_that_is_missing_is_named() -> None:
 
 
 def test_a_url_names_its_name_node() -> None:
-    assert named_place("HDFS://shop-cluster/cdc/shop/").url == "hdfs://shop-cluster/cdc/shop"
+    assert named_location("HDFS://shop-cluster/cdc/shop/").url == "hdfs://shop-cluster/cdc/shop"
     for given in ("hdfs:///cdc/shop", "hdfs://namenode:8020", "hdfs:cdc/shop"):
         with pytest.raises(StateError, match="write hdfs://namenode:8020/prefix"):
-            named_place(given)
+            named_location(given)
 
 
 @REAL

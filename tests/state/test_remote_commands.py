@@ -16,7 +16,16 @@ from cdc.flow.retry import RetryPolicy
 from cdc.job.lock import RunLock
 from cdc.job.savepoint import begin_from, make_savepoint
 from cdc.job.seen import check_here, seen
-from cdc.job.state_location import alone, changing, lease_s, named_place, place, reading, state_root, working_copy
+from cdc.job.state_location import (
+    alone,
+    changing,
+    lease_s,
+    named_location,
+    reading,
+    state_location,
+    state_root,
+    working_copy,
+)
 from cdc.spec.model import PipelineSpec
 from cdc.state.decisions import CommitLog, Decision
 from cdc.state.directory import StateDir
@@ -47,7 +56,7 @@ def spec(tmp_path: Path) -> PipelineSpec:
 @contextmanager
 def running(url: str, spec: PipelineSpec) -> Iterator[StateDir]:
     """A run of this machine, whose process is this one."""
-    with alone(place(url, spec)) as state:
+    with alone(state_location(url, spec)) as state:
         state.open(name="shop", source="values")
         if state.initial_offset() is None:
             state.store_initial_offset({"batch": 0})
@@ -102,10 +111,10 @@ def test_a_request_reaches_a_run_of_this_machine_and_the_next_run(
 def test_nothing_is_left_in_a_working_copy_that_is_being_made(url: str, spec: PipelineSpec) -> None:
     with running(url, spec):
         pass
-    lock = RunLock(named_place(url).root)
+    lock = RunLock(named_location(url).root)
     lock.acquire()
     try:
-        (named_place(url).root / "pipeline.json").write_bytes(b"{}")
+        (named_location(url).root / "pipeline.json").write_bytes(b"{}")
         with reading(url, spec) as state:
             assert state.pipeline(source="values") is not None
         with pytest.raises(NotNow, match=r"a run begins or ends.*ask again"), changing(url, spec):
@@ -186,7 +195,7 @@ def test_a_folder_with_a_state_of_its_own_becomes_no_working_copy(url: str, spec
 def test_the_folder_is_free_after_a_command_that_failed(url: str, spec: PipelineSpec) -> None:
     with pytest.raises(ZeroDivisionError), running(url, spec):
         raise ZeroDivisionError
-    lock = RunLock(named_place(url).root)
+    lock = RunLock(named_location(url).root)
     lock.acquire()
     lock.release()
     with running(url, spec):

@@ -21,7 +21,7 @@ from cdc.state.remote.lease import Lease, holder, in_use, of_this_process
 from cdc.state.remote.restore import Restored, extend, restore, restore_bulk
 from cdc.state.remote.store import RemoteStore, writer_of
 from cdc.state.remote.stores import bucket_at
-from cdc.state.remote.writer import FOLDER, Session, Writer, entry_name, taken_over
+from cdc.state.remote.writer import FOLDER, WorkingCopy, Writer, entry_name, taken_over
 
 log = logging.getLogger(__name__)
 
@@ -119,14 +119,14 @@ class _Run:
         except OSError as error:
             raise state_error(path, error, "read") from error
 
-    def _opened(self, who: str) -> Session:
+    def _opened(self, who: str) -> WorkingCopy:
         """The documents in the folder, and the run's first step in the log: who ran before can put nothing now."""
         found = restore(self._bucket, self._copy)
         while not self._put_first(found, who):
             pass
         number = found.last + 1
         self._openings = found.openings if found.closed else [*found.openings, number]
-        return Session(self._url, self._owner, number, self._retry.timeout_s, self._ttl_s)
+        return WorkingCopy(self._url, self._owner, number, self._retry.timeout_s, self._ttl_s)
 
     def _put_first(self, found: Restored, who: str) -> bool:
         number = found.last + 1

@@ -14,7 +14,7 @@ from cdc.state.append_log import AppendLog
 from cdc.state.remote.entry import Change
 from cdc.state.remote.held import check_held
 from cdc.state.remote.restore import BULK
-from cdc.state.remote.writer import Session, Writer
+from cdc.state.remote.writer import WorkingCopy, Writer
 from cdc.state.store import LocalStore
 
 
@@ -23,7 +23,7 @@ class RemoteStore(LocalStore):
     """A part of a working copy. `root` is its folder, `copy` that of the whole working copy."""
 
     copy: Path
-    session: Session
+    session: WorkingCopy
 
     def where(self, name: str = "") -> str:
         """The URL, which is where a document counts."""
@@ -107,7 +107,7 @@ class RemoteStore(LocalStore):
 
 
 @cache
-def _writer(copy: Path, session: Session, process: int) -> Writer:
+def _writer(copy: Path, session: WorkingCopy, process: int) -> Writer:
     """One for each process, as it holds what waits for the next step."""
     return Writer(copy, session)
 
@@ -144,5 +144,5 @@ class RemoteLog(AppendLog):
 
 def store_at(root: Path) -> LocalStore:
     """The store of a state directory: a folder, or the working copy of a URL. Raises StateError."""
-    session = Session.of(root)
+    session = WorkingCopy.of(root)
     return LocalStore(root) if session is None else RemoteStore(root, root, session)

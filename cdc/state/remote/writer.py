@@ -1,6 +1,6 @@
 """Appends steps to the log in the store, for every process of a run on the driver's machine, one step at a time.
 
-    <copy>/.store/session.json   the URL and the run (`Session`); there as long as the folder is a working copy
+    <copy>/.store/session.json   the URL and the run (`WorkingCopy`); there as long as the folder is a working copy
     <copy>/.store/next           the number of the next step, locked (flock) while somebody puts one
     <copy>/.store/failed         why this run can put nothing any more
 
@@ -36,7 +36,7 @@ _SPARE = "fine"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WorkingCopy:
     """One run with a working copy. `number` is that of the step that opened the log, and orders runs.
 
     `timeout_s` is how long something is tried; `ttl_s` how long the lease lasts without a sign of life.
@@ -56,7 +56,7 @@ class Session:
         write_file(folder / SESSION, json.dumps(asdict(self)).encode())
 
     @classmethod
-    def of(cls, copy: Path) -> Session | None:
+    def of(cls, copy: Path) -> WorkingCopy | None:
         """Whose working copy a folder is; None when it is none, or cannot be used at all. Raises StateError."""
         path = copy / FOLDER / SESSION
         try:
@@ -77,7 +77,7 @@ class Session:
 class Writer:
     """Puts steps. One object for each working copy and process; threads share it."""
 
-    def __init__(self, copy: Path, session: Session) -> None:
+    def __init__(self, copy: Path, session: WorkingCopy) -> None:
         self.copy, self.session = copy, session
         self.bucket = bucket_at(session.url, session.retry(copy))
         self._folder = copy / FOLDER
@@ -128,7 +128,7 @@ class Writer:
         try:
             text = (self._folder / _FAILED).read_text(encoding="utf-8")
         except FileNotFoundError:
-            if Session.of(self.copy) == self.session:
+            if WorkingCopy.of(self.copy) == self.session:
                 return
             hint = "another run has begun in the folder; end this one"
             raise StateError("this is the working copy of another run", where=str(self.copy), hint=hint) from None

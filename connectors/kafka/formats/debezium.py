@@ -30,7 +30,7 @@ from connectors.kafka.formats.groups import (
     repeated,
     times_of,
 )
-from connectors.kafka.formats.log_places import NOWHERE, PLACES, Places, places_of
+from connectors.kafka.formats.log_positions import NOWHERE, PLACES, LogPositions, places_of
 from connectors.kafka.formats.modes import Modes
 from connectors.kafka.formats.scan import Cells, Scan, Texts, Tree, runs
 from connectors.kafka.formats.schema_changes import schema_change
@@ -65,13 +65,13 @@ class DebeziumFormat:
         """As in `Format`: as the connector's modes say."""
         return self._modes.natural(column)
 
-    def places(self, messages: Messages) -> Places:
+    def places(self, messages: Messages) -> LogPositions:
         """Where the messages stand in the server's log."""
         _, payloads = self._wrapped.opened(messages)
         found = places_of(PLACES.scan(payloads.texts))
         at = np.full(len(messages), NOWHERE, np.int64)
         at[payloads.numbers] = found.at
-        return Places(at, found.logs, found.servers)
+        return LogPositions(at, found.logs, found.servers)
 
     def _sort(self, messages: Messages, reading: Reading, scan: Scan, numbers: Any, shapes: Any) -> None:
         op = scan.cells("op")

@@ -18,7 +18,7 @@ from cdc.block import RowKind
 from cdc.schema import Column, TableId
 from connectors.kafka.formats.alter import Altered
 from connectors.kafka.formats.fields import Field
-from connectors.kafka.formats.log_places import LogPlace
+from connectors.kafka.formats.log_positions import LogPosition
 from connectors.kafka.formats.scan import Texts
 from connectors.kafka.formats.simple_ddl import SimpleDdl
 
@@ -151,7 +151,7 @@ class Statement:
     database: str
     sql: str
     change: SimpleDdl | Altered | None = None
-    place: LogPlace | None = None
+    place: LogPosition | None = None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from cdc.schema import DropTable, RenameTable, TableId
 from connectors.kafka.formats import convert
 from connectors.kafka.formats.alter import Altered, altered
 from connectors.kafka.formats.groups import Statement
-from connectors.kafka.formats.log_places import PLACES, of_snapshot, place_of
+from connectors.kafka.formats.log_positions import PLACES, of_snapshot, place_of
 from connectors.kafka.formats.scan import Scan
 from connectors.kafka.formats.simple_ddl import SimpleDdl, simple_ddl
 from connectors.kafka.kernels import ARRAY

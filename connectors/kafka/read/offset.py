@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdc.source import Offset
-from connectors.kafka.formats.log_places import LogPlace
+from connectors.kafka.formats.log_positions import LogPosition
 
 _SCHEMAS, _REACHED, _WATCHED = "schemas", "reached", "watched"
 _PLACES = 47
@@ -25,15 +25,15 @@ class KafkaOffset:
 
     schemas: int = 0
     partitions: Mapping[str, int] = field(default_factory=dict)
-    reached: Mapping[str, LogPlace] = field(default_factory=dict)
-    watched: Mapping[str, LogPlace] = field(default_factory=dict)
+    reached: Mapping[str, LogPosition] = field(default_factory=dict)
+    watched: Mapping[str, LogPosition] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, offset: Offset) -> KafkaOffset:
         """The offset that `to_json` made."""
         partitions = {name: at for name, at in offset.items() if "/" in name}
         places = [
-            {name: LogPlace(*place) for name, place in offset.get(kind, {}).items()} for kind in (_REACHED, _WATCHED)
+            {name: LogPosition(*place) for name, place in offset.get(kind, {}).items()} for kind in (_REACHED, _WATCHED)
         ]
         return cls(offset.get(_SCHEMAS, 0), partitions, *places)
 

@@ -20,7 +20,7 @@ from connectors.kafka.formats.alter import Altered
 from connectors.kafka.formats.debezium import DebeziumFormat
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Messages, Statement
-from connectors.kafka.formats.log_places import NOWHERE, LogPlace, Places
+from connectors.kafka.formats.log_positions import NOWHERE, LogPosition, LogPositions
 from connectors.kafka.read.history import Known
 from connectors.kafka.read.offset import KafkaOffset
 from connectors.kafka.read.records import Pending
@@ -54,7 +54,7 @@ class _Waiting:
 
     lead: str
     statement: Statement
-    place: LogPlace
+    place: LogPosition
     since: float = field(default_factory=time.monotonic)
     passed: set[str] = field(default_factory=set)
 
@@ -63,7 +63,7 @@ class _Waiting:
         return {f"{self.lead}.{table}" for table in tables}.union(*(known.topics.get(table, ()) for table in tables))
 
 
-def _first_behind(places: Places, place: LogPlace) -> int:
+def _first_behind(places: LogPositions, place: LogPosition) -> int:
     behind = places.at > place.at
     return int(np.argmax(behind)) if behind.any() and places.comparable(place) else len(behind)
 
@@ -84,8 +84,8 @@ class Order:
         self._formats, self._ends, self.idle_s = formats, ends, idle_s
         self._leads: dict[str, bool] = {}
         self._waiting: dict[tuple[str, int], _Waiting] = {}
-        self.reached: dict[str, LogPlace] = dict(at.reached) if at is not None else {}
-        self.watched: dict[str, LogPlace] = dict(at.watched) if at is not None else {}
+        self.reached: dict[str, LogPosition] = dict(at.reached) if at is not None else {}
+        self.watched: dict[str, LogPosition] = dict(at.watched) if at is not None else {}
         self._ended: Mapping[str, int] = {}
         self._open = True
         self._held: dict[str, list[_Waiting]] = {}
@@ -180,7 +180,7 @@ class Order:
         for waiting in self._held[part.name]:
             waiting.passed.add(part.name)
 
-    def _check(self, part: Pending, messages: Messages, places: Places) -> None:
+    def _check(self, part: Pending, messages: Messages, places: LogPositions) -> None:
         """A partition was taken to have nothing more before a statement that was carried out: it must not have."""
         place = self.watched.get(part.name)
         if place is None or not places.comparable(place):
@@ -205,10 +205,10 @@ class Order:
             if last is not None:
                 self.reached[part.name] = last
 
-    def _places(self, topic: str, messages: Messages) -> Places:
+    def _places(self, topic: str, messages: Messages) -> LogPositions:
         found = self._formats.of(topic, messages)
         if not isinstance(found, DebeziumFormat):
-            return Places(np.full(len(messages), NOWHERE, np.int64), frozenset(), frozenset())
+            return LogPositions(np.full(len(messages), NOWHERE, np.int64), frozenset(), frozenset())
         return found.places(messages)
 
     def waits_for_rows(self, statement: Statement, at: tuple[str, int], known: Known, parts: Parts) -> bool:

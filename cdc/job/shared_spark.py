@@ -36,7 +36,7 @@ _LONG_S = 5.0
 """After that it is said what is waited for."""
 
 
-class SharedSession:
+class SharedSpark:
     """Spark for many runs, from `start` to `stop`. `master`, `java` are what it runs with.
 
     Args:

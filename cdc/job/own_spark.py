@@ -37,7 +37,7 @@ def own_settings(spec: PipelineSpec) -> EngineError:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnSession:
+class OwnSpark:
     """How the session is to be started. `guest` and `stop` are those of the run's `Control`."""
 
     spec: PipelineSpec

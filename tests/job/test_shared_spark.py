@@ -15,9 +15,9 @@ PROGRAM = """
 import json, os, signal, sys
 from pathlib import Path
 from cdc.errors import WorkerLost
-from cdc.job.shared_session import SharedSession
+from cdc.job.shared_spark import SharedSpark
 
-shared = SharedSession(Path("state"), "local[1]", ("SHOP_PASSWORD",), lambda text, level: print(text))
+shared = SharedSpark(Path("state"), "local[1]", ("SHOP_PASSWORD",), lambda text, level: print(text))
 shared.start()
 with shared.opened() as one, shared.opened() as other:
     assert one is not other and one.sparkContext is other.sparkContext

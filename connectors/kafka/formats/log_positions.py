@@ -18,7 +18,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPosition:
     """One place. `log` is the name of the log's files without their number; `server` is 0 where it is not told."""
 
     log: str
@@ -30,7 +30,7 @@ class LogPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class LogPositions:
     """The places of n messages.
 
     Attributes:
@@ -43,26 +43,26 @@ class Places:
     logs: frozenset[str]
     servers: frozenset[int]
 
-    def comparable(self, place: LogPlace) -> bool:
+    def comparable(self, place: LogPosition) -> bool:
         """Whether the places are of the same server's log."""
         servers = self.servers | ({place.server} if place.server else set())
         return self.logs <= {place.log} and len(servers) <= 1
 
-    def last(self) -> LogPlace | None:
+    def last(self) -> LogPosition | None:
         """The last place there is, None without any and among several logs."""
         there = self.at[self.at != NOWHERE]
         if not len(there) or len(self.logs) != 1 or len(self.servers) > 1:
             return None
-        return LogPlace(min(self.logs), min(self.servers, default=0), int(there[-1]))
+        return LogPosition(min(self.logs), min(self.servers, default=0), int(there[-1]))
 
 
-def places_of(scan: Scan) -> Places:
+def places_of(scan: Scan) -> LogPositions:
     """What a scan by a tree with the names of PLACES has found, by its rows."""
     files, positions, servers = (scan.cells("source", name) for name in ("file", "pos", "server_id"))
     at = np.full(len(files), NOWHERE, np.int64)
     rows = np.flatnonzero((files.kinds == STRING) & (positions.kinds == INTEGER) & (scan.faults == 0))
     if not len(rows):
-        return Places(at, frozenset(), frozenset())
+        return LogPositions(at, frozenset(), frozenset())
     names = convert.text(files.take(rows)).dictionary_encode()
     logs, numbers = set[str](), list[int]()
     for name in names.dictionary.to_pylist():
@@ -75,10 +75,10 @@ def places_of(scan: Scan) -> Places:
     places = (found << _BITS) + convert.integers(positions.take(rows)).to_numpy()
     at[rows] = np.where(found == NOWHERE, NOWHERE, places)
     own = convert.integers(servers.take(rows[servers.kinds[rows] == INTEGER]))
-    return Places(at, frozenset(logs), frozenset(_distinct(own)) - {0})
+    return LogPositions(at, frozenset(logs), frozenset(_distinct(own)) - {0})
 
 
-def place_of(scan: Scan, row: int) -> LogPlace | None:
+def place_of(scan: Scan, row: int) -> LogPosition | None:
     """The place of one row of a scan."""
     return places_of(_row(scan, row)).last()
 
