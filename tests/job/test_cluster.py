@@ -193,7 +193,7 @@ def test_a_cluster_without_room_is_told_and_a_stop_does_not_wait_for_it(cluster:
     here.write_demo(str(here.seen / "lake.duckdb"))
     log = here.driver / "run.log"
     with running(here.driver, cluster.url, CDC_SPARK_CONF="spark.executor.memory=100g") as process:
-        wait_for(lambda: "Spark has work, and no executor for it" in log.read_text(), "a word about executors")
+        wait_for("a word about executors", lambda: "Spark has work, and no executor for it" in log.read_text())
         process.terminate()
         assert process.wait(TIMEOUT_S) == 0
     assert "stopped before anything was read" in log.read_text()
