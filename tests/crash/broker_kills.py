@@ -163,7 +163,7 @@ class Try:
         options = KafkaSinkOptions.model_validate({
             "type": "kafka", "properties.bootstrap.servers": server.bootstrap, "topic": self._topic,
             "sink.schema-changes": "topic", "sink.schema-changes.topic": self._told_in,
-            "retry-timeout": "60 s", "properties.reconnect.backoff.max.ms": "500",
+            "retry-timeout": "30 s", "properties.reconnect.backoff.max.ms": "500",
         })  # fmt: skip
         self._sink = KafkaSink(options, Context(self._topic, LocalStore(folder)))
         self._batches, self._announced = 0, list[int]()
