@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -44,6 +45,25 @@ def test_a_measurement_that_ends_leaves_no_process(tmp_path: Path, number: signa
         assert all(Path(f"/proc/{pid}").exists() for pid in started)
         measuring.send_signal(number)
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started))
+
+
+USES = r"""
+import signal, subprocess, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+used = "import time\nwhile time.process_time() < 0.5: pass"
+subprocess.Popen([sys.executable, "-c", used]).wait()
+"""
+"""A process whose children nobody waits for, and one that uses half a second of CPU."""
+
+
+def test_the_time_of_processes_that_nobody_waited_for_is_counted(tmp_path: Path) -> None:
+    cost = tmp_path / "cost.json"
+    command = [sys.executable, BENCH / "contain.py", cost, sys.executable, "-c", USES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as counting:
+        assert counting.wait(120) == 0
+    found = json.loads(cost.read_text())
+    assert found["code"] == 0
+    assert found["cpu_s"] >= (0.5 if found["counted_by"] == "control group" else 0.3)
 
 
 def wait_until(over: Callable[[], bool]) -> None:

@@ -17,8 +17,9 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)\b.*)$", re
 _LOST = re.compile(
     r"failed to connect back|Python worker exited unexpectedly|ExecutorLostFailure|[Ee]xecutor \S* ?lost|worker lost"
     r"|java\.io\.EOFException|java\.net\.SocketException|Broken pipe|Connection reset"
+    r"|Job \d+ cancelled as part of cancellation of all jobs"
 )
-"""What Spark says when a process of its own is gone, or did not come up within its ten seconds."""
+"""What Spark says when a process of its own is gone, did not come up within its ten seconds, or never came."""
 
 _NO_CODE = re.compile(r"ModuleNotFoundError: No module named '((?:cdc|connectors)\b[\w.]*)'")
 """An executor cannot even load what it is to run."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdc.errors import CdcError, CommitUnknown
+from cdc.errors import CdcError, CommitUnknown, WorkerLost
 from cdc.flow.batch import BatchRunner
 from cdc.flow.held import Held
 from cdc.flow.retry import RetryPolicy
@@ -36,6 +36,7 @@ from cdc.job.session import chosen_master, warm_workers
 from cdc.job.state_location import state_location
 from cdc.job.stream import FORMAT, StreamPlan, data_source
 from cdc.job.watch import Signals, Watch
+from cdc.job.without_executors import told_without_executors
 from cdc.planning import behavior_text, check_merges, check_routes, check_rules
 from cdc.schema import TableId, TableSchema
 from cdc.source import Context, Copies, Limits, Source, TellsFirst
@@ -214,7 +215,14 @@ def _run_locked(
                 reporter.line(_STOPPED_EARLY)
                 return
         warn = partial(reporter.line, level="warning")
-        side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
+        stack.enter_context(told_without_executors(spark, signals.stop, warn, progress.waiting, alone=shared is None))
+        try:
+            side = stack.enter_context(executors_side(spec, pipeline, state, spark, task, parallelism, warn))
+        except WorkerLost:
+            if not signals.stop.is_set():
+                raise
+            reporter.line(_STOPPED_EARLY)
+            return
         plan = StreamPlan(source, state, _limits(spec), parallelism, side)
         bounded = mode.until_caught_up or source.bounded
         start = partial(_start, spark, plan, runner, bounded=bounded)

@@ -1,6 +1,8 @@
 """`contain.py COST COMMAND...`: run a command, wait for it and for all it leaves behind, write what they cost to COST.
 
-A process whose parent has ended is given to this one (prctl PR_SET_CHILD_SUBREAPER), so that its CPU time is counted.
+CPU time is what a control group counts (`cpu_group`). Where none can be made it is what this process knows of those it
+has waited for, or what it saw of all when it looked, whichever is more: a process whose parent has ended is given to
+this one (prctl PR_SET_CHILD_SUBREAPER). `counted_by` says which.
 Standard input is a pipe that whoever measures holds open: once that has ended, in whatever way, all of them are killed.
 """
 
@@ -17,8 +19,10 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from cpu_group import CpuGroup, Sampled, look_until
 from spend import tree
 
+_LOOK_S = 0.1
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -26,14 +30,20 @@ def main() -> None:
     cost, *command = sys.argv[1:]
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
-    )  # fmt: skip
+    group = CpuGroup()
+
+    def begin() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        group.enter()
+
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=begin)
     signal.signal(signal.SIGTERM, lambda received, _: child.send_signal(received))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever measures hears it, too
     over = threading.Event()
     threading.Thread(target=_kill_all_at_the_end_of_input, args=(over,), daemon=True).start()
+    sampled = Sampled(os.getpid())
+    if group.used_s() is None:
+        threading.Thread(target=look_until, args=(over.wait, sampled, _LOOK_S), daemon=True).start()
     code = 0
     while True:
         try:
@@ -44,8 +54,12 @@ def main() -> None:
             code = os.waitstatus_to_exitcode(status)
             child.returncode = code
     over.set()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    Path(cost).write_text(json.dumps({"code": code, "cpu_s": used.ru_utime + used.ru_stime}))
+    counted_by, cpu_s = "control group", group.used_s()
+    group.remove()
+    if cpu_s is None:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        counted_by, cpu_s = "processes", max(used.ru_utime + used.ru_stime, sampled.used_s())
+    Path(cost).write_text(json.dumps({"code": code, "cpu_s": cpu_s, "counted_by": counted_by}))
 
 
 def _kill_all_at_the_end_of_input(over: threading.Event) -> None:

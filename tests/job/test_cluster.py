@@ -187,3 +187,13 @@ def test_a_driver_on_another_machine_goes_on_with_nothing_but_the_store(
     with submitted(other, cluster.url, "localhost", state=state, **env, **there) as process:
         assert process.wait(TIMEOUT_S) == 0, (other / "run.log").read_text()[-4000:]
     here.check_rows(tmp_path / "demo.duckdb")
+
+
+def test_a_cluster_without_room_is_told_and_a_stop_does_not_wait_for_it(cluster: Cluster, here: Here) -> None:
+    here.write_demo(str(here.seen / "lake.duckdb"))
+    log = here.driver / "run.log"
+    with running(here.driver, cluster.url, CDC_SPARK_CONF="spark.executor.memory=100g") as process:
+        wait_for("a word about executors", lambda: "Spark has work, and no executor for it" in log.read_text())
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+    assert "stopped before anything was read" in log.read_text()

@@ -8,7 +8,7 @@ import pytest
 
 from cdc.errors import EngineError
 from cdc.job import session
-from cdc.job.session import chosen_master, reason_of, session_settings, with_retries
+from cdc.job.session import chosen_master, reason_of, session_settings, with_retries, without_our_executors_java
 
 
 def test_of_an_error_from_java_the_line_with_the_reason_is_shown() -> None:
@@ -52,3 +52,12 @@ def test_python_beside_spark_keeps_what_is_freed_in_one_place() -> None:
     settings = session_settings("shop", "local[1]", {}, Path("/tmp"))
     assert settings["spark.executorEnv.MALLOC_ARENA_MAX"] == "1"
     assert "-Xmn32m" in settings["spark.driver.extraJavaOptions"].split()
+
+
+def test_options_for_the_java_of_executors_are_replaced_by_the_pipeline_and_by_spark_submit() -> None:
+    key, own, given = "spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1", {"CDC_SPARK_CONF": ""}
+    settings = session_settings("shop", "spark://host:7077", given, Path("/tmp"))
+    assert settings[key] == own
+    assert key not in without_our_executors_java(settings)
+    of_pipeline = session_settings("shop", "spark://host:7077", given, Path("/tmp"), given={key: "-Xss1m"})
+    assert of_pipeline[key] == without_our_executors_java(of_pipeline)[key] == "-Xss1m"

@@ -1,0 +1,55 @@
+"""What is told and ended while Spark has work and no executor."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdc.job.without_executors import TOLD, TOLD_AFTER_S, WAITING, WithoutExecutors, Work
+
+NONE, SOME, IDLE = Work(waits=True, executors=0), Work(waits=True, executors=2), Work(waits=False, executors=0)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.warned: list[str] = []
+        self.waiting = ""
+        self.cancelled = 0
+        self.looking = WithoutExecutors(self.warned.append, self._wait, self._cancel)
+
+    def _wait(self, text: str) -> None:
+        self.waiting = text
+
+    def _cancel(self) -> None:
+        self.cancelled += 1
+
+    def look(self, *works: Work, stopping: bool = False) -> None:
+        for work in works:
+            self.looking.look(work, TOLD_AFTER_S / 3, stopping=stopping)
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+def test_it_is_told_once_and_taken_back_when_executors_come(seen: Seen) -> None:
+    seen.look(NONE, NONE)
+    assert (seen.warned, seen.waiting) == ([], "")
+    seen.look(NONE, NONE, NONE)
+    assert (seen.warned, seen.waiting) == ([TOLD], WAITING)
+    seen.look(SOME)
+    assert (seen.warned, seen.waiting) == ([TOLD], "")
+    seen.look(NONE, NONE, NONE)
+    assert seen.warned == [TOLD, TOLD]
+
+
+def test_executors_that_come_in_between_and_idle_times_begin_the_count_anew(seen: Seen) -> None:
+    seen.look(NONE, NONE, SOME, NONE, NONE, IDLE, NONE, NONE)
+    assert (seen.warned, seen.waiting, seen.cancelled) == ([], "", 0)
+
+
+def test_a_stop_ends_only_work_that_waits(seen: Seen) -> None:
+    seen.look(SOME, IDLE, stopping=True)
+    assert seen.cancelled == 0
+    seen.look(NONE, stopping=True)
+    assert seen.cancelled == 1
