@@ -16,12 +16,21 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from pyarrow import fs
 
 from cdc.errors import SinkError
 
 _EXACT_INTEGERS = 1 << 53
+
+_HINT = (
+    "the bucket or folder has to be there, and the environment of every executor has to have the credentials, the "
+    "region or the endpoint for it"
+)
+
+_OPEN_PARAMETERS = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
+"""Of a location: what may be told of."""
 
 
 class Rejected(NamedTuple):
@@ -130,9 +139,9 @@ class DeadLetters:
 
     def _failed(self, error: Exception) -> SinkError:
         return SinkError(
-            f"dead letters cannot be written: {type(error).__name__}",
+            f"dead letters cannot be written: {_reason(error, self._location)}",
             where=without_secret(self._location),
-            hint="the folder has to be writable from every executor",
+            hint=_HINT if "://" in self._location else "the folder has to be writable from every executor",
         )
 
 
@@ -142,6 +151,17 @@ def without_secret(location: str) -> str:
     if not mark:
         return location
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
+
+
+def _reason(error: Exception, location: str) -> str:
+    """What Arrow says, without what the location holds of secrets."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    parts = urlsplit(location)
+    values = [value for name, value in parse_qsl(parts.query) if name not in _OPEN_PARAMETERS]
+    for secret in filter(None, [parts.username, parts.password, *values]):
+        for form in (secret, unquote(secret), quote(secret, safe="")):
+            text = text.replace(form, "...")
+    return text[:500]
 
 
 def _file_system(location: str) -> tuple[Any, str]:

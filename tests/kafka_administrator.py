@@ -13,6 +13,9 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from cdc_services.kafka.install import find
 
+_GOING_ON = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+"""States in which a coordinator still is to end a transaction."""
+
 
 class Administrator:
     """Aborts what is open in partitions, whatever the transaction's coordinator says of it."""
@@ -29,10 +32,31 @@ class Administrator:
         writing = {producer.producerId() for _, producer in own}
         also = [found for other in others for found in self._open(other) if found[1].producerId() in writing]
         for partition, producer in [*own, *also]:
-            epochs = producer.producerEpoch(), producer.coordinatorEpoch().orElse(0)
-            spec = self._api.AbortTransactionSpec(partition, producer.producerId(), *epochs)
-            self._client.abortTransaction(spec).all().get()
+            self._abort(partition, producer)
         return len(own) + len(also)
+
+    def open_in(self, *topics: str) -> tuple[list[str], list[str]]:
+        """Partitions of topics where a transaction is open; and those of them whose coordinator has it as ended."""
+        lost = self._lost(*topics)
+        return [str(found[0]) for topic in topics for found in self._open(topic)], [str(found[0]) for found in lost]
+
+    def abort_lost(self, *topics: str) -> int:
+        """Abort what is open in partitions of topics although its coordinator has ended it; in how many."""
+        lost = self._lost(*topics)
+        for partition, producer in lost:
+            self._abort(partition, producer)
+        return len(lost)
+
+    def _lost(self, *topics: str) -> list[tuple[Any, Any]]:
+        listed = self._client.listTransactions().all().get()
+        going = {each.producerId() for each in listed if str(each.state()) in _GOING_ON}
+        return [found for topic in topics for found in self._open(topic) if found[1].producerId() not in going]
+
+    def _abort(self, partition: Any, producer: Any) -> None:
+        epochs = producer.producerEpoch(), producer.coordinatorEpoch().orElse(0)
+        self._client.abortTransaction(
+            self._api.AbortTransactionSpec(partition, producer.producerId(), *epochs)
+        ).all().get()
 
     def _open(self, topic: str) -> list[tuple[Any, Any]]:
         """The partitions of a topic with a transaction that is open there, each with its producer."""

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from s3_server import s3_server
 
 from cdc.dead_letters import DeadLetter, DeadLetters, Rejected, without_secret
 from cdc.errors import SinkError
@@ -80,8 +81,33 @@ def test_a_place_given_as_a_uri(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SinkError, match="file: dead letters cannot be written"):
+    with pytest.raises(SinkError, match=r"file: dead letters cannot be written: .*[Dd]irectory"):
         DeadLetters(str(tmp_path / "file"), "f").write([LETTER])
+
+
+def test_a_place_in_a_bucket() -> None:
+    with s3_server() as server:
+        with DeadLetters(f"{server.new_bucket()}/letters", "shop/f") as letters:
+            letters.write([LETTER])
+        body = server.client().get_object(Bucket="bucket-1", Key="letters/shop/f.jsonl")["Body"].read()
+        assert json.loads(body)["table"] == LETTER.table
+        text = "dead letters cannot be written: Bucket 'none' not found.*the bucket or folder has to be there"
+        with pytest.raises(SinkError, match=text) as caught:
+            DeadLetters("s3://key:word@none/letters?region=eu-central-1", "f").write([LETTER])
+        assert caught.value.where == "s3://none/letters"
+    assert "word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["s3://key:w%2Frd@b/x", "s3://b/x?secret_key=w/rd", "s3://b/x?secret_key=w%2Frd"])
+def test_what_a_store_says_is_told_without_secrets(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(uri: str) -> None:
+        raise ValueError(f"cannot parse w/rd in {uri}")
+
+    monkeypatch.setattr("cdc.dead_letters._file_system", refused)
+    with pytest.raises(SinkError, match="cannot parse") as caught:
+        DeadLetters(location, "f").write([LETTER])
+    assert "w/rd" not in str(caught.value)
+    assert "w%2Frd" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ splits (they are kept in the state directory), and a task whose fence is at the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
@@ -37,6 +37,11 @@ from connectors.kafka.sink_options import KafkaSinkOptions
 log = logging.getLogger(__name__)
 
 _PACKAGE = "cdc-pipelines"
+
+_UNTOLD = (
+    "a message about a schema change was aborted by an administrator, after a broker that crashed had lost its end; "
+    "readers lack it"
+)
 
 
 class KafkaSink(Sink):
@@ -72,6 +77,8 @@ class KafkaSink(Sink):
         found = list(schema_messages(changes, self._options, naming_of(self._options, self._version), now_ms()))
         if not found:
             return
+        if self._delivery.transactional:
+            self._kept.announcing(batch, [message.table for message in found])
         with closing(self._clients()) as clients, clients.writer("schema") as writer:
             announcing = Announcing(clients.topics, self._names, self._options)
             announcing.write(writer, clients.fences, batch, found, clients.where)
@@ -124,34 +131,46 @@ class KafkaSink(Sink):
         said = f"topic {topic} was gone and is made again, without what it had"
         return {said: 1} if topic in topics.missing else {}
 
-    def commit(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Every task has committed what it wrote: see that it stayed so, and note that there are fences. Driver."""
-        if not prepared:
-            return
-        if self._delivery.transactional:
-            self._see_fences(batch, prepared)
-        self._kept.note(batch)
+    def commit(self, batch: int, prepared: Sequence[Prepared]) -> Mapping[str, int]:
+        """Everything is committed that tasks wrote and was announced: see that it stayed so, and note that there are
+        fences. Driver."""
+        announced = self._kept.announced(batch)
+        counts: dict[str, int] = {}
+        if self._delivery.transactional and (prepared or announced):
+            counts = self._see_fences(batch, prepared, announced)
+        if prepared:
+            self._kept.note(batch)
+        return counts
 
-    def _see_fences(self, batch: int, prepared: Sequence[Prepared]) -> None:
-        """Raise LoadsLost when rows of a decided batch were taken back, and SinkUnavailable while that is open."""
+    def _see_fences(self, batch: int, prepared: Sequence[Prepared], announced: Sequence[str]) -> dict[str, int]:
+        """Raise LoadsLost when rows of a decided batch were taken back, and SinkUnavailable while that is open.
+
+        Messages about schema changes that were taken back cannot be had again in their order: they are counted.
+        """
+        lost = self._taken_back(batch, {part_of(handle.partition) for handle in prepared}, announced=bool(announced))
+        if rows := lost - {DRIVER}:
+            tables = sorted({str(handle.table) for handle in prepared if part_of(handle.partition) in rows})
+            raise LoadsLost(
+                f"batch {batch} is decided, and the transaction that wrote its rows of {', '.join(tables)} was aborted "
+                "since: an administrator has aborted what a crashed broker had left open",
+                where=self._cluster.where,
+                hint="readers of these topics may lack the rows, deletes among them",
+                unsure=tables,
+            )
+        return {f"{table}: {_UNTOLD}": announced.count(table) for table in announced} if DRIVER in lost else {}
+
+    def _taken_back(self, batch: int, written: set[int], *, announced: bool) -> set[int]:
         made_of = (self._options, self._context, "commit")
         clients = KEPT.take(made_of) or self._clients(replace(self._retry, timeout_s=0.0))
         try:
-            parts = sorted({part_of(handle.partition) for handle in prepared})
+            # The first task's says whether fences were forgotten, where there are schema changes alone.
+            parts = sorted(written | {DRIVER, part_of(0)} if announced else written)
             lost = self._kept.taken_back(batch, parts, clients.fences.written(parts))
         except BaseException:
             clients.close()
             raise
         KEPT.put(made_of, clients)
-        if lost:
-            tables = sorted({str(handle.table) for handle in prepared if part_of(handle.partition) in lost})
-            raise LoadsLost(
-                f"batch {batch} is decided, and the transaction that wrote its rows of {', '.join(tables)} was aborted "
-                "since: an administrator has aborted what a crashed broker had left open",
-                where=clients.where,
-                hint="readers of these topics may lack the rows, deletes among them",
-                unsure=tables,
-            )
+        return lost & (written | {DRIVER})
 
     def abort(self, batch: int) -> None:
         """Forget which tasks had stopped. What they left open is taken over when they run again. Driver."""

@@ -1,10 +1,15 @@
 """A real broker that is killed at every step of the Kafka sink, in its tasks and in the driver, and started again.
 
-    PYTHONPATH=tests:tests/devservers .venv/bin/python tests/crash/broker_kills.py [--rounds 1] [--only task,schema]
+    PYTHONPATH=tests:tests/devservers .venv/bin/python tests/crash/broker_kills.py [--only task,schema] [--seed N]
 
 At each step the broker gets SIGKILL and is started again at once; a call that stops with an error that may pass is made
-again, as Spark and the driver do. In the end a `read_committed` consumer has to find every change once and in the order
-of its key, and each schema change once. A step takes 3 to 10 seconds.
+again, as Spark and the driver do, and the batch is committed. In the end a `read_committed` consumer has to find every
+change once and in the order of its key, and each schema change once. A step takes 3 to 10 seconds. `--seed` is what
+`make chaos` does: a few steps at random.
+
+A broker that is killed may lose the end of a transaction which its coordinator has committed (`docs/kafka.md`). What
+is open in that way is aborted as an administrator would do it, and said; its batch is left out of the comparison,
+and no other.
 """
 
 from __future__ import annotations
@@ -15,15 +20,19 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest.mock import patch
 
+from kafka_administrator import Administrator, administrator
 from kafka_servers import KafkaServer, own_brokers
 
 from cdc.block import ChangeBlock
-from cdc.errors import SinkUnavailable
+from cdc.errors import LoadsLost, SinkUnavailable
 from cdc.schema import AddColumn, Column, DataType, SourceStatement, TableId, TableSchema
 from cdc.sink import Announced, TaskAttempt
 from cdc.source import Context
@@ -39,6 +48,7 @@ from connectors.kafka.sink_options import KafkaSinkOptions
 TABLE = TableId("shop", "log")
 SCHEMA = TableSchema((Column("id", DataType.parse("INT"), False), Column("n", DataType.parse("INT"))), ("id",))
 KEYS, ROWS, TASKS = 5, 12, 2
+_FENCES = "__consumer_offsets"
 ASKED = {
     "begin": "beginning a transaction", "take over": "taking over the transactional id", "fence": "sending the fence",
     "commit": "committing a transaction",
@@ -96,7 +106,8 @@ def wait_until(found: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def watch(killer: Killer) -> None:
+@contextmanager
+def watched(killer: Killer) -> Iterator[None]:
     """Let the sink tell the killer which step it is at."""
     asked, send, take_over, read = Writer._asked, Writer.send, Writer.take_over, Fences.written
     names = {doing: step for step, doing in ASKED.items()}
@@ -120,20 +131,11 @@ def watch(killer: Killer) -> None:
         killer.reached("before the fence is read")
         return read(fences, *given)
 
-    Writer._asked, Writer.send, Writer.take_over = around_asked, around_send, around_take_over  # type: ignore[method-assign]
-    Fences.written = around_read  # type: ignore[method-assign]
-
-
-def until_it_is_done(call: Callable[[], object]) -> int:
-    """Make the call until it succeeds; how often it stopped with what may pass."""
-    for number in range(10):
-        try:
-            call()
-        except SinkUnavailable as error:
-            print(f"      tried again after: {error}", flush=True)
-        else:
-            return number
-    raise RuntimeError("it does not succeed")
+    with (
+        patch.object(Writer, "_asked", around_asked), patch.object(Writer, "send", around_send),
+        patch.object(Writer, "take_over", around_take_over), patch.object(Fences, "written", around_read),
+    ):  # fmt: skip
+        yield
 
 
 def rows(first: int) -> Iterator[ChangeBlock]:
@@ -151,57 +153,154 @@ def announced(batch: int) -> list[Announced]:
     return [Announced(AddColumn(TABLE, column, statement=said), SCHEMA, after)]
 
 
-def tried(server: KafkaServer, folder: Path, rounds: int, only: set[str]) -> None:
-    """All steps, and what a reader finds. Raises AssertionError."""
-    assert server.process is not None
-    killer = Killer(server.process)
-    topic = server.new_topic(partitions=3)
-    options = KafkaSinkOptions.model_validate({
-        "type": "kafka", "properties.bootstrap.servers": server.bootstrap, "topic": topic,
-        "sink.schema-changes": "topic", "sink.schema-changes.topic": f"{topic}-schema",
-        "properties.reconnect.backoff.max.ms": "500",
-    })  # fmt: skip
-    sink = KafkaSink(options, Context(topic, LocalStore(folder)))
-    watch(killer)
-    batch = 0
-    for part in sorted(only):
-        for step in STEPS * rounds:
+class Try:
+    """Batches into one topic; a broker is killed in each. `shut` are batches that ends were lost of, by partition."""
+
+    def __init__(self, server: KafkaServer, folder: Path, killer: Killer, by_hand: Administrator) -> None:
+        self._server, self._killer, self._by_hand = server, killer, by_hand
+        self._topic = server.new_topic(partitions=3)
+        self._told_in = server.new_topic("schema")
+        options = KafkaSinkOptions.model_validate({
+            "type": "kafka", "properties.bootstrap.servers": server.bootstrap, "topic": self._topic,
+            "sink.schema-changes": "topic", "sink.schema-changes.topic": self._told_in,
+            "retry-timeout": "30 s", "properties.reconnect.backoff.max.ms": "500",
+        })  # fmt: skip
+        self._sink = KafkaSink(options, Context(self._topic, LocalStore(folder)))
+        self._batches, self._announced = 0, list[int]()
+        self.lost: set[int] = set()
+
+    def run(self, kills: Sequence[tuple[str, str]]) -> None:
+        """A batch for each kill, and what a reader finds. Raises AssertionError."""
+        for part, step in kills:
             began = time.monotonic()
-            again = 0
-            if part == "schema":
-                killer.arm(step)
-                again += until_it_is_done(lambda: sink.announce(batch, announced(batch)))  # noqa: B023
-            for task in range(TASKS):
-                if (part, task) == ("task", 1):
-                    killer.arm(step)
-                first, attempt = (batch * TASKS + task) * ROWS, TaskAttempt(batch, task, 0)
-                again += until_it_is_done(lambda: sink.prepare(attempt, rows(first)))  # noqa: B023
-            killer.settled()
-            # A driver that saw none of it asks again: nothing may be written twice.
-            until_it_is_done(lambda: sink.prepare(TaskAttempt(batch, 1, 1), rows((batch * TASKS + 1) * ROWS)))  # noqa: B023
-            print(f"{part:6} {step:25} {again} tries more, {time.monotonic() - began:5.1f} s", flush=True)
-            batch += 1
-    KEPT.clear()
-    seen: dict[int, list[int]] = defaultdict(list)
-    for message in server.read(topic):
-        after = json.loads(message.value())["after"]
-        seen[after["id"]].append(after["n"])
-    assert seen == {key: list(range(key, batch * TASKS * ROWS, KEYS)) for key in range(KEYS)}, seen
-    if "schema" in only:
-        told = [json.loads(message.value())["ddl"] for message in server.read(f"{topic}-schema")]
-        # The steps of schema changes come first.
-        assert told == [f"ALTER TABLE log ADD c{number} INT" for number in range(len(STEPS) * rounds)], told
-    killer.close()
-    print(f"{batch} batches, {batch * TASKS * ROWS} changes: each is there once, in the order of its key")
+            again = self._batch(self._batches, part, step)
+            self._batches += 1
+            print(f"  {part:6} {step:25} {again} tries more, {time.monotonic() - began:5.1f} s", flush=True)
+        KEPT.clear()
+        self._ended()
+        self._compared()
+
+    def _batch(self, batch: int, part: str, step: str) -> int:
+        again = 0
+        if part == "schema":
+            self._announced.append(batch)
+            self._killer.arm(step)
+            again += self._until_it_is_done(batch, lambda: self._sink.announce(batch, announced(batch)))
+        handles = []
+        for task in range(TASKS):
+            if (part, task) == ("task", 1):
+                self._killer.arm(step)
+            first, attempt = (batch * TASKS + task) * ROWS, TaskAttempt(batch, task, 0)
+            write = lambda: handles.extend(self._sink.prepare(attempt, rows(first)))  # noqa: B023, E731
+            again += self._until_it_is_done(batch, write)
+        self._killer.settled()
+        # A driver that saw none of it asks again: nothing may be written twice.
+        repeat = TaskAttempt(batch, 1, 1)
+        self._until_it_is_done(batch, lambda: self._sink.prepare(repeat, rows((batch * TASKS + 1) * ROWS)))
+        try:
+            again += self._until_it_is_done(batch, lambda: self._sink.commit(batch, handles))
+        except LoadsLost:
+            assert batch in self.lost, "rows were taken back, and nobody has aborted anything"
+        return again
+
+    def _until_it_is_done(self, batch: int, call: Callable[[], object]) -> int:
+        """Make the call until it succeeds; how often it stopped with what may pass."""
+        began, number = time.monotonic(), 0
+        while True:
+            try:
+                call()
+            except SinkUnavailable as error:
+                if time.monotonic() - began > 2 * _LONG_S:
+                    raise
+                print(f"    tried again after: {error}", flush=True)
+                number += 1
+                if "neither committed nor aborted" in str(error):
+                    self._abort_lost(batch)
+                time.sleep(0.2)
+            else:
+                return number
+
+    def _abort_lost(self, batch: int) -> None:
+        """Abort what the broker has lost the end of, as an administrator does."""
+        if count := self._by_hand.abort_lost(self._topic, self._told_in, _FENCES):
+            print(f"    batch {batch}: the broker has lost ends in {count} partitions, which are aborted", flush=True)
+            self.lost.add(batch)
+
+    def _ended(self) -> None:
+        """Wait until nothing is open any more; ends that are lost do not come, and are those of the last batches."""
+        topics = (self._topic, self._told_in)
+
+        def settled() -> bool:
+            going_on, lost = self._by_hand.open_in(*topics)
+            return len(going_on) == len(lost)
+
+        wait_until(settled)
+        seen = {(each.topic(), each.partition(), each.offset()) for each in self._server.read(*topics)}
+        if self._by_hand.open_in(*topics)[1]:
+            for each in self._server.read(*topics, isolation="read_uncommitted"):
+                if (each.topic(), each.partition(), each.offset()) not in seen:
+                    self.lost.add(_batch_of(json.loads(each.value())))
+            print(f"    the broker has lost ends: batches {sorted(self.lost)} are not compared", flush=True)
+
+    def _compared(self) -> None:
+        seen: dict[int, list[int]] = defaultdict(list)
+        for message in self._server.read(self._topic):
+            value = json.loads(message.value())
+            if _batch_of(value) not in self.lost:
+                seen[value["after"]["id"]].append(value["after"]["n"])
+        wanted = [number for number in range(self._batches * TASKS * ROWS) if number // (TASKS * ROWS) not in self.lost]
+        keys = {key: [number for number in wanted if number % KEYS == key] for key in range(KEYS)}
+        assert {key: seen[key] for key in keys} == keys, dict(seen)
+        told = [json.loads(message.value()) for message in self._server.read(self._told_in)]
+        batches = [batch for batch in map(_batch_of, told) if batch not in self.lost]
+        assert batches == [batch for batch in self._announced if batch not in self.lost], batches
+        print(
+            f"  {self._batches} batches, {len(wanted)} changes: each is there once, in the order of its key", flush=True
+        )
+
+
+def _batch_of(value: dict[str, Any]) -> int:
+    """The batch that a message is of."""
+    if "ddl" in value:
+        return int(value["ddl"].split()[4][1:])
+    return int(value["after"]["n"]) // (TASKS * ROWS)
+
+
+def run(seeds: Sequence[int], kills: int = 6) -> None:
+    """Some steps at random for each seed. Raises AssertionError."""
+    with environment() as made:
+        for seed in seeds:
+            rng = Random(seed)
+            print(f"  seed {seed}", flush=True)
+            made().run([(rng.choice(("task", "schema")), rng.choice(STEPS)) for _ in range(kills)])
+
+
+@contextmanager
+def environment() -> Iterator[Callable[[], Try]]:
+    """A broker to be killed, and a function that begins a try on it."""
+    with own_brokers() as start, tempfile.TemporaryDirectory(prefix="broker-kills-") as folder:
+        server = start()
+        assert server.process is not None
+        killer = Killer(server.process)
+        try:
+            with administrator(server.bootstrap) as by_hand, watched(killer):
+                yield lambda: Try(server, Path(tempfile.mkdtemp(dir=folder)), killer, by_hand)
+        finally:
+            KEPT.clear()
+            killer.close()
 
 
 def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("--rounds", type=int, default=1)
     given.add_argument("--only", default="task,schema")
+    given.add_argument("--seed", type=int, help="random steps, as in `make chaos`, instead of all")
+    given.add_argument("--seeds", type=int, default=1, help="how many, from that one on (1)")
     options = given.parse_args()
-    with own_brokers() as start, tempfile.TemporaryDirectory(prefix="broker-kills-") as folder:
-        tried(start(), Path(folder), options.rounds, set(options.only.split(",")))
+    if options.seed is not None:
+        run(range(options.seed, options.seed + options.seeds))
+        return
+    with environment() as made:
+        made().run([(part, step) for part in sorted(options.only.split(",")) for step in STEPS])
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 from random import Random
 
 import altered_kills
+import broker_kills
 import live_debezium
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
@@ -46,6 +47,9 @@ WORLDS = 60
 
 ALTERED = 6
 """Tables altered while they are copied, and killed processes, without Spark (`altered_kills`)."""
+
+BROKERS = 4
+"""Kafka brokers killed at random steps of the sink, six a seed, without Spark (`broker_kills`)."""
 
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
@@ -73,6 +77,7 @@ def main() -> None:
     _worlds(first, 1 if options.seed is not None else WORLDS)
     _pairs(first, 1 if options.seed is not None else PAIRS)
     _altered(first, 1 if options.seed is not None else ALTERED)
+    _brokers(first, 1 if options.seed is not None else BROKERS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:
@@ -115,6 +120,12 @@ def _altered(first: int, count: int) -> None:
     print(f"definitions that change under copies, seeds {first} to {first + count - 1}", flush=True)
     if found := altered_kills.run(range(first, first + count)):
         raise SystemExit("\n".join(found))
+
+
+def _brokers(first: int, count: int) -> None:
+    """A broker that is killed at steps of the Kafka sink. Raises AssertionError at a difference."""
+    print(f"brokers killed at steps of the Kafka sink, seeds {first} to {first + count - 1}", flush=True)
+    broker_kills.run(range(first, first + count))
 
 
 def _options() -> argparse.Namespace:

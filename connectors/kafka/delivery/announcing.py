@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,13 +27,13 @@ class Announcing:
 
     def write(self, writer: Writer, fences: Fences, batch: int, found: Sequence[SchemaMessage], where: str) -> None:
         """Write them unless the fence says that they are there. Raises SinkError."""
-        wanted = Written(batch)
-        if is_written(wanted, fences.written([DRIVER])[0], where):
+        wanted, before = Written(batch), fences.written([DRIVER])[0]
+        if is_written(wanted, before, where):
             return
         for message in found:
             topic, partition = self._place(message)
             writer.send(topic, self._too_large.rest(topic, self._messages(message)), partition)
-        writer.commit(fences, DRIVER, wanted)
+        writer.commit(fences, DRIVER, replace(wanted, before=before.batch))
 
     def _place(self, message: SchemaMessage) -> tuple[str, int]:
         own = self._options.schema_topic()

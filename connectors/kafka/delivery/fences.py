@@ -6,7 +6,7 @@ batch N; partition 0 is the driver's, for schema changes. No record is ever writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdc.errors import SinkError, SinkUnavailable
 from cdc.flow.retry import RetryPolicy
+from cdc.schema import TableId
 from cdc.sink import TaskAttempt
 from cdc.state.store import Store
 from connectors.kafka.client import ANSWER_S, Cluster
@@ -26,6 +27,8 @@ PARTITIONS = 32
 """Of a new fence topic; it gets more when a batch has more tasks."""
 
 _KEPT = "fences.json"
+
+_ANNOUNCED = "announced.json"
 
 _OPEN = "asking which batches are written: a transaction with such a note is neither committed nor aborted"
 _OPEN_HINT = (
@@ -143,6 +146,19 @@ class FencesKept:
 
     def __init__(self, store: Store) -> None:
         self._store, self._noted = store, False
+        self._announced: Mapping[str, Any] | None = None
+
+    def announcing(self, batch: int, tables: Iterable[TableId]) -> None:
+        """The driver is about to announce schema changes of a batch: its commit looks whether that is so. Driver."""
+        self._announced = {"batch": batch, "tables": [str(table) for table in tables]}
+        self._store.write_json(_ANNOUNCED, self._announced)
+
+    def announced(self, batch: int) -> Sequence[str]:
+        """The tables that the messages of a batch are about, as often as there are such; by an earlier run, too."""
+        if self._announced is None:
+            self._announced = self._store.read_json(_ANNOUNCED) or {"batch": NEVER}
+        tables: Sequence[str] = self._announced["tables"] if self._announced["batch"] == batch else ()
+        return tables
 
     def note(self, batch: int) -> None:
         """The tasks of a batch have written theirs. Driver."""

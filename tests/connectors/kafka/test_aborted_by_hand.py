@@ -11,9 +11,9 @@ import pytest
 from kafka_administrator import Administrator, administrator
 from kafka_servers import KafkaServer
 
-from cdc.errors import LoadsLost
-from cdc.schema import Column, DataType, Kind, TableId, TableSchema
-from cdc.sink import TaskAttempt
+from cdc.errors import LoadsLost, SinkUnavailable
+from cdc.schema import AddColumn, Column, DataType, Kind, SourceStatement, TableId, TableSchema
+from cdc.sink import Announced, TaskAttempt
 from cdc.source import Context
 from cdc.state.store import LocalStore
 from cdc.testing.blocks import block
@@ -68,24 +68,84 @@ def test_the_first_batch_counts_too_and_a_batch_that_is_not_decided_is_written_a
     assert ids(kafka_broker, topic) == [1]
 
 
+def test_a_message_about_a_schema_change_that_is_aborted_is_told_once_its_batch_is_committed(
+    kafka_broker: KafkaServer, tmp_path: Path, by_hand: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the run that announced it and by the one that goes on with its decision; the batch has no rows."""
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker, topic, tmp_path, **{"sink.schema-changes": "inline"})
+    made.commit(0, made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)])))
+    made.announce(1, added("a"))
+    assert made.commit(1, ()) == {}
+    with monkeypatch.context() as patched:
+        before_the_commit(patched, lambda: by_hand.abort_open(topic, "__consumer_offsets"))
+        made.announce(2, added("b"))
+    told = {"shop.orders: a message about a schema change was aborted by an administrator, after a broker that "
+            "crashed had lost its end; readers lack it": 1}  # fmt: skip
+    assert made.commit(2, ()) == told
+    assert sink(kafka_broker, topic, tmp_path).commit(2, ()) == told
+    handles = made.prepare(TaskAttempt(3, 0, 0), iter([rows(2)]))
+    assert made.commit(3, handles) == {}
+    assert len(kafka_broker.read(topic)) == 3
+
+
+def test_a_batch_is_not_committed_while_its_schema_changes_are_open(
+    kafka_broker: KafkaServer, tmp_path: Path, by_hand: Administrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a broker that crashed has lost the end of: the coordinator's answer was that it is committed."""
+    topic = kafka_broker.new_topic()
+    made = sink(kafka_broker, topic, tmp_path, **{"sink.schema-changes": "inline"})
+    made.commit(0, made.prepare(TaskAttempt(0, 0, 0), iter([rows(1)])))
+    with monkeypatch.context() as patched:
+        without_the_end(patched)
+        made.announce(1, added("a"))
+    with pytest.raises(SinkUnavailable, match="neither committed nor aborted"):
+        made.commit(1, ())
+    assert by_hand.abort_open(topic, "__consumer_offsets") == 2
+    assert list(made.commit(1, ()).values()) == [1]
+
+
 def test_fences_that_the_broker_forgot_are_no_abort(kafka_broker: KafkaServer, tmp_path: Path) -> None:
     """A run that goes on with a decided batch after a week."""
     topic = kafka_broker.new_topic()
-    made = sink(kafka_broker, topic, tmp_path)
+    made = sink(kafka_broker, topic, tmp_path, **{"sink.schema-changes": "inline"})
     for batch in range(2):
         made.commit(batch, made.prepare(TaskAttempt(batch, 0, 0), iter([rows(batch)])))
     handles = made.prepare(TaskAttempt(2, 0, 0), iter([rows(2)]))
+    made.announce(3, added("a"))
     kafka_broker.forget_group(f"cdc-{topic}")
     made.commit(2, handles)
+    assert made.commit(3, ()) == {}
 
 
-def sink(broker: KafkaServer, topic: str, folder: Path) -> KafkaSink:
-    given: dict[str, Any] = {"type": "kafka", "properties.bootstrap.servers": broker.bootstrap, "topic": topic}
+def sink(broker: KafkaServer, topic: str, folder: Path, **options: Any) -> KafkaSink:
+    given = {"type": "kafka", "properties.bootstrap.servers": broker.bootstrap, "topic": topic, **options}
     return KafkaSink(KafkaSinkOptions.model_validate(given), Context(topic, LocalStore(folder)))
 
 
 def rows(number: int) -> Any:
     return block(TABLE, SCHEMA, [("+I", {"id": number})], sequence=number + 1)
+
+
+def added(name: str) -> list[Announced]:
+    """An ALTER TABLE."""
+    column = Column(name, DataType(Kind.INT))
+    said = SourceStatement(f"ALTER TABLE orders ADD {name} INT", "binlog.000001", 4, 9, 1_700_000_000_000, 1)
+    after = TableSchema((*SCHEMA.columns, column), SCHEMA.primary_key)
+    return [Announced(AddColumn(TABLE, column, statement=said), SCHEMA, after)]
+
+
+def without_the_end(patched: pytest.MonkeyPatch) -> None:
+    """The transaction is not committed, and the producer that could end it is gone: who commits takes it for done."""
+    asked = Writer._asked
+
+    def around(writer: Writer, doing: str, call: Any) -> None:
+        if doing == "committing a transaction":
+            writer._begun = False
+        else:
+            asked(writer, doing, call)
+
+    patched.setattr(Writer, "_asked", around)
 
 
 def before_the_commit(patched: pytest.MonkeyPatch, then: Callable[[], int]) -> None:
