@@ -22,7 +22,15 @@ from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
-from connectors.kafka.read.history import Entry, History, Known, is_statement, partition_entry, schema_entry
+from connectors.kafka.read.history import (
+    Entry,
+    History,
+    Known,
+    carries_out,
+    is_statement,
+    partition_entry,
+    schema_entry,
+)
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.ordered import IDLE_S, Order
 from connectors.kafka.read.records import Lost, Pending
@@ -178,7 +186,7 @@ class TopicPlanner:
         needs = [] if batch.ends else batch.needs()
         if not needs:
             return batch
-        if is_statement(needs[0]):
+        if carries_out(needs[0]):
             self._order.carried(tuple(needs[0]["at"]), batch.known, self._parts)
         self._notices += statements.not_filled(needs, batch.known)
         found = self._fitting(self._history.append(needs))
