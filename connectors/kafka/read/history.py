@@ -140,6 +140,11 @@ class Known:
             if column.name.casefold() in waiting
         }
 
+    def entry(self, table: TableId, schema: TableSchema, topic: str) -> Entry:
+        """The entry that gives a table this schema, with what rows that are there get in new columns."""
+        fills = {name: text for name, text in self.fills(table, schema).items() if text is not None}
+        return schema_entry(table, schema, topic, fills)
+
     def not_filled(self, table: TableId, schema: TableSchema) -> dict[str, str]:
         """Why rows that are there get NULL in columns that this schema adds, by name."""
         old = self.schemas.get(table)

@@ -29,7 +29,6 @@ from connectors.kafka.read.history import (
     carries_out,
     is_statement,
     partition_entry,
-    schema_entry,
 )
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.ordered import IDLE_S, Order
@@ -374,10 +373,7 @@ class TopicPlanner:
 
     def _need(self, group: Group, known: Known, topic: str) -> Entry:
         schema = self._tables.needed(group, known.schemas.get(group.table))
-        fills = known.fills(group.table, schema)
-        return schema_entry(
-            group.table, schema, topic, {name: text for name, text in fills.items() if text is not None}
-        )
+        return known.entry(group.table, schema, topic)
 
     def lag(self, *, last: bool = False) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far.
