@@ -22,14 +22,7 @@ from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
-from connectors.kafka.read.history import (
-    Entry,
-    History,
-    Known,
-    carries_out,
-    is_statement,
-    partition_entry,
-)
+from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.ordered import IDLE_S, Order
 from connectors.kafka.read.records import Lost, Pending
