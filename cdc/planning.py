@@ -134,7 +134,7 @@ def make_plan(
     plans = [replace(plan, gone=_rows_of_gone(plan, routing)) if plan.others else plan for plan in plans]
     plans = [_with_rules(plan, rules, tables) for plan in plans]
     plans = [plan if plan.sink in known else _with_stop(plan, routing.policy, found, describes) for plan in plans]
-    plans.sort(key=lambda plan: (plan.source, plan.sink))
+    plans = _each_statement_once(sorted(plans, key=lambda plan: (plan.source, plan.sink)))
     notes = tuple(
         f"{table}: it is paused, and the rule does not fit it; mend the rule before `cdc resume`: {error}"
         for table, error in unfit_tables.items()
@@ -262,6 +262,16 @@ def _plan_table(
     except ChangeRefused as error:
         return replace(plan, actual=describes.describe(sink_table), refused=str(error))
     return replace(plan, actual=describes.describe(sink_table), statements=statements)
+
+
+def _each_statement_once(plans: Sequence[TablePlan]) -> list[TablePlan]:
+    """What several tables need, such as a schema, is made for the first of them: each was planned as if alone."""
+    seen = set[str]()
+    found = []
+    for plan in plans:
+        found.append(replace(plan, statements=tuple(each for each in plan.statements if each not in seen)))
+        seen.update(plan.statements)
+    return found
 
 
 def _rows_of_gone(plan: TablePlan, routing: Routing) -> str:

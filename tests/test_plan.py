@@ -56,6 +56,19 @@ def test_a_plan_shows_tables_routes_schemas_and_statements() -> None:
     ]
 
 
+class InSchemas(Described):
+    """A sink whose schemas are made before their tables."""
+
+    def statements(self, changes: Sequence[SchemaChange]) -> Sequence[str]:
+        return ["CREATE SCHEMA ods", *super().statements(changes)]
+
+
+def test_a_statement_that_several_tables_need_is_in_the_plan_once() -> None:
+    log, orders = make_plan(spec(RULES), TABLES, InSchemas()).tables
+    assert log.statements == ("CREATE SCHEMA ods", "CREATE TABLE ods.log")
+    assert orders.statements == ("CREATE TABLE ods.orders",)
+
+
 class Choosy(Described):
     """A sink that takes no table without a key."""
 

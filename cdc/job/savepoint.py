@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cdc.errors import NotNow, StateError
 from cdc.job.copying import FILE_NAME as SNAPSHOT
-from cdc.job.state_location import StateLocation, alone, default_state_dir, named_location, of_this_machine
+from cdc.job.state_location import StateLocation, alone, default_state_dir, named_location, of_this_machine, reading
 from cdc.sink import Remembers
 from cdc.source import Context
 from cdc.spec.model import PipelineSpec
@@ -40,24 +40,38 @@ def make_savepoint(spec: PipelineSpec, root: Path, target: Path | None = None) -
     if not found.url:
         _id(spec, StateDir(root))  # before a lock file makes a folder
     with alone(found) as state:
-        pipeline = _id(spec, state)
-        log = CommitLog(state.commits)
-        if log.committed() < 0:
-            raise NotNow("no batch is committed yet", where=spec.name, hint="ask again once there is one")
-        if log.uncommitted():
-            hint = "let it run until that is through, then ask again"
-            raise NotNow("a batch is decided and not committed yet", where=spec.name, hint=hint)
-        copying = (state.store.read_json(SNAPSHOT) or {}).get("tables", {})
-        unfinished = sorted(table for table, fields in copying.items() if fields.get("state") != "done")
-        if unfinished:
-            hint = "ask again once they are copied"
-            raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.name, hint=hint)
+        pipeline, log = _begun(spec, state, runs=False)
         now = time.time()
         name = f"{root.name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{int(now * 1000) % 1000:03}"
         beside = default_state_dir(spec) if found.url else root
         target = target or beside.parent / FOLDER / name
         keep(state.root, target, Savepoint(pipeline, spec.name, spec.source.type, spec.sink.type, log.committed(), now))
     return target
+
+
+def check_savepoint(spec: PipelineSpec, root: Path) -> None:
+    """Look, beside its run, whether a savepoint would be refused: then the run need not end for it.
+
+    Raises NotNow when the pipeline has committed nothing yet, or is in the middle of a copy; StateError.
+    """
+    with reading(root, spec) as state:
+        _begun(spec, state, runs=True)
+
+
+def _begun(spec: PipelineSpec, state: StateDir, *, runs: bool) -> tuple[str, CommitLog]:
+    """The id and the commits of a pipeline that has committed some, and copies nothing. Raises NotNow."""
+    pipeline, log = _id(spec, state), CommitLog(state.commits)
+    if log.committed() < 0:
+        raise NotNow("no batch is committed yet", where=spec.name, hint="ask again once there is one")
+    if not runs and log.uncommitted():
+        hint = "let it run until that is through, then ask again"
+        raise NotNow("a batch is decided and not committed yet", where=spec.name, hint=hint)
+    copying = (state.store.read_json(SNAPSHOT) or {}).get("tables", {})
+    unfinished = sorted(table for table, fields in copying.items() if fields.get("state") != "done")
+    if unfinished:
+        hint = "ask again once they are copied"
+        raise NotNow(f"tables are being copied: {', '.join(unfinished[:3])}", where=spec.name, hint=hint)
+    return pipeline, log
 
 
 def _id(spec: PipelineSpec, state: StateDir) -> str:

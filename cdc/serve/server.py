@@ -272,9 +272,10 @@ class Server:
 
     def savepoint(self, name: str) -> Path:
         """Keep a copy of its state between two runs; the copy's folder. Raises PipelineUnknown, NotNow, StateError."""
-        from cdc.job.savepoint import make_savepoint
+        from cdc.job.savepoint import check_savepoint, make_savepoint
 
         keeper = self._keeper(name)
+        check_savepoint(keeper.spec, keeper.root)
         return keeper.between_runs(lambda: make_savepoint(keeper.spec, keeper.root), SAVEPOINT_S)
 
     def resync(self, name: str, table: str) -> None:

@@ -96,10 +96,13 @@ def test_the_list_is_a_table_or_json_and_what_is_in_it_does_no_harm(api: type[Ap
         "NEXT",
         "RUN",
         "RESTARTS",
+        "PAUSED",
         "LAST",
         "ERROR",
     ]
-    assert lines[1].startswith("shop  running  mysql  duckdb  12,345  1.2 s  1970-01-01 00:00:00  2")
+    assert lines[1].startswith(
+        "shop  running  mysql  duckdb  12,345  1.2 s  1970-01-01 00:00:00  2         shop.archive  SinkError: no "
+    )
     assert "\x1b" not in lines[1]
     assert json.loads(cdc(tmp_path, "list", "--json").output)[0]["rows"] == 12_345
     assert api.asked[0][2] == "Bearer a token of sixteen"

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from cdc.errors import EngineError, PipelineUnknown, StateError
+from cdc.errors import EngineError, NotNow, PipelineUnknown, StateError
 from cdc.job.lock import RunLock
 from cdc.serve import server as module
 from cdc.serve.control import PipelineView
 from cdc.serve.server import Server, Settings
+from cdc.state.decisions import CommitLog, Decision
+from cdc.state.directory import StateDir
 
 SOUND = "source:\n  type: values\n  rows: []\nsink:\n  type: values\n"
 
@@ -24,7 +26,7 @@ class Kept:
         if spec.name == "refused":
             raise OSError("no room")
         self.spec, self.root, self.file_errors = spec, root, tuple[str, ...]()
-        self.versions, self.closed = [spec], False
+        self.versions, self.closed, self.interrupted = [spec], False, 0
 
     def begin(self, after: Any = None) -> None:
         self.after = after
@@ -32,6 +34,10 @@ class Kept:
     def change(self, spec: Any) -> None:
         self.spec = spec
         self.versions.append(spec)
+
+    def between_runs(self, work: Callable[[], Any], timeout_s: float) -> Any:
+        self.interrupted += 1
+        return work()
 
     def close(self) -> None:
         self.closed = True
@@ -188,6 +194,25 @@ def test_a_server_that_is_to_end_while_spark_starts_ends_without_an_error(
     folder.server.run()
     assert folder.kept("a").closed
     assert any("warning: ended while Spark was being started: Java has ended" in line for line in folder.lines)
+
+
+def test_a_savepoint_that_is_refused_ends_no_run(folder: Folder) -> None:
+    folder.write("a.yaml", SOUND)
+    kept = folder.kept("a")
+    with pytest.raises(NotNow, match="has not run yet"):
+        folder.server.savepoint("a")
+    state = StateDir(kept.root)
+    state.open(name="a", source="values")
+    state.store_initial_offset({"batch": 0})
+    CommitLog(state.commits).decide(Decision(0, {"batch": 0}, {"batch": 1}, (), ()))
+    CommitLog(state.commits).note_committed(0)
+    state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "copying"}}})
+    with pytest.raises(NotNow, match=r"tables are being copied: a\.b"):
+        folder.server.savepoint("a")
+    assert kept.interrupted == 0
+    state.store.write_json("snapshot.json", {"tables": {"a.b": {"state": "done"}}})
+    assert (folder.server.savepoint("a") / "savepoint.json").is_file()
+    assert kept.interrupted == 1
 
 
 def test_two_servers_do_not_keep_one_folder(folder: Folder) -> None:
