@@ -87,6 +87,7 @@ class Rounds:
         """All lives, and what came of them. Raises AssertionError."""
         with ended(self._in), ended(self._out):
             try:
+                self._in.catch_up()  # a source of topics asks for one that is there
                 for life in range(lives):
                     self._life(life)
                     if self._rng.random() < 0.5:
