@@ -65,10 +65,8 @@ class Rounds:
         self._rng, self._work, self._broker, self._by_hand = rng, work, broker, by_hand
         self._prefix = broker.new_name("rounds")
         address = {"properties.bootstrap.servers": broker.bootstrap}
-        found = mysql_pipeline(folder / "in", work.server, work.pattern, **work.beginning)
-        mode = rng.choice(("initial", "earliest"))
-        if mode == "initial":
-            found.source |= {"scan.startup.mode": "initial"}
+        beginning = rng.choice(({"scan__startup__mode": "initial"}, work.beginning))
+        found = mysql_pipeline(folder / "in", work.server, work.pattern, **beginning)
         settings = {"retry-timeout": "90 s", "name": f"in-{self._prefix}"}
         self._in = ToKafka(folder / "in", found.source, found.password, settings=settings)
         self._in.topics = {
