@@ -182,8 +182,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from cdc.flow.task import TaskResult
 
             result = TaskResult(error=error.to_json())  # a run that is to stop does not try again
-        from cdc.freed import MUCH, give_back_memory
+        from cdc.freed import MUCH, give_back_memory, keep_what_is_loaded
 
+        keep_what_is_loaded()
         if result.bytes >= MUCH:  # the process waits for its next task beside others that work
             give_back_memory()
         yield (result.to_json(),)

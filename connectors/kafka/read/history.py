@@ -14,7 +14,7 @@ from cdc.evolution.diff import Hints, Table, diff
 from cdc.schema import DropColumn, RenameColumn, RenameTable, SchemaChange, TableId, TableSchema, TruncateTable
 from cdc.schema_json import schema_from_json, schema_to_json, table_from_json, table_to_json
 from cdc.state.store import Store
-from connectors.kafka.formats.added import as_value
+from connectors.kafka.formats.added import Added, as_value
 from connectors.kafka.formats.alter import Filled
 from connectors.kafka.formats.simple_ddl import SimpleDdl
 
@@ -52,9 +52,23 @@ def statement_entry(change: SimpleDdl | Filled, partition: str, offset: int) -> 
     return {"table": table_to_json(change.table), "schema": None, **at}
 
 
+def early_entry(table: TableId, columns: Sequence[Added], partition: str, offset: int) -> Entry:
+    """The statement at this place adds these columns to a table of which no row was read before.
+
+    Rows that come later may be from before it: what they have in these columns is not known then.
+    """
+    told = {item.name: "unknown" if item.fill is None else item.fill for item in columns}
+    return {"early": [table_to_json(table), told], "at": [partition, offset]}
+
+
 def is_statement(entry: Entry) -> bool:
-    """Whether `statement_entry` made it."""
+    """Whether `statement_entry` or `early_entry` made it."""
     return "at" in entry
+
+
+def carries_out(entry: Entry) -> bool:
+    """Whether it carries a statement out: no row from before it may come then."""
+    return is_statement(entry) and "early" not in entry
 
 
 class Known:
@@ -65,6 +79,7 @@ class Known:
         carried: partition and offset of the statements that were carried out.
         filled: of columns that a statement added and no row had yet, the word of their type and what rows from before
             have in them, by table and name.
+        early: of columns that a statement added before any row of the table was read, the default, by table and name.
     """
 
     def __init__(self) -> None:
@@ -75,6 +90,7 @@ class Known:
         self.topics: dict[TableId, set[str]] = {}
         self.carried: set[tuple[str, int]] = set()
         self.filled: dict[TableId, dict[str, tuple[str, str]]] = {}
+        self.early: dict[TableId, dict[str, str]] = {}
 
     def take(self, entry: Entry) -> list[SchemaChange]:
         """Take in one more entry; the schema changes that it is."""
@@ -92,6 +108,10 @@ class Known:
                 {name: (kind, fill) for name, (kind, fill) in columns.items()}
             )
             return []
+        if "early" in entry:
+            found, defaults = entry["early"]
+            self.early.setdefault(table_from_json(found), {}).update(defaults)
+            return []
         if "truncate" in entry:
             return [TruncateTable(table_from_json(entry["truncate"]))]
         if "rename" in entry:
@@ -101,6 +121,7 @@ class Known:
             self.schemas[new_table] = self.schemas.pop(table)
             self.topics[new_table] = self.topics.pop(table, set())
             self.filled[new_table] = self.filled.pop(table, {})
+            self.early[new_table] = self.early.pop(table, {})
             return [RenameTable(table, new_table)]
         if "column" in entry:
             return self._take_column(*entry["column"])
@@ -118,6 +139,31 @@ class Known:
             for column in schema.columns
             if column.name.casefold() in waiting
         }
+
+    def entry(self, table: TableId, schema: TableSchema, topic: str) -> Entry:
+        """The entry that gives a table this schema, with what rows that are there get in new columns."""
+        fills = {name: text for name, text in self.fills(table, schema).items() if text is not None}
+        return schema_entry(table, schema, topic, fills)
+
+    def not_filled(self, table: TableId, schema: TableSchema) -> dict[str, str]:
+        """Why rows that are there get NULL in columns that this schema adds, by name."""
+        old = self.schemas.get(table)
+        if old is None:
+            return {}
+        values = self.filled.get(table, {})
+        found = {
+            name: f"its default {values.get(name, ('', ''))[1]!r} is not certain as {schema.column(name).type}, the "
+            "type that the messages tell"
+            for name, text in self.fills(table, schema).items()
+            if text is None
+        }
+        there = {name.casefold() for name in (*old.names, *values)}
+        early = {name.casefold(): text for name, text in self.early.get(table, {}).items()}
+        for name in schema.names:
+            if name.casefold() in early.keys() - there:
+                default = early[name.casefold()]
+                found[name] = f"its default, {default!r}, was told before any row of the table was read"
+        return found
 
     def _take_column(self, text: Any, name: str, new_name: str | None) -> list[SchemaChange]:
         table = table_from_json(text)
@@ -143,8 +189,11 @@ class Known:
         if new is None:
             self.topics.pop(table, None)
             self.filled.pop(table, None)
+            self.early.pop(table, None)
         else:
             names = {name.casefold() for name in new.names}
+            early = {name: text for name, text in self.early.pop(table, {}).items() if name.casefold() not in names}
+            self.early.update({table: early} if early else {})
             left = {name: item for name, item in self.filled.pop(table, {}).items() if name.casefold() not in names}
             self.filled.update({table: left} if left else {})
             self.schemas[table] = new

@@ -22,7 +22,7 @@ from connectors.kafka.fetch.fetcher import Fetched, Fetcher
 from connectors.kafka.formats.detect import Formats
 from connectors.kafka.formats.groups import Group, Messages
 from connectors.kafka.read import records, startup, statements
-from connectors.kafka.read.history import Entry, History, Known, is_statement, partition_entry, schema_entry
+from connectors.kafka.read.history import Entry, History, Known, carries_out, is_statement, partition_entry
 from connectors.kafka.read.offset import KafkaOffset, topic_partition
 from connectors.kafka.read.ordered import IDLE_S, Order
 from connectors.kafka.read.records import Lost, Pending
@@ -178,7 +178,7 @@ class TopicPlanner:
         needs = [] if batch.ends else batch.needs()
         if not needs:
             return batch
-        if is_statement(needs[0]):
+        if carries_out(needs[0]):
             self._order.carried(tuple(needs[0]["at"]), batch.known, self._parts)
         self._notices += statements.not_filled(needs, batch.known)
         found = self._fitting(self._history.append(needs))
@@ -366,10 +366,7 @@ class TopicPlanner:
 
     def _need(self, group: Group, known: Known, topic: str) -> Entry:
         schema = self._tables.needed(group, known.schemas.get(group.table))
-        fills = known.fills(group.table, schema)
-        return schema_entry(
-            group.table, schema, topic, {name: text for name, text in fills.items() if text is not None}
-        )
+        return known.entry(group.table, schema, topic)
 
     def lag(self, *, last: bool = False) -> int:
         """Bytes that were not planned yet, roughly: messages times what one has had so far.

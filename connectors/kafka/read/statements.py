@@ -17,7 +17,7 @@ from cdc.schema_json import schema_from_json, table_from_json
 from connectors.kafka.formats.alter import Altered, Filled
 from connectors.kafka.formats.groups import Group, Messages, Reading, Statement
 from connectors.kafka.formats.simple_ddl import SimpleDdl
-from connectors.kafka.read.history import Entry, Known, is_statement, statement_entry
+from connectors.kafka.read.history import Entry, Known, early_entry, is_statement, statement_entry
 from connectors.kafka.read.offset import partition_name
 from connectors.kafka.read.ordered import Order, Parts, may_do_something, tables_of
 from connectors.kafka.read.tables import Tables
@@ -55,6 +55,9 @@ def first_due(messages: Messages, reading: Reading, around: Around) -> tuple[int
             continue
         if statement.place is not None and around.order.waits_for_rows(statement, place, around.known, around.parts):
             return statement.message, []
+        early = _early(messages, statement, around)
+        if early is not None:
+            return statement.message, [early]
         changes = _changes(statement, around.known)
         if changes and not _refused(messages, statement, around):
             return statement.message, [statement_entry(change, *place) for change in changes]
@@ -93,13 +96,18 @@ def not_filled(entries: Sequence[Entry], known: Known) -> Iterator[str]:
         if is_statement(entry) or entry.get("schema") is None:
             continue
         table, schema = table_from_json(entry["table"]), schema_from_json(entry["schema"])
-        for name, text in known.fills(table, schema).items():
-            if text is None:
-                value = known.filled[table].get(name, ("", ""))[1]
-                yield (
-                    f"{table}: rows that are there get NULL in the new column {name}: its default {value!r} is not "
-                    f"certain as {schema.column(name).type}, the type that the messages tell"
-                )
+        for name, why in known.not_filled(table, schema).items():
+            yield f"{table}: rows that are there get NULL in the new column {name}: {why}"
+
+
+def _early(messages: Messages, statement: Statement, around: Around) -> Entry | None:
+    """The entry of a statement that adds columns to a table of which no row was read; None for others."""
+    change = statement.change
+    if not isinstance(change, Altered) or not change.added or change.table in around.known.schemas:
+        return None
+    if _refused(messages, statement, around):
+        return None
+    return early_entry(change.table, change.added, *place_of(messages, statement))
 
 
 def _unsure(statement: Statement, known: Known) -> str:

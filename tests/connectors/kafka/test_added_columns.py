@@ -193,6 +193,42 @@ def test_a_default_that_does_not_fit_the_type_of_the_messages_is_told(tmp_path: 
     )
 
 
+@pytest.mark.parametrize(("default", "told"), [("7", "'7'"), ("(rand())", "'unknown'")])
+def test_a_default_that_is_told_before_any_row_is_read_is_told_where_rows_lack_it(
+    tmp_path: Path, default: str, told: str
+) -> None:
+    """Debezium's topic of statements is read to its end, and rows from before it come later."""
+    log = TopicLog(**{"srv": 1, TOPIC: 1})
+    log.write("srv", ddl(20, f"alter table orders add n int default {default}", "id", "n"))
+    first = Follower(log, tmp_path)
+    assert follow(first) == []
+    log.logs[TOPIC, 0].append(row(10, {}, id=1))
+    second = Follower(log, tmp_path, first.at)
+    follow(second)
+    log.logs[TOPIC, 0].append(row(30, {"n": INT64}, id=2, n=8))
+    third = Follower(log, tmp_path, second.at)
+    assert filled(follow(third)) == [("n", None)]
+    assert (first.notices, second.notices) == ((), ())
+    assert third.notices == (
+        "shop.orders: rows that are there get NULL in the new column n: its default, "
+        f"{told}, was told before any row of the table was read",
+    )
+
+
+def test_a_default_that_is_told_before_any_row_is_nothing_to_tell_where_all_rows_have_it(tmp_path: Path) -> None:
+    log = TopicLog(**{"srv": 1, TOPIC: 1})
+    log.write("srv", ddl(20, "alter table orders add n int default 7", "id", "n"))
+    first = Follower(log, tmp_path)
+    follow(first)
+    log.logs[TOPIC, 0].append(row(30, {"n": INT64}, id=2, n=8))
+    second = Follower(log, tmp_path, first.at)
+    assert filled(follow(second)) == []
+    log.logs[TOPIC, 0].append(row(40, {"n": INT64, "m": INT64}, id=3, n=8, m=1))
+    third = Follower(log, tmp_path, second.at)
+    assert filled(follow(third)) == [("m", None)]
+    assert (first.notices, second.notices, third.notices) == ((), (), ())
+
+
 def test_without_an_order_a_default_is_told(tmp_path: Path) -> None:
     log = TopicLog(t=2)
     log.write("t", canal("INSERT", data=[{"id": "1"}]), alter("add n int default 1"))

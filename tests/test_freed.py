@@ -1,0 +1,23 @@
+"""What a worker process does with its memory once it has worked."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+KEEPS = """
+import gc
+from cdc.freed import keep_what_is_loaded
+keep_what_is_loaded()
+loaded = gc.get_freeze_count()
+later = [[] for _ in range(1000)]
+keep_what_is_loaded()
+print(loaded, gc.get_freeze_count(), len(gc.get_objects()))
+"""
+
+
+def test_what_is_loaded_behind_the_first_task_is_not_searched_and_what_comes_later_is() -> None:
+    done = subprocess.run([sys.executable, "-c", KEEPS], capture_output=True, text=True, check=True)
+    loaded, kept, searched = map(int, done.stdout.split())
+    assert loaded == kept > 10_000  # of interpreter, numpy and pyarrow
+    assert 1000 < searched < 3000
