@@ -67,12 +67,17 @@ class Administrator:
 
     def _partitions(self, topic: str) -> Any:
         names = self._jvm.java.util.ArrayList()
+        if not self._client.listTopics(self._all()).names().get().contains(topic):
+            return names
         names.add(topic)
         count = self._client.describeTopics(names).allTopicNames().get().get(topic).partitions().size()
         found = self._jvm.java.util.ArrayList()
         for number in range(count):
             found.add(self._jvm.org.apache.kafka.common.TopicPartition(topic, number))
         return found
+
+    def _all(self) -> Any:
+        return self._api.ListTopicsOptions().listInternal(True)
 
     def close(self) -> None:
         """Give the connections back."""

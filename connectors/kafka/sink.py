@@ -60,9 +60,11 @@ class KafkaSink(Sink):
         self._id = f"{options.transactional_id_prefix}-{context.pipeline}"
 
     def check(self) -> None:
-        """Reach the cluster, log in, and see that fences can be kept. Driver, once a run."""
+        """Reach the cluster and the Schema Registry, log in, and see that fences can be kept. Driver, once a run."""
         with closing(self._clients()) as clients:
             clients.fences.batches([DRIVER])
+        if (registry := self._options.registry(self._retry, SINK)) is not None:
+            registry.reach()
 
     def apply(self, batch: int, changes: Sequence[SchemaChange]) -> None:
         """Make the topics of new tables; nothing is changed in those that are there. Driver."""

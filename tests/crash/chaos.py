@@ -28,6 +28,7 @@ from random import Random
 import altered_kills
 import broker_kills
 import live_debezium
+import topic_rounds
 from cdc_process import CdcRun, Pipeline, ended, mysql_pipeline
 from function_model import differing as functions_differing
 from middle_model import differing
@@ -50,6 +51,9 @@ ALTERED = 6
 
 BROKERS = 4
 """Kafka brokers killed at random steps of the sink, six a seed, without Spark (`broker_kills`)."""
+
+TOPICS = 2
+"""Two pipelines at once, through Kafka, with processes and the broker killed (`topic_rounds`)."""
 
 PAIRS = 8
 """Columns made into other types, 120 a seed (`random_pairs`)."""
@@ -78,6 +82,7 @@ def main() -> None:
     _pairs(first, 1 if options.seed is not None else PAIRS)
     _altered(first, 1 if options.seed is not None else ALTERED)
     _brokers(first, 1 if options.seed is not None else BROKERS)
+    _topics(first, 1 if options.seed is not None else TOPICS)
     seeds = [first + number for number in range(1 if options.seed is not None else options.seeds)]
     for done, seed in enumerate(seeds):
         if time.monotonic() > deadline:
@@ -126,6 +131,12 @@ def _brokers(first: int, count: int) -> None:
     """A broker that is killed at steps of the Kafka sink. Raises AssertionError at a difference."""
     print(f"brokers killed at steps of the Kafka sink, seeds {first} to {first + count - 1}", flush=True)
     broker_kills.run(range(first, first + count))
+
+
+def _topics(first: int, count: int) -> None:
+    """From MySQL through Kafka into DuckDB. Raises AssertionError at a difference."""
+    print(f"through Kafka, two pipelines at once, seeds {first} to {first + count - 1}", flush=True)
+    topic_rounds.run(range(first, first + count))
 
 
 def _options() -> argparse.Namespace:

@@ -1,0 +1,34 @@
+"""What a run with the Kafka sink finds out before it begins, on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from kafka_servers import KafkaServer
+from schema_registry import SchemaRegistry
+
+from cdc.errors import SinkError
+from cdc.source import Context
+from cdc.state.store import LocalStore
+from connectors.kafka.sink import KafkaSink
+from connectors.kafka.sink_options import KafkaSinkOptions
+
+pytestmark = pytest.mark.kafka
+
+
+def test_a_schema_registry_that_refuses_the_login_is_told_at_the_start(
+    kafka_broker: KafkaServer, tmp_path: Path
+) -> None:
+    with SchemaRegistry(login="me:word") as server:
+        sink(kafka_broker, server.url, "me:word", tmp_path).check()
+        with pytest.raises(SinkError, match="the login is refused"):
+            sink(kafka_broker, server.url, "me:other", tmp_path).check()
+
+
+def sink(broker: KafkaServer, url: str, login: str, folder: Path) -> KafkaSink:
+    given = {
+        "type": "kafka", "properties.bootstrap.servers": broker.bootstrap, "value.format": "debezium-avro",
+        "schema-registry.url": url, "schema-registry.basic-auth.user-info": login,
+    }  # fmt: skip
+    return KafkaSink(KafkaSinkOptions.model_validate(given), Context(broker.new_name("c"), LocalStore(folder)))
