@@ -52,8 +52,9 @@ def _is_copied_with(change: SchemaChange) -> bool:
 def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
 
-    No row stands between them, so they come to the same: a table that is dropped need not be altered before, one that
-    is emptied or renamed can be altered after it. Others keep their places.
+    No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before
+    (what is altered may be a column that only the copy was to have), one that is emptied or renamed can be altered
+    after it. Others keep their places.
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
@@ -62,6 +63,8 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
             waiting.setdefault(change.table, []).append((place, change))
             continue
         before = waiting.pop(change.table, [])
+        if isinstance(change, DropTable):
+            found = [entry for entry in found if not _only_alters(entry[1], change.table)]
         found.append((place, change))
         if isinstance(change, RenameTable):
             moved = [(place, replace(other, table=change.new_table)) for _, other in before]
@@ -73,6 +76,11 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     for rest in waiting.values():
         found += rest
     return [change for _, change in sorted(found, key=lambda entry: entry[0])]
+
+
+def _only_alters(change: SchemaChange, table: TableId) -> bool:
+    """Whether it is about the columns of this table, or begins a copy of it: nothing of that is left behind a drop."""
+    return change.table == table and isinstance(change, (*_ALTERS, CopyTable))
 
 
 def _with_way_out(error: ChangeRefused) -> ChangeRefused:

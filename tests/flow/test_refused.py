@@ -230,6 +230,11 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     assert settled([more, TruncateTable(A), named, gone, DropTable(A)]) == [TruncateTable(A), gone, DropTable(A)]
     copying = [more, CopyTable(A, MORE), TruncateTable(A, copied=True), named]
     assert settled(copying) == copying
+    other = CopyTable(B, MORE)
+    assert settled([more, CopyTable(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
+    assert settled([CopyTable(A, MORE), named, RenameTable(A, ALL)]) == [
+        CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
+    ]  # fmt: skip
 
 
 def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
