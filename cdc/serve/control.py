@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
+from cdc.spec.model import PipelineSpec
+
 State = Literal["starting", "running", "stopping", "waiting", "scheduled", "stopped", "finished", "failed", "invalid"]
 """Where a pipeline is in its life.
 
@@ -114,6 +116,9 @@ class Control(Protocol):
 
     def pipeline(self, name: str) -> PipelineView:
         """One of them. Never waits for anything."""
+
+    def spec(self, name: str) -> PipelineSpec:
+        """What its file says in the version that is kept: a mistake made in the file since is not in it."""
 
     def start(self, name: str) -> None:
         """Begin a run now, whatever the schedule says; failures before are forgotten. No effect on one that runs."""

@@ -21,6 +21,7 @@ from cdc.serve.control import LogLine, PipelineView
 from cdc.serve.folder import Folder, Version, folder_of
 from cdc.serve.keeper import Keeper
 from cdc.serve.turns import Turns
+from cdc.spec.model import PipelineSpec
 from cdc.status.file import last_status
 
 if TYPE_CHECKING:
@@ -261,6 +262,10 @@ class Server:
         """One of them. Raises PipelineUnknown."""
         found = next((view for view in self.pipelines() if view.name == name), None)
         return self._keeper(name).view() if found is None else found
+
+    def spec(self, name: str) -> PipelineSpec:
+        """The version of its file that is kept. Raises PipelineUnknown."""
+        return self._keeper(name).spec
 
     def start(self, name: str) -> None:
         """Begin a run now. Raises PipelineUnknown."""

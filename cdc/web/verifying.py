@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,19 +35,18 @@ class Compared:
     error: Error | None = None
 
 
-def compare(view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
-    """As `cdc verify FILE` does, with the file as it is now."""
-    from cdc.api import load
+def compare_kept(control: Control, view: PipelineView, told: Callable[[TableReport], None]) -> Verification:
+    """As `cdc verify FILE` does, with the version of the file that is kept running."""
     from cdc.verify.run import Settings, verify
 
-    return verify(load(view.file).spec, Path(view.state_dir), Settings(), told)
+    return verify(control.spec(view.name), Path(view.state_dir), Settings(), told)
 
 
 class Verifications:
     """Any thread."""
 
-    def __init__(self, control: Control, compare: Compare = compare) -> None:
-        self._control, self._compare = control, compare
+    def __init__(self, control: Control, compare: Compare | None = None) -> None:
+        self._control, self._compare = control, compare or partial(compare_kept, control)
         self._lock = threading.Lock()
         self._found: dict[str, Compared] = {}
 

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from cdc.api import load
 from cdc.errors import NotNow, PipelineUnknown, SourceError
 from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import AddColumn, Column, CreateTable, DataType, DropColumn, Kind, TableId, TableSchema
 from cdc.serve.control import Control, ErrorView, LogLine, PipelineView, RunView
+from cdc.spec.model import PipelineSpec
 from cdc.state.store import LocalStore
 from cdc.status.file import write_status
 from cdc.status.model import (
@@ -30,6 +32,8 @@ from cdc.status.model import (
     Table,
 )
 
+KEPT = "source: {type: values, rows: []}\nsink: {type: values}\n"
+"""What the files of the pipelines said when they were read."""
 HOSTILE = "</script><script>alert(1)</script>\"' onload=x \u202egnp.exe"
 PHASES = {"schema": 0.01, "dispatch": 0.06, "read": 0.11, "decode": 0.21, "transform": 0.05, "prepare": 0.32,
           "decide": 0.02, "commit": 0.14}  # fmt: skip
@@ -49,6 +53,9 @@ class FakeControl:
         if name not in self._views:
             raise PipelineUnknown("there is no such pipeline", where=name, hint="see the list")
         return self._views[name]
+
+    def spec(self, name: str) -> PipelineSpec:
+        return load(self.pipeline(name).file, text=KEPT).spec
 
     def put(self, view: PipelineView) -> None:
         self._views[view.name] = view
