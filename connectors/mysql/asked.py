@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 
-from cdc.errors import SourceError
+from cdc.errors import PositionLost, SourceError
 from cdc.finding import Finding
 from cdc.schema import TableId
 from cdc.source import Context, Offset, Source, TablesNow
@@ -70,6 +70,13 @@ class AskedSource(Source):
 
     def start_at(self, position: str) -> tuple[Offset, str]:
         """The initial offset of a pipeline that goes on where another tool is, with its schema history written."""
+        try:
+            return self._start_at(position)
+        except PositionLost as error:
+            hint = "run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first"
+            raise PositionLost(error.message, where=error.where, hint=hint) from error
+
+    def _start_at(self, position: str) -> tuple[Offset, str]:
         from connectors.mysql.follow.aligned import aligned
         from connectors.mysql.follow.foreign import parse_position
         from connectors.mysql.server.positions import check_file_position

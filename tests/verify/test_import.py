@@ -43,7 +43,7 @@ BY_GTID = '{"server_id":1,"gtid_set":"a:1-9","binlog_file":null,"client_id":"m"}
         (CONNECT, ForeignPosition("Debezium", AT)),
         (RECORD, ForeignPosition("Debezium", AT, "a:1-5")),
         (STORED, ForeignPosition("Debezium", AT)),
-        (FLINK, ForeignPosition("Debezium", AT, "a:1-5,b:7")),
+        (FLINK, ForeignPosition("Flink CDC", AT, "a:1-5,b:7")),
         (CANAL, ForeignPosition("Canal", AT)),
         (MAXWELL, ForeignPosition("Maxwell", AT)),
         (BY_GTID, ForeignPosition("Maxwell", None, "a:1-9")),
@@ -119,6 +119,9 @@ def test_a_place_that_the_log_does_not_have_is_refused_and_nothing_has_begun(
     pipeline.source("CREATE TABLE t (id INT PRIMARY KEY)")
     done = imported(pipeline, '{"binlog_file": "gone.000001", "binlog_position": 4}')
     assert "gone.000001 is gone" in str(done.exception)
+    assert "(run the pipeline without `cdc import`: with scan.startup.mode: initial it copies the tables first)" in str(
+        done.exception
+    )
     assert pipeline.state.initial_offset() is None
 
 

@@ -25,7 +25,7 @@ _LINE = re.compile(r"^\s*(\w+):\s*(.*?)\s*$", re.MULTILINE)
 _FIELDS = {
     "Canal": ("journalName", "position"), "Maxwell": ("binlog_file", "binlog_position"), "Debezium": ("file", "pos"),
 }  # fmt: skip
-"""By tool, the names of file and position. Flink CDC's are Debezium's."""
+"""By tool, the names of file and position. Flink CDC's are Debezium's, with a kind beside them."""
 _HINT = "docs/migrate.md has the text that each tool's position is taken from"
 
 
@@ -79,7 +79,8 @@ def _position(fields: Mapping[str, Any]) -> ForeignPosition | None:
         at = LogPosition(str(fields[file]), _whole(fields[position])) if _given(fields.get(file)) else None
     except (KeyError, ValueError) as error:
         raise SourceError(f"a position of {tool} lacks a number: {error}", where="cdc import", hint=_HINT) from None
-    return ForeignPosition(tool, at, gtids) if at is not None or gtids else None
+    named = "Flink CDC" if tool == "Debezium" and "kind" in fields else tool
+    return ForeignPosition(named, at, gtids) if at is not None or gtids else None
 
 
 def _whole(value: object) -> int:
