@@ -232,6 +232,8 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     assert settled(copying) == copying
     other = CopyTable(B, MORE)
     assert settled([more, CopyTable(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
+    of_another = [CopyTable(A, MORE), RenameTable(A, ALL), CreateTable(A, BEFORE), DropTable(A)]
+    assert settled(of_another) == of_another
     assert settled([CopyTable(A, MORE), named, RenameTable(A, ALL)]) == [
         CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
     ]  # fmt: skip
