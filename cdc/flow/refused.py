@@ -58,18 +58,18 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
-    named: dict[TableId, int] = {}  # where the name was taken from another table last
+    freed: dict[TableId, int] = {}  # where a table gave this name up last
     for place, change in enumerate(changes):
         if isinstance(change, _ALTERS):
             waiting.setdefault(change.table, []).append((place, change))
             continue
         before = waiting.pop(change.table, [])
         if isinstance(change, DropTable):
-            since = named.get(change.table, -1)
+            since = freed.get(change.table, -1)
             found = [entry for entry in found if entry[0] < since or not _only_alters(entry[1], change.table)]
         found.append((place, change))
         if isinstance(change, RenameTable):
-            named[change.table] = place
+            freed[change.table] = place
             moved = [(place, replace(other, table=change.new_table)) for _, other in before]
             waiting.setdefault(change.new_table, []).extend(moved)
         elif isinstance(change, TruncateTable) and not change.copied:
