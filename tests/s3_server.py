@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ import boto3
 from moto.server import ThreadedMotoServer
 
 _REGION = "eu-central-1"
+_numbers = itertools.count(1)
+"""Of buckets: the servers of one process share them."""
 
 
 @dataclass
@@ -20,13 +23,11 @@ class S3Server:
     """Listens on this machine alone. `environment` is what a process needs to reach it."""
 
     endpoint: str
-    buckets: int = 0
     environment: dict[str, str] = field(default_factory=dict)
 
     def new_bucket(self) -> str:
         """The URL of an empty bucket."""
-        self.buckets += 1
-        name = f"bucket-{self.buckets}"
+        name = f"bucket-{next(_numbers)}"
         where = {"LocationConstraint": _REGION}
         self.client().create_bucket(Bucket=name, CreateBucketConfiguration=where)
         return f"s3://{name}"

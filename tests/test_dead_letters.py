@@ -87,9 +87,12 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path
 
 def test_a_place_in_a_bucket() -> None:
     with s3_server() as server:
-        with DeadLetters(f"{server.new_bucket()}/letters", "shop/f") as letters:
+        bucket = server.new_bucket()
+        with DeadLetters(f"{bucket}/letters", "shop/f") as letters:
             letters.write([LETTER])
-        body = server.client().get_object(Bucket="bucket-1", Key="letters/shop/f.jsonl")["Body"].read()
+        body = (
+            server.client().get_object(Bucket=bucket.removeprefix("s3://"), Key="letters/shop/f.jsonl")["Body"].read()
+        )
         assert json.loads(body)["table"] == LETTER.table
         text = "dead letters cannot be written: Bucket 'none' not found.*the bucket or folder has to be there"
         with pytest.raises(SinkError, match=text) as caught:
