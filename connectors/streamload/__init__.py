@@ -1,1 +1,1 @@
-"""The library of the Doris and StarRocks sinks: last images, checks that values fit, load text, transport."""
+"""Stream load as Doris and StarRocks have it: load text, HTTP, labels, tables and their changes by SQL."""

@@ -139,6 +139,7 @@ def test_three_pipelines_and_what_is_told_of_them(serving: Serving, mysql_server
     serving.cdc("start", "live")
     mysql_server.execute("INSERT INTO orders VALUES (4)", database=database)
     serving.wait("the row after a start", lambda: serving.rows("live") == 4)
+    serving.wait("the word of it", lambda: serving.one("live")["state"] == "running")
 
     listed = {each["name"]: each for each in json.loads(serving.cdc("list", "--json"))}
     assert {name: each["state"] for name, each in listed.items() if name != "timed"} == {
