@@ -25,6 +25,7 @@ from cdc.schema import (
     AlterTableComment,
     CopyDropped,
     CopyTable,
+    CreateTable,
     DropColumn,
     DropTable,
     RenameColumn,
@@ -52,24 +53,21 @@ def _is_copied_with(change: SchemaChange) -> bool:
 def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     """The changes of a batch with those of a table's columns behind what happens to it as a whole; pure.
 
-    No row stands between them, so they come to the same: a table that is dropped need not be altered or copied before
-    (what is altered may be a column that only the copy was to have), one that is emptied or renamed can be altered
-    after it. Others keep their places.
+    No row stands between them, so they come to the same: a table that is dropped, or renamed and then copied with a
+    schema of its own, need not be altered or copied before (what is altered may be a column that only the copy was to
+    have), one that is emptied or renamed can be altered after it. Others keep their places.
     """
     found: list[tuple[int, SchemaChange]] = []
     waiting: dict[TableId, list[tuple[int, SchemaChange]]] = {}
-    freed: dict[TableId, int] = {}  # where a table gave this name up last
     for place, change in enumerate(changes):
         if isinstance(change, _ALTERS):
             waiting.setdefault(change.table, []).append((place, change))
             continue
         before = waiting.pop(change.table, [])
-        if isinstance(change, DropTable):
-            since = freed.get(change.table, -1)
-            found = [entry for entry in found if entry[0] < since or not _only_alters(entry[1], change.table)]
+        if isinstance(change, DropTable) or (isinstance(change, CopyTable) and change.schema is not None):
+            found = _without_alters(found, change)
         found.append((place, change))
         if isinstance(change, RenameTable):
-            freed[change.table] = place
             moved = [(place, replace(other, table=change.new_table)) for _, other in before]
             waiting.setdefault(change.new_table, []).extend(moved)
         elif isinstance(change, TruncateTable) and not change.copied:
@@ -81,9 +79,28 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
     return [change for _, change in sorted(found, key=lambda entry: entry[0])]
 
 
-def _only_alters(change: SchemaChange, table: TableId) -> bool:
-    """Whether it is about the columns of this table, or begins a copy of it: nothing of that is left behind a drop."""
-    return change.table == table and isinstance(change, (*_ALTERS, CopyTable))
+def _without_alters(
+    found: Sequence[tuple[int, SchemaChange]], last: DropTable | CopyTable
+) -> list[tuple[int, SchemaChange]]:
+    """Without what altered the columns of this table, or began a copy of it, under the names that it had.
+
+    That is, back to where it began; of a table that is copied only what is under another name.
+    """
+    kept: list[tuple[int, SchemaChange]] = []
+    name: TableId | None = last.table
+    for place, change in sorted(found, key=lambda entry: entry[0], reverse=True):
+        if isinstance(change, RenameTable):
+            if change.new_table == name:
+                name = change.table
+            elif change.table == name:
+                name = None  # what comes before is another table's, which gave the name up
+        elif change.table == name and isinstance(change, CreateTable):
+            name = None
+        elif change.table == name and isinstance(change, (*_ALTERS, CopyTable)):
+            if isinstance(last, DropTable) or name != last.table:
+                continue
+        kept.append((place, change))
+    return kept[::-1]
 
 
 def _with_way_out(error: ChangeRefused) -> ChangeRefused:

@@ -237,6 +237,14 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     assert settled([CopyTable(A, MORE), named, RenameTable(A, ALL)]) == [
         CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
     ]  # fmt: skip
+    in_turn = [more, CopyTable(A, None), named, CopyTable(A, None), RenameTable(A, ALL)]
+    assert settled([*in_turn, CopyTable(ALL, MORE)]) == [RenameTable(A, ALL), CopyTable(ALL, MORE)]
+    assert settled([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
+    assert settled([*in_turn, CopyTable(ALL, None)]) == [*in_turn, CopyTable(ALL, None)]
+    in_place = [more, CopyTable(A, MORE)]
+    assert settled(in_place) == in_place
+    others = [RenameTable(A, ALL), named, CopyTable(A, None), RenameTable(B, A), CopyTable(A, MORE)]
+    assert settled(others) == others
 
 
 def test_a_change_that_a_table_of_several_does_not_take_is_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
