@@ -88,18 +88,16 @@ def _without_alters(
     """
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
+    dropped = isinstance(last, DropTable)
     for place, change in sorted(found, key=lambda entry: entry[0], reverse=True):
-        if isinstance(change, RenameTable):
-            if change.new_table == name:
-                name = change.table
-            elif change.table == name:
-                name = None  # what comes before is another table's, which gave the name up
-        elif change.table == name and isinstance(change, CreateTable):
-            name = None
-        elif change.table == name and isinstance(change, (*_ALTERS, CopyTable)):
-            if isinstance(last, DropTable) or name != last.table:
-                continue
+        under_it = change.table == name
+        if under_it and isinstance(change, (*_ALTERS, CopyTable)) and (dropped or name != last.table):
+            continue
         kept.append((place, change))
+        if isinstance(change, RenameTable) and change.new_table == name:
+            name = change.table
+        elif under_it and isinstance(change, (CreateTable, RenameTable)):
+            name = None  # what comes before is another table's
     return kept[::-1]
 
 
