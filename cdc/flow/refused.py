@@ -89,7 +89,7 @@ def _without_alters(
     kept: list[tuple[int, SchemaChange]] = []
     name: TableId | None = last.table
     dropped = isinstance(last, DropTable)
-    for place, change in sorted(found, key=lambda entry: entry[0], reverse=True):
+    for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too
         under_it = change.table == name
         if under_it and isinstance(change, (*_ALTERS, CopyTable)) and (dropped or name != last.table):
             continue

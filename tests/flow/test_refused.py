@@ -241,6 +241,10 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
     assert settled([*in_turn, CopyTable(ALL, MORE)]) == [RenameTable(A, ALL), CopyTable(ALL, MORE)]
     assert settled([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
     assert settled([*in_turn, CopyTable(ALL, None)]) == [*in_turn, CopyTable(ALL, None)]
+    at_one_place = [CopyTable(A, MORE), named, RenameTable(A, ALL), DropTable(B)]
+    assert settled(at_one_place) == [
+        CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL), DropTable(B),
+    ]  # fmt: skip
     in_place = [more, CopyTable(A, MORE)]
     assert settled(in_place) == in_place
     others = [RenameTable(A, ALL), named, CopyTable(A, None), RenameTable(B, A), CopyTable(A, MORE)]

@@ -111,9 +111,8 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
     target = next((clause.table for clause in statement.clauses if isinstance(clause, RenameToClause)), None)
     if old is None:
         _alter_unknown(table, statement, work)
-    elif not work.wanted(table) and any(isinstance(clause, VersioningClause) for clause in statement.clauses):
-        work.put(table, None)  # its rows have other columns and another key from here on, and are nobody's
     else:
+        _check_versioning(table, statement, work)
         outcome = altered(
             old,
             statement,
@@ -134,6 +133,16 @@ def _alter_table(statement: AlterTable, work: Work) -> None:
                 ]
     if target is not None:
         rename_tables([(table, work.known.known_name(target))], work)
+
+
+def _check_versioning(table: TableId, statement: AlterTable, work: Work) -> None:
+    turned = any(isinstance(clause, VersioningClause) for clause in statement.clauses)
+    if turned and work.wanted(table) and not work.known.copied_when_uncertain(table):
+        raise UnsupportedChange(
+            "turning system versioning on or off adds or removes rows that the log does not hold",
+            where=str(table),
+            hint="copy the table anew: start with a new state directory, or take it out of `tables`",
+        )
 
 
 def _alter_unknown(table: TableId, statement: AlterTable, work: Work) -> None:

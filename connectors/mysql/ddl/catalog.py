@@ -24,7 +24,7 @@ from connectors.mysql.ddl.dialect import Dialect
 from connectors.mysql.ddl.names import known_name, names_in
 from connectors.mysql.ddl.online import follow_copies
 from connectors.mysql.ddl.parser import parse
-from connectors.mysql.ddl.statements import AlterTable, Statement, StatementDml, Unparsed, VersioningClause
+from connectors.mysql.ddl.statements import StatementDml, Unparsed
 from connectors.mysql.ddl.work import Work
 from connectors.mysql.schema.table import MySqlTable
 
@@ -133,7 +133,7 @@ class Catalog:
         work = Work(self, dialect, charset, executed_at)
         dml: list[StatementDml] = []
         unparsed: list[Unparsed] = []
-        for statement in map(self._readable, parse(sql, database=database, dialect=dialect)):
+        for statement in parse(sql, database=database, dialect=dialect):
             if isinstance(statement, StatementDml):
                 written = self._written(statement, sql, dialect)
                 if written and all(map(self.copied_when_uncertain, written)):
@@ -186,19 +186,6 @@ class Catalog:
     def known_name(self, table: TableId) -> TableId:
         """The name by which the server knows a table that a statement writes so."""
         return known_name(table, self.lower_case_table_names, self.tables)
-
-    def _readable(self, statement: Statement) -> Statement:
-        """A statement, or that it is not understood: system versioning that is turned on or off adds or removes rows,
-        columns and a part of the key that the log does not name. So where the table is copied anew for that, its
-        definition is read from the server, too.
-        """
-        if not isinstance(statement, AlterTable):
-            return statement
-        table = self.known_name(statement.table)
-        turned = any(isinstance(clause, VersioningClause) for clause in statement.clauses)
-        if turned and self.wanted(table) and self.copied_when_uncertain(table):
-            return Unparsed("system versioning is turned on or off", (statement.table,))
-        return statement
 
     def _concerned(self, tables: tuple[TableId, ...]) -> bool:
         return not tables or any(self.wanted(self.known_name(table)) for table in tables)

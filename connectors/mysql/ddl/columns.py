@@ -163,7 +163,13 @@ def _compressed(cursor: Cursor, column: ColumnDefinition) -> _Told:
     return {"type": replace(column.type, charset=parse_charset(cursor) or column.type.charset)}
 
 
-def _versioning(cursor: Cursor, _: ColumnDefinition) -> _Told:
+def _with(cursor: Cursor, _: ColumnDefinition) -> _Told:
+    """One such column makes a new table keep versions of its rows, the others left out (MariaDB)."""
+    cursor.expect("SYSTEM", "VERSIONING")
+    return {"versioned": True}
+
+
+def _without(cursor: Cursor, _: ColumnDefinition) -> _Told:
     cursor.expect("SYSTEM", "VERSIONING")
     return {}
 
@@ -173,7 +179,7 @@ _HANDLERS: dict[str, Callable[[Cursor, ColumnDefinition], _Told]] = {
     "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _as, "REFERENCES": _references,
     "CONSTRAINT": _constraint, "CHECK": _check, "COLUMN_FORMAT": _one_value, "STORAGE": _one_value,
     "ENGINE_ATTRIBUTE": _one_value, "SECONDARY_ENGINE_ATTRIBUTE": _one_value, "SRID": _one_value,
-    "REF_SYSTEM_ID": _one_value, "COMPRESSED": _compressed, "WITH": _versioning, "WITHOUT": _versioning,
+    "REF_SYSTEM_ID": _one_value, "COMPRESSED": _compressed, "WITH": _with, "WITHOUT": _without,
 }  # fmt: skip
 _WORDS: dict[str, _Told] = {
     "NULL": {"nullable": True}, "AUTO_INCREMENT": {"auto_increment": True}, "KEY": {"primary_key": True},

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from cdc.errors import SchemaUnknown, UnsupportedChange
+from cdc.errors import SchemaUnknown
 from cdc.schema import Position, TableId
 from connectors.mysql.ddl.certain import uncertain_column, uncertain_fill, unsure_in_sinks
 from connectors.mysql.ddl.charsets import charset_of
@@ -40,7 +40,7 @@ from connectors.mysql.ddl.statements import (
     TableOptions,
     VersioningClause,
 )
-from connectors.mysql.ddl.versions import ROW_VERSIONS, with_versions, without_versions
+from connectors.mysql.ddl.versions import NEVER, ROW_VERSIONS, with_versions, without_versions
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 
 _C = TypeVar("_C", bound=Clause)
@@ -89,7 +89,8 @@ def created(statement: CreateTable, *, database_charset: str, dialect: Dialect) 
     fixed = {name.lower() for name in (*key, *statement.not_null)}
     columns = [replace(column, nullable=False) if column.name.lower() in fixed else column for column in columns]
     table = MySqlTable(statement.table, tuple(columns), key, charset, options.comment or "")
-    return with_versions(table, statement.row_end) if options.versioned else table
+    versioned = options.versioned or any(column.versioned for column in statement.columns)
+    return with_versions(table, statement.row_end) if versioned else table
 
 
 def altered(
@@ -121,7 +122,7 @@ class _Alteration:
         executed_at: datetime | None,
         tinyint1_as_boolean: bool,
     ) -> None:
-        self.versioned = table.columns[-2:] == ROW_VERSIONS
+        self.versioned, self.turned = table.columns[-2:] == ROW_VERSIONS, False
         self.table = without_versions(table) if self.versioned else table
         self.clauses, self.dialect, self.executed_at = clauses, dialect, executed_at
         self.tinyint1_as_boolean = tinyint1_as_boolean
@@ -143,13 +144,21 @@ class _Alteration:
         columns = tuple(self._fixed(c) if c.name.lower() in fixed else c for c in self.columns)
         table = replace(self.table, columns=columns, primary_key=key, charset=self.charset, comment=self.comment)
         if self.versioned:
-            table = with_versions(table, None)
-            self.origins |= {column.name: column.name for column in ROW_VERSIONS}
+            table = self._with_versions(table)
         old_key = {name.lower() for name in self.table.primary_key}
         return Altered(
             table, self.origins, self.fills, tuple(self.uncertain.values()),
-            uncertain_key=key != self.table.primary_key or not old_key.isdisjoint(self.uncertain),
+            uncertain_key=self.turned or key != self.table.primary_key or not old_key.isdisjoint(self.uncertain),
         )  # fmt: skip
+
+    def _with_versions(self, table: MySqlTable) -> MySqlTable:
+        """Whose rows have these columns from here on, if they did not have them before."""
+        declared = next((clause.column.name for clause in self._of(AddColumnClause) if clause.column.row_end), None)
+        if declared is None:
+            self.origins |= {column.name: None if self.turned else column.name for column in ROW_VERSIONS}
+        if self.turned:
+            self.fills[declared or ROW_VERSIONS[1].name] = NEVER
+        return with_versions(table, declared)
 
     def _fixed(self, column: MySqlColumn) -> MySqlColumn:
         """NOT NULL by a key or a constraint."""
@@ -167,11 +176,8 @@ class _Alteration:
                 self.charset = _option_charset(clause.options, database_charset) or self.charset
                 self.comment = self.comment if clause.options.comment is None else clause.options.comment
             elif isinstance(clause, VersioningClause):
-                raise UnsupportedChange(
-                    "turning system versioning on or off adds or removes rows that the log does not hold",
-                    where=str(self.table.id),
-                    hint="copy the table anew: start with a new state directory, or take it out of `tables`",
-                )
+                self.versioned, self.turned = clause.on, True
+                self._note_uncertain("", "rows of the past came or went with system versioning")
 
     def _in_place(self) -> None:
         """First round: the columns that are there."""

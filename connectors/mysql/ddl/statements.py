@@ -72,6 +72,7 @@ class ColumnDefinition:
     collation: str | None = None
     generated: bool = False
     row_end: bool = False
+    versioned: bool = False
     primary_key: bool = False
     auto_increment: bool = False
     updated_now: bool = False

@@ -13,6 +13,8 @@ ROW_VERSIONS = tuple(
     MySqlColumn(name, "timestamp", 6, nullable=False, generated=True) for name in ("row_start", "row_end")
 )
 """The columns of a system-versioned table that declares none."""
+NEVER = "2038-01-19 03:14:07.999999"
+"""The end of a version that holds still; rows that are there when the server begins to keep versions get it."""
 
 
 def with_versions(table: MySqlTable, row_end: str | None) -> MySqlTable:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from cdc.errors import SchemaUnknown
 from cdc.schema import TableId
 from connectors.mysql.ddl.defaults import bytes_text, is_bytes
+from connectors.mysql.ddl.versions import with_versions
 from connectors.mysql.schema.table import MySqlColumn, MySqlTable
 from connectors.mysql.server.column_type import parse_column_type, unescape
 from connectors.mysql.server.connection import MySqlConnection
@@ -146,19 +147,10 @@ def _table(
         hint = "leave the table out with tables.exclude"
         raise SchemaUnknown(f"{table}: {error}", where=where, hint=hint) from error
     key = tuple(str(row[2]) for row in keys)
+    definition = MySqlTable(table, found, key, charset_of(str(row[3] or "utf8mb4")), str(row[4] or ""))
     if row[2] == _VERSIONED and not any(column[10] == "ROW START" for column in columns):
-        found, key = _with_versions(found, key)
-    return MySqlTable(table, found, key, charset_of(str(row[3] or "utf8mb4")), str(row[4] or ""))
-
-
-def _with_versions(
-    columns: tuple[MySqlColumn, ...], key: tuple[str, ...]
-) -> tuple[tuple[MySqlColumn, ...], tuple[str, ...]]:
-    """The undeclared columns of a system-versioned table, which its rows in the log have at their end."""
-    hidden = tuple(
-        MySqlColumn(name, "timestamp", 6, nullable=False, generated=True) for name in ("row_start", "row_end")
-    )
-    return (*columns, *hidden), (*key, "row_end") if key else ()
+        return with_versions(definition, None)
+    return definition
 
 
 def _column(row: Row, *, mariadb: bool) -> MySqlColumn:

@@ -338,26 +338,39 @@ def test_turning_system_versioning_on_is_refused() -> None:
         catalog("CREATE TABLE t (a INT)").apply("ALTER TABLE t ADD SYSTEM VERSIONING", "shop")
 
 
-def test_turning_system_versioning_on_has_the_definition_read_anew_where_the_table_is_copied() -> None:
-    one = catalog("CREATE TABLE t (a INT)", copied_when_uncertain=lambda table: True)
+def test_turning_system_versioning_on_or_off_gives_rows_two_columns_and_a_longer_key_or_takes_them() -> None:
+    one = catalog("CREATE TABLE t (a INT PRIMARY KEY)", copied_when_uncertain=lambda table: True)
+    plain = one.tables[T]
     result = one.apply("ALTER TABLE t ADD b INT, ADD SYSTEM VERSIONING", "shop")
-    assert [statement.tables for statement in result.unparsed] == [(T,)]
-    assert not result.changes
+    assert [change.column.name for change in result.changes if isinstance(change, AddColumn)] == [
+        "b", "row_start", "row_end",
+    ]  # fmt: skip
+    assert one.tables[T].primary_key == ("a", "row_end")
+    assert [not left.same_rows for left in result.delta.uncertain.values()] == [True]
+    one.apply("ALTER TABLE t DROP b, DROP SYSTEM VERSIONING", "shop")
+    assert one.tables[T] == plain
+    started = "ADD s TIMESTAMP(6) AS ROW START, ADD e TIMESTAMP(6) AS ROW END, ADD PERIOD FOR SYSTEM_TIME (s, e)"
+    one.apply(f"ALTER TABLE t {started}, ADD SYSTEM VERSIONING", "shop")
+    assert [column.name for column in one.tables[T].columns] == ["a", "s", "e"]
+    assert one.tables[T].primary_key == ("a", "e")
+    one.apply("ALTER TABLE t DROP s, DROP e, DROP PERIOD FOR SYSTEM_TIME, DROP SYSTEM VERSIONING", "shop")
+    assert one.tables[T] == plain
 
 
-@pytest.mark.parametrize(
-    "clause", ["ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING", "ADD b INT, DROP SYSTEM VERSIONING"]
-)
-def test_system_versioning_of_a_table_that_is_not_captured(clause: str) -> None:
-    """Its definition is unknown from there on, until a statement makes the table anew."""
+def test_a_new_table_is_system_versioned_where_one_of_its_columns_says_so() -> None:
+    one = catalog("CREATE TABLE t (a INT PRIMARY KEY, b INT WITH SYSTEM VERSIONING)")
+    assert [column.name for column in one.tables[T].columns] == ["a", "b", "row_start", "row_end"]
+    assert one.tables[T].primary_key == ("a", "row_end")
+    other = catalog("CREATE TABLE t (a INT PRIMARY KEY, b INT WITHOUT SYSTEM VERSIONING)")
+    assert [column.name for column in other.tables[T].columns] == ["a", "b"]
+
+
+def test_system_versioning_of_a_table_that_is_not_captured() -> None:
     one = catalog("CREATE TABLE mine (a INT)", wanted="mine")
     one.apply("CREATE TABLE other (a INT PRIMARY KEY)", "shop")
-    result = one.apply(f"ALTER TABLE other {clause}", "shop")
+    result = one.apply("ALTER TABLE other ADD b INT, ADD SYSTEM VERSIONING", "shop")
     assert not result.captured
-    assert list(one.tables) == [TableId("shop", "mine")]
-    assert not one.apply("ALTER TABLE other ADD c INT, RENAME TO another", "shop").captured
-    one.apply("CREATE TABLE other (a INT)", "shop")
-    assert TableId("shop", "other") in one.tables
+    assert len(one.tables[TableId("shop", "other")].columns) == 4
 
 
 def test_names_are_folded_as_the_server_folds_them() -> None:
