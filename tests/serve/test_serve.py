@@ -175,6 +175,7 @@ def check_told_everywhere(serving: Serving) -> None:
     assert serving.api.get("pipelines/failing/errors")["errors"][0]["kind"] == "SourceUnavailable"
     timed = serving.one("timed")
     assert (timed["schedule"], timed["next_run_s"] is not None or timed["state"] != "scheduled") == ("every 2 s", True)
+    serving.wait("the copy's word", lambda: re.search(r'snapshotEndTime{[^}]*"live"', serving.page("metrics")))
     metrics = serving.page("metrics").splitlines()
     check_metrics(serving, metrics)
     assert 'cdc_up{pipeline="live"} 1.0' in metrics
