@@ -71,7 +71,7 @@ def arrow_schema(schema: TableSchema) -> pa.Schema:
 
 
 class During(StrEnum):
-    """What a block is for while its table is copied anew (`CopyTable` to `TableCopied`): each row comes for both."""
+    """What a block is for while its table is copied anew (`CreateShadow` to `SwapShadow`): each row comes for both."""
 
     NO_COPY = ""
     OLD = "old"

@@ -303,13 +303,12 @@ class AlterTableComment(_Change):
 
 
 @dataclass(frozen=True, slots=True)
-class CopyTable(_Change):
-    """From here on the source reads the table's rows anew, and they are to take the place of those that are there.
+class CreateShadow(_Change):
+    """An empty shadow table is made for the table: the rows of a re-snapshot go to it until it is swapped in.
 
     Attributes:
-        schema: the rows that come have this schema, whatever the table has, and no change of the table was told for
-            it; None for the schema that the table has.
-        options, partition_keys: as in CreateTable; of a copy with a schema.
+        schema: the schema of the shadow table, whatever the table has; None for the schema that the table has.
+        options, partition_keys: as in CreateTable; of a shadow with a schema.
     """
 
     table: TableId
@@ -319,22 +318,22 @@ class CopyTable(_Change):
 
     @property
     def created(self) -> CreateTable | None:
-        """How the table would be created that the rows come into; None for one that is like the table."""
+        """How the shadow table would be created; None for one that is like the table."""
         if self.schema is None:
             return None
         return CreateTable(self.table, self.schema, self.options, self.partition_keys)
 
 
 @dataclass(frozen=True, slots=True)
-class TableCopied(_Change):
-    """The copy that began with `CopyTable` is whole; from here on it is the table."""
+class SwapShadow(_Change):
+    """The shadow table is whole: it takes the table's place in one step, and the rows of before are gone."""
 
     table: TableId
 
 
 @dataclass(frozen=True, slots=True)
-class CopyDropped(_Change):
-    """The copy that began with `CopyTable` is not wanted any more; what is there of it goes. From the engine alone."""
+class DropShadow(_Change):
+    """The re-snapshot does not count: its shadow table goes with its rows. Comes from the engine alone."""
 
     table: TableId
 
@@ -350,9 +349,9 @@ SchemaChange = (
     | TruncateTable
     | DropTable
     | AlterTableComment
-    | CopyTable
-    | TableCopied
-    | CopyDropped
+    | CreateShadow
+    | SwapShadow
+    | DropShadow
 )
 
 

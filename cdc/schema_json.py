@@ -12,8 +12,8 @@
             {"change": "rename.table", "table": ..., "new_table": "shop.invoices"}
             {"change": "truncate.table" | "drop.table", "table": ...}
             {"change": "alter.table.comment", "table": ..., "comment": "..."}
-            {"change": "copy.table", "table": ..., "schema": {...}}
-            {"change": "table.copied", "table": ...}
+            {"change": "create.shadow", "table": ..., "schema": {...}}
+            {"change": "swap.shadow", "table": ...}
 
 Keys with their default value (nullable true, no default, no comment, no type or character set of the source, last
 position) are left out. A table id is `db.table`, or `{"database": ..., "table": ...}` when the database name has a dot
@@ -33,17 +33,17 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
+    DropShadow,
     DropTable,
     Position,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -222,11 +222,11 @@ _KINDS: dict[type[Any], tuple[str, dict[str, _Part]]] = {
     TruncateTable: ("truncate.table", {}),
     DropTable: ("drop.table", {}),
     AlterTableComment: ("alter.table.comment", {"comment": _Part(str, lambda fields, key: _text(fields, key, ""))}),
-    CopyTable: ("copy.table", {"schema": _optional(_SCHEMA), "options": _OPTIONS, "partition_keys": _PARTITIONS}),
-    TableCopied: ("table.copied", {}),
-    CopyDropped: ("copy.dropped", {}),
+    CreateShadow: ("create.shadow", {"schema": _optional(_SCHEMA), "options": _OPTIONS, "partition_keys": _PARTITIONS}),
+    SwapShadow: ("swap.shadow", {}),
+    DropShadow: ("drop.shadow", {}),
 }
 _BY_NAME = {name: (kind, parts) for kind, (name, parts) in _KINDS.items()}
 
-CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in (CopyTable, TableCopied, CopyDropped))
+CHANGE_NAMES = tuple(name for kind, (name, _) in _KINDS.items() if kind not in (CreateShadow, SwapShadow, DropShadow))
 """What the changes of a source's tables are called."""

@@ -117,8 +117,8 @@ class Sink(ABC):
 class CopiesBeside(Protocol):
     """Optional capability: a table that is copied anew is copied into one beside it, which then takes its place.
 
-    `apply` gets `CopyTable`, which makes the table beside it, empty (one that is left from before goes), and
-    `TableCopied`, which puts it in the table's place in one step: at every moment readers find one of them, whole. Rows
+    `apply` gets `CreateShadow`, which makes the table beside it, empty (one that is left from before goes), and
+    `SwapShadow`, which puts it in the table's place in one step: at every moment readers find one of them, whole. Rows
     of the copy come for `beside(table)`. A change that empties, drops or renames the table lets go of that one.
 
     A sink without it gets `TruncateTable`, or `DropTable` and `CreateTable`, and rows for the table itself.

@@ -254,7 +254,7 @@ class TellsFirst(Protocol):
 
 @runtime_checkable
 class TellsPast(Protocol):
-    """Optional capability: a batch has changes, such as `CopyTable`, that mean nothing in a row of many batches."""
+    """Optional capability: a batch has changes, such as `CreateShadow`, that mean nothing in a row of many batches."""
 
     def past_changes(self, start: Offset, end: Offset) -> Sequence[SchemaChange]:
         """The changes of the source's tables in many batches, one after the other, without those. Driver."""
@@ -314,8 +314,8 @@ class CopiesAnew(Protocol):
         """Whether it does so for this table: the options may have it that only changes get into the sink. Driver."""
 
     def copy_anew(self, table: TableId, request: str, reason: str, *, asked: bool, fits: bool = False) -> None:
-        """Ask for a copy that begins, in a later batch, with a `CopyTable`. It has the table's schema unless it `fits`:
-        the sink's table has these columns and goes on with the log meanwhile.
+        """Ask for a copy that begins, in a later batch, with a `CreateShadow`. It has the table's schema
+        unless it `fits`: the sink's table has these columns and goes on with the log meanwhile.
 
         Any process. On disk when it returns; one `request` counts once. `reason` is for the user, who has asked for it
         himself where `asked`: a table of any size is copied then. Raises StateError.

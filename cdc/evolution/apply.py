@@ -16,16 +16,16 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     Position,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -46,9 +46,9 @@ def apply_change(schema: TableSchema | None, change: SchemaChange) -> TableSchem
             return None
         case _ if schema is None:
             raise _unfit(change.table, "the table is not known")
-        case RenameTable() | TruncateTable() | TableCopied() | CopyDropped():
+        case RenameTable() | TruncateTable() | SwapShadow() | DropShadow():
             return schema
-        case CopyTable(schema=new):
+        case CreateShadow(schema=new):
             return schema if new is None else new
         case AlterTableComment(comment=comment):
             return replace(schema, comment=comment)

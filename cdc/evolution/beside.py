@@ -1,11 +1,11 @@
 """Copies beside a table: a table that is copied anew is filled under another name, then takes the table's place. Pure.
 
-    CopyTable     drop what is left of an earlier copy, create the table beside it, empty
+    CreateShadow  drop what is left of an earlier copy, create the table beside it, empty
     rows          of the copy go to `beside_of(table)`, those of the log to the table too
-    TableCopied   the one beside it takes its place in one step
+    SwapShadow    the one beside it takes its place in one step
 
-The steps of `CopyTable` may be begun anew at any point: there are no rows of the copy before it is noted as done. Those
-of `TableCopied` may not where one swaps two names, as nothing shows that it was done: the journal has which table the
+The steps of `CreateShadow` may be begun anew at any point: there are no rows of the copy before it is noted as done.
+Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which table the
 copy was, and after a crash it is asked which one is there.
 """
 

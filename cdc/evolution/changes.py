@@ -24,7 +24,7 @@ from cdc.evolution.session import SchemaSession
 from cdc.evolution.steps import Check, PlannedChange, Remark, Statement, Step
 from cdc.evolution.table import Layout, T
 from cdc.faults import reached
-from cdc.schema import CreateTable, SchemaChange, TableCopied, TableId
+from cdc.schema import CreateTable, SchemaChange, SwapShadow, TableId
 from cdc.state.store import Store
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class _Run(Generic[T]):
         first, before = 0, journal.done
         while first < len(planned):
             change = planned[first].change
-            if isinstance(change, TableCopied):
+            if isinstance(change, SwapShadow):
                 journal.note_begun(self._session.identity(beside_of(change.table)))
             new = creations(planned, first)
             last = first + max(1, len(new))

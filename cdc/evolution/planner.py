@@ -24,15 +24,15 @@ from cdc.schema import (
     AlterPrimaryKey,
     AlterTableComment,
     Column,
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TruncateTable,
 )
@@ -70,11 +70,11 @@ class Planner(Generic[T]):
         match change:
             case CreateTable():
                 yield from self._create(change)
-            case CopyTable():
+            case CreateShadow():
                 yield from self._copy(change)
-            case TableCopied(table=table):
+            case SwapShadow(table=table):
                 yield from beside.take_place(self._dialect, self._layout, replace(self._table(table), id=table))
-            case CopyDropped(table=table):
+            case DropShadow(table=table):
                 yield from beside.let_go(self._dialect, self._layout, table)
             case DropTable(table=table):
                 yield from beside.let_go(self._dialect, self._layout, table)
@@ -133,7 +133,7 @@ class Planner(Generic[T]):
             yield Statement(table, sql)
         self._layout.put(new)
 
-    def _copy(self, change: CopyTable) -> Iterator[Step]:
+    def _copy(self, change: CreateShadow) -> Iterator[Step]:
         """A table for the copy: like the one that is there, or as one of the new schema is created."""
         table, created, new = replace(self._table(change.table), id=change.table), change.created, None
         dialect = self._dialect

@@ -20,7 +20,7 @@ from cdc.errors import ChangeRefused, EngineError
 from cdc.evolution.apply import apply_changes
 from cdc.evolution.journal import digest
 from cdc.flow.sink_schemas import Schemas
-from cdc.schema import RenameTable, SchemaChange, TableCopied
+from cdc.schema import RenameTable, SchemaChange, SwapShadow
 from cdc.state.append_log import AppendLog
 from cdc.state.store import Store
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 _FILE = "attempted.json"
 _LOG = "attempted.jsonl"
 
-_NOT_TWICE = (RenameTable, TableCopied)
+_NOT_TWICE = (RenameTable, SwapShadow)
 """Changes that do not show in the tables: whether they are through is known where they are carried out one by one."""
 
 Apply = Callable[[Sequence[SchemaChange]], None]

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from cdc.block import ChangeBlock, During
 from cdc.flow.sink_schemas import Part
-from cdc.schema import CopyDropped, CopyTable, DropTable, SchemaChange, TableCopied, TableId, TruncateTable
+from cdc.schema import CreateShadow, DropShadow, DropTable, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.sink import CopiesBeside, Sink
 
 log = logging.getLogger(__name__)
@@ -27,9 +27,9 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
     """A batch's changes with the sink's table names, as the sink takes them. Driver; the same for a repeat."""
     found: list[SchemaChange] = []
     for change in changes:
-        if isinstance(sink, CopiesBeside) or not isinstance(change, CopyTable | TableCopied | CopyDropped):
+        if isinstance(sink, CopiesBeside) or not isinstance(change, CreateShadow | SwapShadow | DropShadow):
             found.append(change)
-        elif isinstance(change, CopyTable):
+        elif isinstance(change, CreateShadow):
             log.warning(
                 "%s is emptied before it is copied anew: this sink copies no table beside another", change.table
             )
@@ -37,7 +37,7 @@ def changes_for(sink: Sink, changes: Iterable[SchemaChange]) -> list[SchemaChang
     return found
 
 
-def _emptied(change: CopyTable) -> list[SchemaChange]:
+def _emptied(change: CreateShadow) -> list[SchemaChange]:
     created = change.created
     return [TruncateTable(change.table)] if created is None else [DropTable(change.table), created]
 

@@ -22,7 +22,7 @@ from cdc.flow.sink_schemas import Pair, Part
 from cdc.flow.sink_tables import with_shard
 from cdc.flow.together import Together
 from cdc.schema import (
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropTable,
     RenameTable,
@@ -99,12 +99,12 @@ class Moves(Together):
         if isinstance(change, DropTable):
             self.waiting.discard(pair)
             return False
-        if not isinstance(change, CopyTable) or change.schema is None:
+        if not isinstance(change, CreateShadow) or change.schema is None:
             return True
         self.waiting.discard(pair)
         assert source is not None, "a table that is copied has a schema"
         if table not in self.merged:
-            self._begin_alone(change.table, CopyTable(table, source, change.options, change.partition_keys))
+            self._begin_alone(change.table, CreateShadow(table, source, change.options, change.partition_keys))
             return True
         there = self.sinks[table]
         if pair in self.together or pair in self.left or not there.primary_key:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from cdc.errors import StateError
 from cdc.flow.moves import Moves
-from cdc.schema import CopyTable, DropTable, SchemaChange, TableId, TableSchema
+from cdc.schema import CreateShadow, DropTable, SchemaChange, TableId, TableSchema
 from cdc.state.store import Store
 
 RESUMED = "it was paused"
@@ -118,7 +118,7 @@ class Pausing(Moves):
         if isinstance(change, DropTable):
             self._let_go(pair)
             return False
-        if pair in self.paused or not isinstance(change, CopyTable) or change.schema is None:
+        if pair in self.paused or not isinstance(change, CreateShadow) or change.schema is None:
             return True
         self._let_go(pair)
         return False

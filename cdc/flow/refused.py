@@ -23,15 +23,15 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TruncateTable,
 )
@@ -39,7 +39,7 @@ from cdc.sink import Confirms, CopiesBeside, Sink
 from cdc.state.store import Store
 
 _ALTERS = (AddColumn, AlterColumnType, AlterPrimaryKey, AlterTableComment, DropColumn, RenameColumn)
-_WITH_COPY = (*_ALTERS, CopyTable, TableCopied, CopyDropped, TruncateTable)
+_WITH_COPY = (*_ALTERS, CreateShadow, SwapShadow, DropShadow, TruncateTable)
 
 
 _LEAVE_OUT = "write schema.change.behavior: try_evolve, which leaves changes out that the sink refuses"
@@ -64,7 +64,7 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
             waiting.setdefault(change.table, []).append((place, change))
             continue
         before = waiting.pop(change.table, [])
-        if isinstance(change, DropTable) or (isinstance(change, CopyTable) and change.schema is not None):
+        if isinstance(change, DropTable) or (isinstance(change, CreateShadow) and change.schema is not None):
             found = _without_alters(found, change)
         found.append((place, change))
         if isinstance(change, RenameTable):
@@ -80,7 +80,7 @@ def settled(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
 
 
 def _without_alters(
-    found: Sequence[tuple[int, SchemaChange]], last: DropTable | CopyTable
+    found: Sequence[tuple[int, SchemaChange]], last: DropTable | CreateShadow
 ) -> list[tuple[int, SchemaChange]]:
     """Without what altered the columns of this table, or began a copy of it, under the names that it had.
 
@@ -91,7 +91,7 @@ def _without_alters(
     dropped = isinstance(last, DropTable)
     for place, change in sorted(found, key=lambda entry: entry[0])[::-1]:  # those of one place turned round, too
         under_it = change.table == name
-        if under_it and isinstance(change, (*_ALTERS, CopyTable)) and (dropped or name != last.table):
+        if under_it and isinstance(change, (*_ALTERS, CreateShadow)) and (dropped or name != last.table):
             continue
         kept.append((place, change))
         if isinstance(change, RenameTable) and change.new_table == name:

@@ -25,13 +25,13 @@ from cdc.flow.sink_changes import Derived, derived
 from cdc.flow.sink_schemas import Marks, Pair, Schemas, SinkSchemas
 from cdc.flow.sink_tables import Sides, with_shard
 from cdc.schema import (
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
+    DropShadow,
     DropTable,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TruncateTable,
 )
@@ -41,7 +41,7 @@ from cdc.state.store import Store
 log = logging.getLogger(__name__)
 
 _TOUCHED = "touched_copies.json"
-_TOUCHES = (CopyDropped, CopyTable, DropTable, RenameTable, TableCopied, TruncateTable)
+_TOUCHES = (DropShadow, CreateShadow, DropTable, RenameTable, SwapShadow, TruncateTable)
 
 
 def routed_schemas(store: Store) -> SinkSchemas:

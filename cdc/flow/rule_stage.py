@@ -27,7 +27,7 @@ from cdc.flow.sink_schemas import Schemas, SinkSchemas
 from cdc.schema import (
     AlterColumnType,
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropTable,
     RenameTable,
@@ -196,7 +196,7 @@ def edits(
 
 def _stays(change: SchemaChange, paused: Collection[TableId]) -> bool:
     """Whether a change of a table that is left out does not end that: a copy of one that is resumed does."""
-    return not isinstance(change, CopyTable) or change.schema is None or change.table in paused
+    return not isinstance(change, CreateShadow) or change.schema is None or change.table in paused
 
 
 def _edit(table: TableId, old: TableSchema, new: TableSchema) -> list[SchemaChange]:

@@ -24,14 +24,14 @@ from cdc.schema import (
     AlterColumnType,
     AlterPrimaryKey,
     AlterTableComment,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -112,7 +112,7 @@ class _Work(Pausing):
         targets = self._route.targets(change.table)
         if isinstance(change, CreateTable):
             self._join(change.table)
-        if isinstance(change, CopyTable):
+        if isinstance(change, CreateShadow):
             self._answered(change.table)
         for target in targets:
             source = None if after is None else with_shard(after, target)
@@ -136,10 +136,10 @@ class _Work(Pausing):
             self._comes_back(change.table, table, there)
         elif there is None:
             self._hold(table, f"{told(change)}: the sink has no such table")
-        elif isinstance(change, CopyTable):
+        elif isinstance(change, CreateShadow):
             assert source is not None, "a table that is copied has a schema"
             self._copy(change, target, there, source)
-        elif isinstance(change, TableCopied):
+        elif isinstance(change, SwapShadow):
             self._copied(change, table)
         elif table in self.merged:
             self._shared(change, target, there, source)
@@ -209,7 +209,7 @@ class _Work(Pausing):
         else:
             self._hold(table, f"{whose}: its rows stay, not all tables that go there can be copied anew")
 
-    def _copy(self, change: CopyTable, target: Target, there: TableSchema, source: TableSchema) -> None:
+    def _copy(self, change: CreateShadow, target: Target, there: TableSchema, source: TableSchema) -> None:
         """The copy replaces the sink's table where that mirrors this one; else it is written over the rows."""
         table = target.table
         if table not in self.merged and (self._policy.mirrors or not there.primary_key):
@@ -225,7 +225,7 @@ class _Work(Pausing):
             self._check_key(change.table, table, there, source)
             self._widen(table, there, source)
 
-    def _copy_merged(self, change: CopyTable, table: TableId, there: TableSchema, source: TableSchema) -> None:
+    def _copy_merged(self, change: CreateShadow, table: TableId, there: TableSchema, source: TableSchema) -> None:
         if change.schema is not None:
             self._check_key(change.table, table, there, source)
             self._widen(table, there, source)
@@ -234,7 +234,7 @@ class _Work(Pausing):
         else:
             self._copy_all(table, change.table, Part.BEGUN)
 
-    def _copied(self, change: TableCopied, table: TableId) -> None:
+    def _copied(self, change: SwapShadow, table: TableId) -> None:
         pair = change.table, table
         if self.together.get(pair) is Part.BEGUN:
             self._take_part(pair, Part.WHOLE)
@@ -247,7 +247,7 @@ class _Work(Pausing):
             self._hold(table, f"table.copied of {change.table}: other tables go there by now, it is copied once more")
             self.waiting.add(pair)
         else:
-            self._emit(TableCopied(table))
+            self._emit(SwapShadow(table))
 
     def _check_written_over(self, source: TableId, table: TableId, there: TableSchema) -> None:
         if not there.primary_key:

@@ -6,8 +6,8 @@ source is asked for the others, and the table beside takes the place of the old 
 
 | part of a source table | its rows | ends with |
 |---|---|---|
-| wanted: the source is asked for it | go to the table | its `CopyTable` |
-| begun | come twice, for the table and for the copy | its `TableCopied` |
+| wanted: the source is asked for it | go to the table | its `CreateShadow` |
+| begun | come twice, for the table and for the copy | its `SwapShadow` |
 | whole | go to both | the others being whole too |
 
 What makes a part wrong that was copied already (its table is copied or altered once more, truncated, dropped) begins
@@ -23,12 +23,12 @@ from cdc.flow.route import RouteTable
 from cdc.flow.sink_schemas import Pair, Part
 from cdc.flow.sink_tables import Sides, SinkTables
 from cdc.schema import (
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
+    DropShadow,
     DropTable,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -75,7 +75,7 @@ class Together(SinkTables):
             other for other in others if other in paused or (self._copies is not None and not self._copies(other))
         )
 
-    def _begin_alone(self, source: TableId, change: CopyTable) -> None:
+    def _begin_alone(self, source: TableId, change: CreateShadow) -> None:
         """The copy of a sink table that one source table goes to."""
         self._emit(change)
         if self._copies is not None:
@@ -92,7 +92,7 @@ class Together(SinkTables):
 
     def _copy_all(self, table: TableId, source: TableId | None, part: Part | None) -> None:
         """A copy begins, anew where one is under way. `source` has this part in it; None: no part."""
-        self._emit(CopyTable(table))
+        self._emit(CreateShadow(table))
         for member in sorted(self._members.get(table, set()) - {source}):
             self._take_part((member, table), Part.WANTED)
         if source is not None:
@@ -118,7 +118,7 @@ class Together(SinkTables):
             return
         self._take_part((source, table), None)
         if not self._is_copied(table):
-            self._emit(CopyDropped(table))
+            self._emit(DropShadow(table))
         elif part is Part.WANTED:
             self._finish(table)
         else:
@@ -127,7 +127,7 @@ class Together(SinkTables):
     def _finish(self, table: TableId) -> None:
         parts = {pair: part for pair, part in self.together.items() if pair[1] == table}
         if parts and all(part is Part.WHOLE for part in parts.values()):
-            self._emit(TableCopied(table))
+            self._emit(SwapShadow(table))
             for pair in parts:
                 del self.together[pair]
             self._leaves_nothing(table)

@@ -13,14 +13,14 @@ from cdc.block import ChangeBlock, During
 from cdc.flow.copying import block_for, changes_for
 from cdc.schema import (
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropTable,
     Kind,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -48,13 +48,13 @@ class CopyConformance:
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, schema)], _rows(schema, "1 old", "2 stale"))
         _batch(
-            sink, 1, [CopyTable(ORDERS)],
+            sink, 1, [CreateShadow(ORDERS)],
             _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", during=During.NEW),
         )  # fmt: skip
         beside = isinstance(sink, CopiesBeside)
         assert _found(harness) == (["1 old", "2 stale", "3 new"] if beside else ["1 new"])
         _batch(harness.sink(), 2, [], _rows(schema, "3 new", during=During.NEW))
-        _batch(harness.sink(), 3, [TableCopied(ORDERS)], _rows(schema, "4 new"))
+        _batch(harness.sink(), 3, [SwapShadow(ORDERS)], _rows(schema, "4 new"))
         assert _found(harness) == ["1 new", "3 new", "4 new"]
         _assert_nothing_beside(harness, sink)
 
@@ -62,10 +62,10 @@ class CopyConformance:
         """The table is as it was until then."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)], _rows(KEYED, "1 old", "2 old"))
-        _batch(sink, 1, [CopyTable(ORDERS, OTHER)], _rows(OTHER, "1 new", during=During.NEW))
+        _batch(sink, 1, [CreateShadow(ORDERS, OTHER)], _rows(OTHER, "1 new", during=During.NEW))
         if isinstance(sink, CopiesBeside):
             assert _found(harness) == ["1 old", "2 old"]
-        _batch(sink, 2, [TableCopied(ORDERS)], _rows(OTHER, "5 new", "6 more"))
+        _batch(sink, 2, [SwapShadow(ORDERS)], _rows(OTHER, "5 new", "6 more"))
         assert [f"{row['id']} {row['title']}" for row in _all(harness)] == ["5 new", "6 more"]
 
     def test_a_copy_that_begins_anew_is_empty(self, harness: SinkHarness) -> None:
@@ -73,8 +73,8 @@ class CopyConformance:
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYLESS)], _rows(KEYLESS, "1 old"))
         for batch, row in enumerate(("2 first", "3 second"), start=1):
-            _batch(sink, batch, [CopyTable(ORDERS)], _rows(KEYLESS, row, during=During.NEW))
-        _batch(sink, 3, [TableCopied(ORDERS)])
+            _batch(sink, batch, [CreateShadow(ORDERS)], _rows(KEYLESS, row, during=During.NEW))
+        _batch(sink, 3, [SwapShadow(ORDERS)])
         assert _found(harness) == ["3 second"]
 
     @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ class CopyConformance:
         """Nothing is left of one whose table is emptied, dropped or gets another name."""
         sink = harness.sink()
         _batch(sink, 0, [CreateTable(ORDERS, KEYED)])
-        _batch(sink, 1, [CopyTable(ORDERS)], _rows(KEYED, "1 new", during=During.NEW))
+        _batch(sink, 1, [CreateShadow(ORDERS)], _rows(KEYED, "1 new", during=During.NEW))
         _batch(sink, 2, [change])
         _assert_nothing_beside(harness, sink)
 
@@ -96,7 +96,7 @@ class CopyConformance:
         _batch(harness.sink(), 0, [CreateTable(ORDERS, schema)])
         for batch, step in enumerate(range(4), start=1):
             begin, end = 2 * batch - 1, 2 * batch
-            for number, changes in ((begin, [CopyTable(ORDERS)]), (end, [TableCopied(ORDERS)])):
+            for number, changes in ((begin, [CreateShadow(ORDERS)]), (end, [SwapShadow(ORDERS)])):
                 with _dying_at(step):
                     sink = harness.sink()
                     sink.apply(number, changes_for(sink, changes))
@@ -111,9 +111,9 @@ class CopyConformance:
         """A kill at each step of every batch: what was stale is gone in the end, and no row is there twice."""
         items: list[SchemaChange | ChangeBlock | FailAt] = [
             CreateTable(ORDERS, schema), _rows(schema, "1 old", "2 stale"),
-            CopyTable(ORDERS), failure,
+            CreateShadow(ORDERS), failure,
             _rows(schema, "3 new", during=During.OLD), _rows(schema, "1 new", "3 new", during=During.NEW),
-            TableCopied(ORDERS), failure, _rows(schema, "4 new"),
+            SwapShadow(ORDERS), failure, _rows(schema, "4 new"),
         ]  # fmt: skip
         run = run_in_memory(ListSource(items), harness.sink(), restarted=harness.sink, parallelism=2)
         assert run.batches == 3

@@ -12,15 +12,15 @@ from cdc.evolution.beside import beside_of
 from cdc.schema import (
     AddColumn,
     AlterPrimaryKey,
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TruncateTable,
 )
@@ -111,17 +111,17 @@ class ListSink(Sink):
                 self._keys[table] = schema.primary_key
             case _ if rows is None:
                 raise ChangeRefused("the table does not exist", where=str(change.table))
-            case CopyTable(table=table, schema=schema):
+            case CreateShadow(table=table, schema=schema):
                 self._rows[beside_of(table)] = []
                 self._keys[beside_of(table)] = self._keys[table] if schema is None else schema.primary_key
-            case TableCopied(table=table):
+            case SwapShadow(table=table):
                 self._rows[table] = self._rows.pop(beside_of(table))
                 self._keys[table] = self._keys.pop(beside_of(table))
             case RenameTable(table=table, new_table=new_table):
                 self._let_go(table)
                 self._rows[new_table] = self._rows.pop(table)
                 self._keys[new_table] = self._keys.pop(table)
-            case CopyDropped(table=table):
+            case DropShadow(table=table):
                 self._let_go(table)
             case DropTable(table=table):
                 self._let_go(table)

@@ -6,15 +6,15 @@ from cdc.errors import SpecError, TransformError
 from cdc.evolution.apply import apply_change
 from cdc.evolution.diff import Hints, Table, diff
 from cdc.schema import (
-    CopyDropped,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropColumn,
+    DropShadow,
     DropTable,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableSchema,
     TruncateTable,
 )
@@ -35,7 +35,7 @@ def rule_changes(rule: Rule, schema: TableSchema, change: SchemaChange) -> list[
     Raises TransformError naming rule and column when the projection, the filter, a key or a mask names a column that
     the change takes away or renames, or when an expression no longer fits.
     """
-    if isinstance(change, TruncateTable | DropTable | RenameTable | CopyTable | TableCopied | CopyDropped):
+    if isinstance(change, TruncateTable | DropTable | RenameTable | CreateShadow | SwapShadow | DropShadow):
         return [change]
     after = apply_change(schema, change)
     assert after is not None, "only DropTable leaves no schema"

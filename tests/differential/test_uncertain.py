@@ -22,7 +22,7 @@ from cdc.evolution.behavior import Behavior, Policy
 from cdc.flow.coerce import Coercion
 from cdc.flow.route import RouteTable
 from cdc.flow.routing import Routing
-from cdc.schema import CopyTable, TableCopied, TableId, TruncateTable
+from cdc.schema import CreateShadow, SwapShadow, TableId, TruncateTable
 from cdc.source import Limits
 from cdc.spec.model import RouteRule
 from cdc.state.store import LocalStore
@@ -193,7 +193,7 @@ def test_what_only_the_sink_has_goes_with_a_copy_that_is_asked_for(
     assert comparison.differences(mysql_server, pipeline, [database]) != []
     Requests(LocalStore(pipeline.state / "source")).add(TableId(database, "t00"))
     run = runs.catch_up(LIMITS)
-    assert run.changes == [CopyTable(TableId(database, "t00")), TableCopied(TableId(database, "t00"))]
+    assert run.changes == [CreateShadow(TableId(database, "t00")), SwapShadow(TableId(database, "t00"))]
     assert comparison.differences(mysql_server, pipeline, [database]) == []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdc.block import ChangeBlock, During
-from cdc.schema import CopyTable, TableCopied, TableId
+from cdc.schema import CreateShadow, SwapShadow, TableId
 from cdc.testing import ListSource
 
 
@@ -26,8 +26,8 @@ class AskedSource(ListSource):
         if request not in self.requests:
             self.requests[request] = table
             copied = self.now[table]
-            begun = CopyTable(table, None if fits else copied.schema)
-            self.add(begun, replace(copied, during=During.NEW), TableCopied(table))
+            begun = CreateShadow(table, None if fits else copied.schema)
+            self.add(begun, replace(copied, during=During.NEW), SwapShadow(table))
 
     def add(self, *items: Any) -> None:
         """The list grows."""

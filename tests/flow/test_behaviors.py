@@ -21,7 +21,7 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
@@ -29,7 +29,7 @@ from cdc.schema import (
     Position,
     RenameColumn,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -284,7 +284,7 @@ def copying(table: TableId, schema: TableSchema, *, key: str = "id") -> list[Any
     first = block(table, schema, [("+I", {key: 1}), ("+I", {key: 2})], sequence=10)
     copied = replace(block(table, schema, [("+I", {key: 1}), ("+I", {key: 3})], sequence=12), during=During.NEW)
     logged = replace(block(table, schema, [("+I", {key: 4})], sequence=11), during=During.OLD)
-    return [CreateTable(table, schema), first, CopyTable(table), logged, copied, TableCopied(table)]
+    return [CreateTable(table, schema), first, CreateShadow(table), logged, copied, SwapShadow(table)]
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,13 @@ from cdc.flow.sink_schemas import SinkSchemas
 from cdc.schema import (
     AddColumn,
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
     DropTable,
     RenameTable,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -206,10 +206,10 @@ def test_a_table_that_is_joined_by_another_while_it_is_paused_is_whole_with_it(t
 
 def test_the_copy_that_is_under_way_when_a_table_is_paused_never_takes_its_place(tmp_path: Path) -> None:
     pipeline = Pipeline(tmp_path)
-    pipeline.run(CopyTable(A), replace(late(2, sequence=20), during=During.NEW))
+    pipeline.run(CreateShadow(A), replace(late(2, sequence=20), during=During.NEW))
     pipeline.pause()
     pipeline.run(late(2, table=B))
-    pipeline.run(replace(late(3, sequence=21), during=During.NEW), TableCopied(A))
+    pipeline.run(replace(late(3, sequence=21), during=During.NEW), SwapShadow(A))
     assert pipeline.ids() == [1, 2]
     pipeline.resume(now=late(2, 3, sequence=30))
     pipeline.run(late(9, table=B, sequence=31))

@@ -21,7 +21,7 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
@@ -29,7 +29,7 @@ from cdc.schema import (
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -120,7 +120,7 @@ def test_readers_find_the_rows_that_were_there_until_the_copy_is_whole() -> None
 def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way(schema: TableSchema | None) -> None:
     first = items()[:2]
     halves = [replace(copied(), during=during) for during in (During.OLD, During.NEW)]
-    sink, source = Stubborn(), AskedSource([*first, REFUSED, CopyTable(A, schema), *halves, TableCopied(A)], {})
+    sink, source = Stubborn(), AskedSource([*first, REFUSED, CreateShadow(A, schema), *halves, SwapShadow(A)], {})
     source.now[A] = copied()
     run_in_memory(source, sink, middle=how())
     assert (values(sink), sink.tables) == ({1: "1", 3: "x"}, {A})
@@ -128,7 +128,7 @@ def test_a_copy_that_begins_with_the_refused_change_is_not_in_the_way(schema: Ta
 
 def test_a_second_refused_change_of_a_table_that_is_being_copied_is_carried_out_too() -> None:
     back = AlterColumnType(A, Column("v", INT), Column("v", TEXT))
-    script = [*items()[:3], CopyTable(A, AFTER), replace(copied(), during=During.NEW), back, TableCopied(A)]
+    script = [*items()[:3], CreateShadow(A, AFTER), replace(copied(), during=During.NEW), back, SwapShadow(A)]
     last = block(A, BEFORE, [("+I", {"id": 1, "v": 1}), ("+I", {"id": 5, "v": 5})], sequence=30)
     sink = Stubborn()
     run_in_memory(AskedSource(script, {A: last}), sink, middle=how())
@@ -228,26 +228,26 @@ def test_changes_of_columns_wait_for_those_of_their_table() -> None:
         RenameTable(A, ALL), replace(more, table=ALL), RenameTable(B, A), replace(gone, table=A), DropColumn(A, "id"),
     ]  # fmt: skip
     assert settled([more, TruncateTable(A), named, gone, DropTable(A)]) == [TruncateTable(A), gone, DropTable(A)]
-    copying = [more, CopyTable(A, MORE), TruncateTable(A, copied=True), named]
+    copying = [more, CreateShadow(A, MORE), TruncateTable(A, copied=True), named]
     assert settled(copying) == copying
-    other = CopyTable(B, MORE)
-    assert settled([more, CopyTable(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
-    of_another = [CopyTable(A, MORE), RenameTable(A, ALL), CreateTable(A, BEFORE), DropTable(A)]
+    other = CreateShadow(B, MORE)
+    assert settled([more, CreateShadow(A, MORE), named, other, DropTable(A)]) == [other, DropTable(A)]
+    of_another = [CreateShadow(A, MORE), RenameTable(A, ALL), CreateTable(A, BEFORE), DropTable(A)]
     assert settled(of_another) == of_another
-    assert settled([CopyTable(A, MORE), named, RenameTable(A, ALL)]) == [
-        CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
+    assert settled([CreateShadow(A, MORE), named, RenameTable(A, ALL)]) == [
+        CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL),
     ]  # fmt: skip
-    in_turn = [more, CopyTable(A, None), named, CopyTable(A, None), RenameTable(A, ALL)]
-    assert settled([*in_turn, CopyTable(ALL, MORE)]) == [RenameTable(A, ALL), CopyTable(ALL, MORE)]
+    in_turn = [more, CreateShadow(A, None), named, CreateShadow(A, None), RenameTable(A, ALL)]
+    assert settled([*in_turn, CreateShadow(ALL, MORE)]) == [RenameTable(A, ALL), CreateShadow(ALL, MORE)]
     assert settled([*in_turn, DropTable(ALL)]) == [RenameTable(A, ALL), DropTable(ALL)]
-    assert settled([*in_turn, CopyTable(ALL, None)]) == [*in_turn, CopyTable(ALL, None)]
-    at_one_place = [CopyTable(A, MORE), named, RenameTable(A, ALL), DropTable(B)]
+    assert settled([*in_turn, CreateShadow(ALL, None)]) == [*in_turn, CreateShadow(ALL, None)]
+    at_one_place = [CreateShadow(A, MORE), named, RenameTable(A, ALL), DropTable(B)]
     assert settled(at_one_place) == [
-        CopyTable(A, MORE), RenameTable(A, ALL), replace(named, table=ALL), DropTable(B),
+        CreateShadow(A, MORE), RenameTable(A, ALL), replace(named, table=ALL), DropTable(B),
     ]  # fmt: skip
-    in_place = [more, CopyTable(A, MORE)]
+    in_place = [more, CreateShadow(A, MORE)]
     assert settled(in_place) == in_place
-    others = [RenameTable(A, ALL), named, CopyTable(A, None), RenameTable(B, A), CopyTable(A, MORE)]
+    others = [RenameTable(A, ALL), named, CreateShadow(A, None), RenameTable(B, A), CreateShadow(A, MORE)]
     assert settled(others) == others
 
 

@@ -20,14 +20,14 @@ from cdc.schema import (
     AddColumn,
     AlterColumnType,
     Column,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DataType,
     DropColumn,
     RenameColumn,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
 )
@@ -239,10 +239,10 @@ def test_edited_rules_change_the_table_and_leave_old_rows_without_the_new_column
 def test_a_copy_that_is_under_way_when_rules_are_edited_begins_anew_with_the_new_columns(tmp_path: Path) -> None:
     now = [("+I", {"id": 1, "name": "a", "qty": 3}), ("+I", {"id": 2, "name": "b", "qty": 4})]
     copied = [replace(rows(T, SCHEMA, 3, change), during=During.NEW) for change in now]
-    source, sink = AskedSource([CREATED, rows(T, SCHEMA, 1, *now), CopyTable(T), copied[0]], {}), ListSink()
+    source, sink = AskedSource([CREATED, rows(T, SCHEMA, 1, *now), CreateShadow(T), copied[0]], {}), ListSink()
     first = run_in_memory(source, sink, state=tmp_path, limits=None)
     source.now = {T: rows(T, SCHEMA, 9, *now)}
-    source.add(copied[1], TableCopied(T))
+    source.add(copied[1], SwapShadow(T))
     run_in_memory(
         source, sink, middle=Middle(rules=rules(("shop.t", {"projection": "id, name, qty + 1 AS more"}))),
         state=tmp_path, start=first.offset, first_batch=first.batches, limits=None,

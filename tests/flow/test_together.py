@@ -23,11 +23,11 @@ from cdc.flow.sink_schemas import Marks, Part
 from cdc.flow.sink_tables import Sides
 from cdc.schema import (
     AddColumn,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropTable,
     RenameTable,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -43,7 +43,7 @@ TOGETHER = to((A, ALL), (B, ALL), (C, ALL))
 
 
 def copied(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
-    return [CopyTable(table), *over(table, *numbers, schema=schema, sequence=sequence), TableCopied(table)]
+    return [CreateShadow(table), *over(table, *numbers, schema=schema, sequence=sequence), SwapShadow(table)]
 
 
 def over(table: TableId, *numbers: int, schema: TableSchema = SMALL, sequence: int = 9) -> list[Any]:
@@ -88,7 +88,7 @@ def test_rows_that_are_gone_from_a_table_go_with_its_copy(tmp_path: Path, schema
 def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> None:
     pipeline = merged(tmp_path)
     pipeline.source.add(
-        CopyTable(A), *over(A, 1), *both(A, 3, sequence=10), rows(SMALL, 13, table=B, sequence=11), TableCopied(A),
+        CreateShadow(A), *over(A, 1), *both(A, 3, sequence=10), rows(SMALL, 13, table=B, sequence=11), SwapShadow(A),
         rows(SMALL, 4, sequence=12),
     )  # fmt: skip
     pipeline.source.now[B] = rows(SMALL, 11, 13, table=B, sequence=20)
@@ -99,7 +99,7 @@ def test_rows_of_the_log_are_in_the_table_and_in_its_copy(tmp_path: Path) -> Non
 @pytest.mark.parametrize("failure", list(FailAt))
 def test_a_crash_on_the_way_changes_nothing(tmp_path: Path, failure: FailAt) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.add(CopyTable(A), *over(A, 1), failure, TableCopied(A))
+    pipeline.source.add(CreateShadow(A), *over(A, 1), failure, SwapShadow(A))
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == [1, 11]
 
@@ -133,7 +133,7 @@ def test_what_happens_to_one_of_them_meanwhile(
     tmp_path: Path, items: Sequence[Any], now: list[int], wanted: list[TableId]
 ) -> None:
     pipeline = merged(tmp_path)
-    pipeline.source.add(CopyTable(A), *over(A, 1), TableCopied(A), *items)
+    pipeline.source.add(CreateShadow(A), *over(A, 1), SwapShadow(A), *items)
     pipeline.run(TOGETHER)
     assert pipeline.ids(ALL) == now
     assert set(asked(pipeline)) == set(wanted)
@@ -152,7 +152,7 @@ def test_a_table_that_is_captured_again_leaves_nothing_of_the_time_before() -> N
     changes = [DropTable(A), CreateTable(A, SMALL)]  # in one batch: nobody has followed it for a time
     before = Sides({A: SMALL, B: SMALL}, {ALL: SMALL}, Marks(frozenset({ALL}), routes=table.to_json()))
     found = derived(table, Policy(Behavior.EVOLVE), before, changes, lambda table: True)
-    assert (found.changes, found.wanted) == ((CopyTable(ALL),), (B,))
+    assert (found.changes, found.wanted) == ((CreateShadow(ALL),), (B,))
     assert found.after.marks.together == {(A, ALL): Part.WHOLE, (B, ALL): Part.WANTED}
 
 
@@ -270,7 +270,7 @@ def test_the_rows_of_the_last_shard_go_with_it(tmp_path: Path) -> None:
 
 def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_path: Path) -> None:
     alone = to((A, ALL), (B, OTHER))
-    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), CopyTable(A), *over(A, 1)], {})
+    source = AskedSource([CreateTable(A, SMALL), rows(SMALL, 1, 2), CreateShadow(A), *over(A, 1)], {})
     pipeline = Pipeline(tmp_path, source)
     pipeline.run(alone)
     assert len(pipeline.sink.tables) == 2
@@ -283,10 +283,10 @@ def test_a_route_that_moves_in_the_middle_of_a_copy_leaves_no_copy_behind(tmp_pa
 def test_a_table_that_others_join_in_the_middle_of_its_copy_is_copied_with_them(tmp_path: Path) -> None:
     source = AskedSource([CreateTable(A, SMALL), CreateTable(B, WIDE), rows(SMALL, 1, 2), rows(WIDE, 11, table=B)], {})
     pipeline = Pipeline(tmp_path, source)
-    source.add(CopyTable(A), *over(A, 1))
+    source.add(CreateShadow(A), *over(A, 1))
     pipeline.run(to((A, ALL), (B, OTHER)))
     source.now = {A: rows(SMALL, 1, sequence=20), B: rows(WIDE, 11, table=B, sequence=20)}
-    source.add(*both(A, 3), TableCopied(A))
+    source.add(*both(A, 3), SwapShadow(A))
     source.now[A] = rows(SMALL, 1, 3, sequence=20)
     pipeline.run(TOGETHER)
     assert (pipeline.sink.tables, pipeline.ids(ALL)) == ({ALL, OTHER}, [1, 3, 11])
@@ -329,14 +329,14 @@ def test_a_batch_that_was_carried_out_and_runs_again_by_an_edited_file_ends_no_c
         return stage.state(), made, stage.wanted
 
     same, edited = to((A, ALL)), to((A, ALL), (B, OTHER))
-    before, *_ = run(same, 0, None, CreateTable(A, SMALL), CreateTable(B, SMALL), CopyTable(A))
+    before, *_ = run(same, 0, None, CreateTable(A, SMALL), CreateTable(B, SMALL), CreateShadow(A))
     for _ in range(2):
-        assert run(same, 1, before, TableCopied(A))[1] == [TableCopied(ALL)]
+        assert run(same, 1, before, SwapShadow(A))[1] == [SwapShadow(ALL)]
     for middle in (edited, edited, same):
-        state, changes, wanted = run(middle, 1, before, TableCopied(A))
-        assert CopyTable(ALL) in changes
-        assert TableCopied(ALL) not in changes
+        state, changes, wanted = run(middle, 1, before, SwapShadow(A))
+        assert CreateShadow(ALL) in changes
+        assert SwapShadow(ALL) not in changes
         assert A in wanted
-    state, changes, _ = run(same, 2, state, CopyTable(A))
-    assert changes == [CopyTable(ALL)]
-    assert run(same, 3, state, TableCopied(A))[1] == [TableCopied(ALL)]
+    state, changes, _ = run(same, 2, state, CreateShadow(A))
+    assert changes == [CreateShadow(ALL)]
+    assert run(same, 3, state, SwapShadow(A))[1] == [SwapShadow(ALL)]

@@ -18,7 +18,7 @@ from cdc.flow.offsets import numbered
 from cdc.flow.route import PlainRule, RouteTable
 from cdc.flow.routing import Routing
 from cdc.job.dropped import DroppedTables
-from cdc.schema import Column, CopyTable, CreateTable, DataType, DropTable, TableCopied, TableId, TableSchema
+from cdc.schema import Column, CreateShadow, CreateTable, DataType, DropTable, SwapShadow, TableId, TableSchema
 from cdc.sink import Prepared
 from cdc.source import Context
 from cdc.state.decisions import CommitLog
@@ -57,7 +57,7 @@ class Live(ListSource):
         if request not in self.requests:
             self.requests[request] = table
             copied = replace(self.now[table], during=During.NEW)
-            self._items = (*self._items, CopyTable(table, copied.schema), copied, TableCopied(table))
+            self._items = (*self._items, CreateShadow(table, copied.schema), copied, SwapShadow(table))
 
 
 class Failing(DuckDbSink):

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from cdc.schema import (
     AlterColumnType,
-    CopyTable,
+    CreateShadow,
     CreateTable,
     DropTable,
     RenameTable,
     SchemaChange,
-    TableCopied,
+    SwapShadow,
     TableId,
     TableSchema,
     TruncateTable,
@@ -94,7 +94,7 @@ class SnapshotSplits:
         begun = {entry.table: entry for entry in entries if isinstance(entry, Begin)}
         emptied: dict[TableId, None] = {}
         found: list[SchemaChange] = [
-            TableCopied(entry.table) for entry in entries if isinstance(entry, End) and entry.why == COPIED
+            SwapShadow(entry.table) for entry in entries if isinstance(entry, End) and entry.why == COPIED
         ]
         for change in changes:
             begin = None if isinstance(change, _OF_WHOLE_TABLES) else begun.get(change.table)
@@ -108,7 +108,7 @@ class SnapshotSplits:
             found.append(change)
         later = (table for table, begin in begun.items() if begin.truncate and table not in emptied)
         beside = (begin for begin in begun.values() if begin.beside)
-        copies = (CopyTable(begin.table, schema(begin.table) if begin.altered else None) for begin in beside)
+        copies = (CreateShadow(begin.table, schema(begin.table) if begin.altered else None) for begin in beside)
         return [*found, *(TruncateTable(table, copied=True) for table in later), *copies]
 
     def splits(self, start: MySqlOffset, end: MySqlOffset, log: Sequence[Split], parallelism: int) -> list[Split]:

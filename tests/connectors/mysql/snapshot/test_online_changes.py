@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stepping import Steps
 
-from cdc.schema import AddColumn, CopyTable, TableCopied, TableId
+from cdc.schema import AddColumn, CreateShadow, SwapShadow, TableId
 from cdc_services.server import MySqlServer
 
 pytestmark = pytest.mark.mysql
@@ -72,6 +72,6 @@ def test_tables_keep_their_rows_or_are_copied_beside_them(any_server: MySqlServe
     steps.changes.clear()
     pt_osc(any_server, database)
     steps.finish(any_server)
-    assert {CopyTable, TableCopied} <= {type(change) for change in steps.changes}
+    assert {CreateShadow, SwapShadow} <= {type(change) for change in steps.changes}
     same(steps, any_server, table, ("id", "remark", "seen"))
     assert steps.sink.tables == {table}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stepping import Steps
 
-from cdc.schema import AddColumn, CopyTable, SchemaChange, TableCopied, TableId, TruncateTable
+from cdc.schema import AddColumn, CreateShadow, SchemaChange, SwapShadow, TableId, TruncateTable
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink
 from cdc_services.server import MySqlServer
@@ -90,7 +90,7 @@ def test_a_table_that_is_asked_for_is_there_all_the_time_and_loses_stale_rows(
     steps = copied(any_server, tmp_path, table, chunk_rows=20)
     with_stale_rows(steps, table)
     ask(steps, table)
-    while CopyTable(table) not in steps.changes:
+    while CreateShadow(table) not in steps.changes:
         steps.step()
     any_server.execute("INSERT INTO t VALUES (20000, 'of the log')", database=database)
     for number in range(60):
@@ -98,13 +98,13 @@ def test_a_table_that_is_asked_for_is_there_all_the_time_and_loses_stale_rows(
         if number % 3 == 2:
             steps.started_on(any_server)  # a new process: all that counts is on disk
         steps.step()
-        if TableCopied(table) in steps.changes:
+        if SwapShadow(table) in steps.changes:
             break
         assert len(steps.sink.rows(table)) >= ROWS - 60
     assert any(row["id"] == 20000 for row in steps.sink.rows(table))
     steps.finish(any_server)
     assert_same(steps, any_server, table)
-    assert steps.changes == [CopyTable(table), TableCopied(table)]
+    assert steps.changes == [CreateShadow(table), SwapShadow(table)]
     assert steps.sink.tables == {table}
 
 
@@ -132,8 +132,8 @@ def test_what_happens_to_a_table_while_it_is_copied(
     with_stale_rows(steps, table)
     ask(steps, table)
     before = steps.chunks_read()
-    while CopyTable(table) not in steps.changes or (not early and steps.chunks_read() < before + MOST_CHUNKS):
-        assert TableCopied(table) not in steps.changes
+    while CreateShadow(table) not in steps.changes or (not early and steps.chunks_read() < before + MOST_CHUNKS):
+        assert SwapShadow(table) not in steps.changes
         steps.step()
     mysql_server.execute(*statements.split("; "), database=database)
     steps.finish(mysql_server)
@@ -149,7 +149,7 @@ def test_a_table_without_a_key_keeps_its_rows_until_a_change_of_them_is_copied(
     table = TableId(database, "t")
     steps = copied(any_server, tmp_path, table)
     any_server.execute("ALTER TABLE t ADD twice INT AS (id * 2) STORED", database=database)
-    while not any(isinstance(change, CopyTable) for change in steps.changes):
+    while not any(isinstance(change, CreateShadow) for change in steps.changes):
         steps.step()
     assert {(*row,) for row in steps.sink.rows(table)} == {("id", "note")}
     any_server.execute("INSERT INTO t (id, note) VALUES (7, 'meanwhile')", database=database)
@@ -169,7 +169,7 @@ def test_a_table_of_which_the_sink_has_but_a_part_is_emptied(any_server: MySqlSe
     ask(steps, table)
     steps.finish(any_server)
     steps.assert_equal(any_server, "t")
-    assert not of_kind(steps, CopyTable)
+    assert not of_kind(steps, CreateShadow)
 
 
 def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_request_counts_once(any_server: MySqlServer, tmp_path: Path) -> None:
     ask(steps, table, "named")  # as after a crash behind it
     steps.finish(any_server)
     assert_same(steps, any_server, table)
-    assert steps.changes == [CopyTable(table), TableCopied(table)]
+    assert steps.changes == [CreateShadow(table), SwapShadow(table)]
 
 
 def of_kind(steps: Steps, *kinds: type[SchemaChange]) -> list[SchemaChange]:

@@ -10,7 +10,7 @@ import pytest
 from servers import source_of
 
 from cdc.errors import SourceError, UnsupportedChange
-from cdc.schema import CopyTable, TableCopied, TableId
+from cdc.schema import CreateShadow, SwapShadow, TableId
 from cdc.source import Context, Limits, Offset
 from cdc.state.store import LocalStore
 from cdc.testing import ListSink, Run, run_in_memory
@@ -234,7 +234,7 @@ def test_resync_copies_one_table_anew(shop: Shop) -> None:
     shop.run("UPDATE t SET name = 'meanwhile' WHERE id = 7")
     run = shop.catch_up()
     assert run.inserts == 250
-    assert run.changes == [CopyTable(shop.table("t")), TableCopied(shop.table("t"))]
+    assert run.changes == [CreateShadow(shop.table("t")), SwapShadow(shop.table("t"))]
     assert not shop.differs("t", "id, name")
     assert shop.catch_up().batches == 0
     with pytest.raises(SourceError, match="does not capture this table"):
