@@ -5,8 +5,8 @@
     SwapShadow    the one beside it takes its place in one step
 
 The steps of `CreateShadow` may be begun anew at any point: there are no rows of the copy before it is noted as done.
-Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which table the
-copy was, and after a crash it is asked which one is there.
+Those of `SwapShadow` may not where one swaps two names, as nothing shows that it was done: the journal has which
+table the copy was, and after a crash it is asked which one is there.
 """
 
 from __future__ import annotations
